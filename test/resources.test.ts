@@ -25,9 +25,9 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'limiter/waiting/lines.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
   'limiter/guard/backlog.ts': 10_000,
-  'stores/redis/batch.ts': 64,
-  'stores/redis/denials.ts': 10_001, // one more, until the oldest is taken out
-  'stores/redis/denied-keys.ts': 10_000,
+  'stores/redis/calls/batch.ts': 64,
+  'stores/redis/local/denials.ts': 10_001, // one more, until the oldest is taken out
+  'stores/redis/local/denied-keys.ts': 10_000,
   'stores/memory/memory.ts': 500, // names of limiters
   'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
@@ -47,7 +47,7 @@ const PASSING = [
   'algorithms/concurrency',
   'limiter/slots',
   'limiter/guard/backlog',
-  'stores/redis/batch',
+  'stores/redis/calls/batch',
 ];
 const OF_LIMITERS = [
   'limiter/names',

@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { clientKeys } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
-import { bookEntry } from '../stores/redis/ban-book.js';
+import { bookEntry } from '../stores/redis/operators/ban-book.js';
 import { ALL_KEYS, escapeName, kindOfHash, parseWho, type Hash, type KeyText } from '../stores/keys.js';
 import type { Options } from './command.js';
 import { orUsage, usageError } from './errors.js';

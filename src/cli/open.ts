@@ -1,5 +1,5 @@
 import { KeyMaker, recordKey } from '../stores/keys.js';
-import { overrideBookKeys } from '../stores/redis/override-book.js';
+import { overrideBookKeys } from '../stores/redis/operators/override-book.js';
 import type { Options } from './command.js';
 import { usageError } from './errors.js';
 import type { Io } from './io.js';

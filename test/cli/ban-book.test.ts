@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
-import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/ban-book.js';
+import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/operators/ban-book.js';
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { startServer } from '../support/servers.js';

@@ -7,7 +7,7 @@ import { createLimiter, HeadgateError, type Decision, type Policy } from 'headga
 import { redisStore } from 'headgate/redis';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { assemble } from '../../src/stores/redis/scripts.js';
-import { paramArgs } from '../../src/stores/redis/wire.js';
+import { paramArgs } from '../../src/stores/redis/calls/wire.js';
 import { allowKeysWithoutTtl } from '../support/hooks.js';
 import { servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';

@@ -1,7 +1,7 @@
 // Law 10. What was denied is found again as it was said, in a record or elsewhere, whatever came and went.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { DeniedKeys, type Denial } from '../../src/stores/redis/denied-keys.js';
+import { DeniedKeys, type Denial } from '../../src/stores/redis/local/denied-keys.js';
 import { runs } from '../support/random.js';
 
 const BIG = 2 ** 31;

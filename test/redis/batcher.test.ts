@@ -2,7 +2,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { performance } from '../../src/common/real-time.js';
-import { Batcher, Distance, type Batch, type Carrier } from '../../src/stores/redis/batch.js';
+import { Batcher, Distance, type Batch, type Carrier } from '../../src/stores/redis/calls/batch.js';
 import type { Done } from '../../src/stores/redis/clients/commands.js';
 import type { PolicySet, Query, Reply } from '../../src/contract/store.js';
 

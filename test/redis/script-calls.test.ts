@@ -4,7 +4,7 @@ import { HeadgateError } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
 import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
 import type { Commands, Done, ScriptCall } from '../../src/stores/redis/clients/commands.js';
-import { ScriptCalls } from '../../src/stores/redis/script-calls.js';
+import { ScriptCalls } from '../../src/stores/redis/calls/script-calls.js';
 
 const script = { source: 'return 1', sha: 'sha' };
 const TIMEOUT = 100;

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
-import { bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
+import { bookKeys, type LoggedBan } from '../../stores/redis/operators/ban-book.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
 import { nameOf, noteOf, type CliCommand, type Options } from '../command.js';
 import { usageError } from '../errors.js';

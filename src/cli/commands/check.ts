@@ -1,5 +1,5 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
-import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/check.js';
+import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/operators/check.js';
 import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
 import { columns, printable } from '../format.js';

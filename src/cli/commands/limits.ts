@@ -2,7 +2,7 @@ import { toText } from '../../common/duration.js';
 import { inForce } from '../../contract/overrides.js';
 import { overrideOf, type OverrideChange } from '../../limiter/live-limits.js';
 import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
-import { overrideBookKeys } from '../../stores/redis/override-book.js';
+import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
 import type { CliCommand, Options } from '../command.js';
 import { failure } from '../errors.js';
 import { columns, many, printable } from '../format.js';

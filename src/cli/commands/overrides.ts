@@ -1,6 +1,6 @@
 import { inForce } from '../../contract/overrides.js';
 import { overrideOf, type Override } from '../../limiter/live-limits.js';
-import { overrideBookKeys, type LoggedOverride } from '../../stores/redis/override-book.js';
+import { overrideBookKeys, type LoggedOverride } from '../../stores/redis/operators/override-book.js';
 import { limitOf, type CliCommand, type Options } from '../command.js';
 import { duration, printable, utc, writeListing } from '../format.js';
 import { warn, type Io } from '../io.js';

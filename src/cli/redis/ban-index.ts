@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { bookKeys } from '../../stores/redis/ban-book.js';
+import { bookKeys } from '../../stores/redis/operators/ban-book.js';
 import { BAN_TAG, escapeName, parseWho } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';

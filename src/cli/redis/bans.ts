@@ -1,6 +1,6 @@
 import { compileBan, type BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/operators/ban-book.js';
 import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { PolicySet, Reply } from '../../contract/store.js';

@@ -1,4 +1,8 @@
-import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../../stores/redis/publisher.js';
+import {
+  publishedKey,
+  type PublishedInstance,
+  type PublishedLimiter,
+} from '../../stores/redis/operators/publisher.js';
 import type { Policy } from '../../contract/policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';

@@ -1,14 +1,14 @@
 import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
-import { ScriptCalls } from '../../stores/redis/script-calls.js';
+import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import { compileHashing, type KeyHashing } from '../../stores/redis/secret-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
 import { BAN_TAG, hashedText } from '../../stores/keys.js';
-import { argsOf, recordsSign } from '../../stores/redis/plans.js';
+import { argsOf, recordsSign } from '../../stores/redis/calls/plans.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
-import { costArg, decode } from '../../stores/redis/wire.js';
+import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import type { Options } from '../command.js';

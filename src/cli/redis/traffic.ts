@@ -1,5 +1,5 @@
 import { parseWho, type Hash } from '../../stores/keys.js';
-import { topKey, type Counted } from '../../stores/redis/traffic.js';
+import { topKey, type Counted } from '../../stores/redis/operators/traffic.js';
 import type { Session } from './session.js';
 
 /** Decisions per second. */

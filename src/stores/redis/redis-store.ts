@@ -1,14 +1,14 @@
 import { HeadgateError } from '../../common/errors.js';
 import { Across, checkAcross } from './across.js';
-import { BanBook } from './ban-book.js';
-import { Batcher, type Batch } from './batch.js';
-import { ScriptCalls } from './script-calls.js';
+import { BanBook } from './operators/ban-book.js';
+import { Batcher, type Batch } from './calls/batch.js';
+import { ScriptCalls } from './calls/script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
-import { checkServers, type Finding } from './check.js';
-import { Denials } from './denials.js';
+import { checkServers, type Finding } from './operators/check.js';
+import { Denials } from './local/denials.js';
 import type { KeyHashing } from './secret-keys.js';
-import { DEADLINE, Plans, type Plan, type Records } from './plans.js';
-import { Publisher } from './publisher.js';
+import { DEADLINE, Plans, type Plan, type Records } from './calls/plans.js';
+import { Publisher } from './operators/publisher.js';
 import { assemble, type Script } from './scripts.js';
 import type {
   Announced,
@@ -31,10 +31,10 @@ import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
 import { FOR_EVER, inForce, MOST_LINES, type RecordChange } from '../../contract/overrides.js';
 import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
-import { overrideBookArgs, overrideBookKeys } from './override-book.js';
+import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
 import { malformedReply } from '../reply.js';
-import { Traffic } from './traffic.js';
-import { costArg, decode, decodeChange, policyArgs } from './wire.js';
+import { Traffic } from './operators/traffic.js';
+import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
 
 /** A ban of which nobody said who made it, or why. */
 const NOBODY: BanNote = { by: null, reason: null };

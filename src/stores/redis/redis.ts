@@ -1,19 +1,19 @@
 import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
 import { checkFunction, checkShape } from '../../common/validate.js';
-import type { Finding } from './check.js';
+import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { checkSlices, type SliceOptions } from './local/slice-options.js';
 import { sharedOf, Slices } from './local/slices.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { checkTop, type TopOptions } from './traffic.js';
+import { checkTop, type TopOptions } from './operators/traffic.js';
 
 import { RedisStore } from './redis-store.js';
 
 export type { RedisClient } from './clients/clients.js';
 
-export type { Finding } from './check.js';
+export type { Finding } from './operators/check.js';
 
 export type { SliceOptions } from './local/slice-options.js';
 
@@ -26,7 +26,7 @@ export interface CheckableStore extends Store {
   check(): Promise<readonly Finding[]>;
 }
 
-export type { TopOptions } from './traffic.js';
+export type { TopOptions } from './operators/traffic.js';
 
 /** The options of {@link redisStore} in addition to the client. */
 export interface RedisStoreOptions {

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { CompiledBan } from '../../algorithms/ban.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { canonicalText } from '../../contract/policy-text.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
-import { VERSION } from '../../common/version.js';
+import type { CompiledBan } from '../../../algorithms/ban.js';
+import { DEFAULT_DIMENSION } from '../../../contract/key.js';
+import { canonicalText } from '../../../contract/policy-text.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import { VERSION } from '../../../common/version.js';
 import { Aside } from './aside.js';
-import type { Commands } from './clients/commands.js';
-import { clearTimeout, setTimeout } from '../../common/real-time.js';
-import type { Announcement } from '../../contract/store.js';
+import type { Commands } from '../clients/commands.js';
+import { clearTimeout, setTimeout } from '../../../common/real-time.js';
+import type { Announcement } from '../../../contract/store.js';
 
 /** One limiter as it is published. */
 export interface PublishedLimiter {

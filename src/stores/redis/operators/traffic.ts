@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import type { Decision } from '../../common/decision.js';
-import { checkInteger, checkShape } from '../../common/validate.js';
+import type { Decision } from '../../../common/decision.js';
+import { checkInteger, checkShape } from '../../../common/validate.js';
 import { Aside } from './aside.js';
-import type { Commands } from './clients/commands.js';
-import type { KeyText } from '../keys.js';
-import { clearTimeout, setTimeout } from '../../common/real-time.js';
+import type { Commands } from '../clients/commands.js';
+import type { KeyText } from '../../keys.js';
+import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 
 /** Counts of decisions, for `headgate top`. */
 export interface TopOptions {

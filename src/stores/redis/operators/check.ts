@@ -1,13 +1,13 @@
-import { algorithms } from '../../algorithms/index.js';
-import { luaFiles } from './lua-files.js';
-import type { Commands, Server } from './clients/commands.js';
-import { within } from '../../common/within.js';
-import { assemble } from './scripts.js';
-import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
-import { inForce, isReadable } from '../../contract/overrides.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
-import { escapeName, recordKey } from '../keys.js';
-import { plainWords } from '../store-error.js';
+import { algorithms } from '../../../algorithms/index.js';
+import { luaFiles } from '../lua-files.js';
+import type { Commands, Server } from '../clients/commands.js';
+import { within } from '../../../common/within.js';
+import { assemble } from '../scripts.js';
+import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
+import { inForce, isReadable } from '../../../contract/overrides.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import { escapeName, recordKey } from '../../keys.js';
+import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
 
 /** One result of a check of a store. */

@@ -1,5 +1,5 @@
-import type { Commands, ScriptCall } from './clients/commands.js';
-import { assemble, type ScriptName } from './scripts.js';
+import type { Commands, ScriptCall } from '../clients/commands.js';
+import { assemble, type ScriptName } from '../scripts.js';
 
 /** A deadline that never passes, because a late write does no harm here. */
 const ANY_TIME = String(Number.MAX_SAFE_INTEGER);

@@ -1,7 +1,7 @@
-import type { Done } from './clients/commands.js';
-import { Eventual } from '../../common/eventual.js';
-import { performance, setImmediate } from '../../common/real-time.js';
-import type { PolicySet, Query, Reply } from '../../contract/store.js';
+import type { Done } from '../clients/commands.js';
+import { Eventual } from '../../../common/eventual.js';
+import { performance, setImmediate } from '../../../common/real-time.js';
+import type { PolicySet, Query, Reply } from '../../../contract/store.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. So two batches are in flight: the store decides one, while this

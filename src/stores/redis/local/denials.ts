@@ -1,6 +1,6 @@
 import { DeniedKeys, type Denial } from './denied-keys.js';
-import { partsOf, type Part } from '../../contract/parts.js';
-import { performance } from '../../common/real-time.js';
+import { partsOf, type Part } from '../../../contract/parts.js';
+import { performance } from '../../../common/real-time.js';
 import {
   perSet,
   type Keys,
@@ -8,8 +8,8 @@ import {
   type Query,
   type Reply,
   type Subject,
-} from '../../contract/store.js';
-import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+} from '../../../contract/store.js';
+import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
 const MOST = 10_000;

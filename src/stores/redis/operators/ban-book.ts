@@ -1,11 +1,11 @@
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { warnOnce } from '../../common/warnings.js';
+import { DEFAULT_DIMENSION } from '../../../contract/key.js';
+import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
-import type { Commands } from './clients/commands.js';
-import { escapeName, escapeWho, whoOf, type KeyText } from '../keys.js';
-import { clearTimeout, setTimeout } from '../../common/real-time.js';
-import type { BanNote } from '../../contract/ban-options.js';
-import type { Reply, Subject } from '../../contract/store.js';
+import type { Commands } from '../clients/commands.js';
+import { escapeName, escapeWho, whoOf, type KeyText } from '../../keys.js';
+import { clearTimeout, setTimeout } from '../../../common/real-time.js';
+import type { BanNote } from '../../../contract/ban-options.js';
+import type { Reply, Subject } from '../../../contract/store.js';
 
 /** Limits of what is stored. `docs/redis.md` lists them. */
 export const MOST_BANS = 100_000;

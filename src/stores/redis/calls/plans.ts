@@ -1,9 +1,9 @@
-import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../contract/overrides.js';
-import { holdsSlots, perSet, type Clock, type PolicySet } from '../../contract/store.js';
-import { performance } from '../../common/real-time.js';
-import { KeyMaker, overriddenKey } from '../keys.js';
-import type { KeyHashing } from './secret-keys.js';
-import { assemble, type Script } from './scripts.js';
+import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../../contract/overrides.js';
+import { holdsSlots, perSet, type Clock, type PolicySet } from '../../../contract/store.js';
+import { performance } from '../../../common/real-time.js';
+import { KeyMaker, overriddenKey } from '../../keys.js';
+import type { KeyHashing } from '../secret-keys.js';
+import { assemble, type Script } from '../scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
 
 /** Each script's first argument: its deadline, filled in when the call is sent. */

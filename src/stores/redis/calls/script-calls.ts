@@ -1,11 +1,11 @@
-import { HeadgateError } from '../../common/errors.js';
-import type { Commands, Done, ScriptCall } from './clients/commands.js';
+import { HeadgateError } from '../../../common/errors.js';
+import type { Commands, Done, ScriptCall } from '../clients/commands.js';
 import { OVER, StoreTime } from './deadline.js';
-import { performance, setTimeout } from '../../common/real-time.js';
-import type { Script } from './scripts.js';
-import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
-import { stepAfter } from '../../contract/charged.js';
-import type { Clock, Subject } from '../../contract/store.js';
+import { performance, setTimeout } from '../../../common/real-time.js';
+import type { Script } from '../scripts.js';
+import { explainUnknownCommand, isUnknownCommand } from '../server-version.js';
+import { stepAfter } from '../../../contract/charged.js';
+import type { Clock, Subject } from '../../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;

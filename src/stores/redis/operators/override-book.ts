@@ -1,4 +1,4 @@
-import { FOR_EVER, type RecordChange } from '../../contract/overrides.js';
+import { FOR_EVER, type RecordChange } from '../../../contract/overrides.js';
 
 /** Limits of what is stored. `docs/redis.md` lists them. */
 const MOST_OVERRIDES = 100_000;

@@ -1,9 +1,9 @@
-import { HeadgateError } from '../../common/errors.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
-import { recordDimensions } from '../../contract/overrides.js';
-import { malformedReply } from '../reply.js';
-import type { ChangeReply, PolicySet, Reply } from '../../contract/store.js';
-import { addVerdict, soleVerdict } from '../../contract/verdicts.js';
+import { HeadgateError } from '../../../common/errors.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import { recordDimensions } from '../../../contract/overrides.js';
+import { malformedReply } from '../../reply.js';
+import type { ChangeReply, PolicySet, Reply } from '../../../contract/store.js';
+import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {

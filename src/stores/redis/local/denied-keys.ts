@@ -1,6 +1,13 @@
-import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../fingerprint.js';
-import type { Reply } from '../../contract/store.js';
-import { addVerdict, countOf, remainingOf, resetOf, soleVerdict, waitOf } from '../../contract/verdicts.js';
+import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../../fingerprint.js';
+import type { Reply } from '../../../contract/store.js';
+import {
+  addVerdict,
+  countOf,
+  remainingOf,
+  resetOf,
+  soleVerdict,
+  waitOf,
+} from '../../../contract/verdicts.js';
 
 /** A denial of the store, and how long it lasts. Times are by the clock of `Denials`. */
 export interface Denial {
