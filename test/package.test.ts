@@ -235,6 +235,13 @@ describe('the packed package', function () {
     await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
   });
 
+  it('has types of its own that need no esModuleInterop', async () => {
+    const project = typesProject();
+    writeFileSync(join(project, 'plain.ts'), "import 'headgate/http';");
+    const settings = { module: 'commonjs', moduleResolution: 'node10', esModuleInterop: false };
+    await tsc(project, 'plain', { ...strict, ...settings }, ['plain.ts'], 'typescript-5.9');
+  });
+
   it('has types that refuse what throws in a route of Fastify', async () => {
     const project = typesProject();
     const quotas = ["{ limit: 5, window: '1m', burst: 9 }", '{ limit: 5 }', "{ limit: 5, windw: '1m' }"];

@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import ipaddr from 'ipaddr.js';
+import ipaddr, { type IPv4, type IPv6 } from 'ipaddr.js';
 
-export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+export type Address = IPv4 | IPv6;
 
 /** The longest text of an address: a mapped one, written in full, with its zone. */
 const LONGEST = 64;
