@@ -202,7 +202,7 @@ export class Finder {
       policies: known.policies.filter((policy) => policy.by === by),
       ban: undefined,
       timeout: this.#session.target.timeout,
-      overrides: limits.overrides ? { rules: {}, all: String(all ?? '') } : undefined,
+      overrides: limits.overrides ? { rules: {}, all: typeof all === 'string' ? all : '' } : undefined,
     };
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
     const heads = whole.map(({ head }) => head);
