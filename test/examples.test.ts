@@ -1,17 +1,16 @@
 // Every example runs, and does what its first lines say.
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
 import { expect } from 'chai';
-import { build } from 'esbuild';
 import { io, type Socket } from 'socket.io-client';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../examples/trpc.js';
-import { luaFiles } from '../src/stores/redis/lua-files.js';
+import { compilePrograms, programDirectory } from './support/programs.js';
 import { servers } from './support/shared-servers.js';
 import { clients } from './support/stores.js';
 
@@ -27,26 +26,16 @@ interface Example {
 
 const running: (() => Promise<unknown>)[] = [];
 
-/** Where the examples are in JavaScript, beside the packages that they import. */
-let compiled: string;
+/** Where the examples are in JavaScript. */
+const compiled = programDirectory();
 
-/** Compiles all at once. Users have tsx do it: at each start, and with all of `src`. */
 async function compile(): Promise<void> {
-  const cache = new URL('../node_modules/.cache', import.meta.url).pathname;
-  mkdirSync(cache, { recursive: true });
-  compiled = mkdtempSync(`${cache}/examples-`);
   const names = ['', 'compared/'].flatMap((folder) =>
     readdirSync(new URL(folder, examples)).map((name) => folder + name),
   );
-  const contents = `export const luaFiles = ${JSON.stringify(luaFiles)};`;
-  await build({
+  await compilePrograms({
     entryPoints: names.filter((name) => name.endsWith('.ts')).map((name) => `examples/${name}`),
-    ...{ outdir: compiled, outbase: 'examples', outExtension: { '.js': '.mjs' } },
-    ...{ bundle: true, splitting: true, format: 'esm', platform: 'node', target: 'node20' },
-    ...{ packages: 'external', logLevel: 'error' },
-    plugins: [
-      { name: 'Lua', setup: ({ onLoad }) => onLoad({ filter: /lua-files\.ts$/ }, () => ({ contents })) },
-    ],
+    ...{ outdir: compiled, outbase: 'examples', splitting: true },
   });
 }
 
@@ -115,7 +104,6 @@ describe('examples', function () {
   // Each starts processes.
   this.timeout(60_000);
   before(compile);
-  after(() => rmSync(compiled, { recursive: true, force: true }));
   afterEach(async () => {
     for (const stop of running.splice(0)) await stop();
   });

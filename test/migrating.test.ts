@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { transformSync } from 'esbuild';
+import { compilePrograms, programDirectory } from './support/programs.js';
 
 const root = new URL('../', import.meta.url).pathname;
 const page = readFileSync(`${root}docs/migrating.md`, 'utf8');
@@ -18,18 +18,16 @@ function programs(heading: string): { before: string; after: string } {
 
 const running: ChildProcess[] = [];
 
-/** Starts a program as a module. */
-function start(code: string): { child: ChildProcess; output: () => string } {
-  // Code that is passed as an argument is run without a look at its types and decorators.
-  const { code: plain } = transformSync(code, {
-    loader: 'ts',
-    tsconfigRaw: { compilerOptions: { experimentalDecorators: true } },
-  });
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', plain];
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+const directory = programDirectory();
+let made = 0;
+
+/** Starts a program. */
+async function start(code: string): Promise<{ child: ChildProcess; output: () => string }> {
+  const outfile = `${directory}/${made++}.mjs`;
+  // With decorators as NestJS has them.
+  const tsconfig = `${root}examples/legacy/tsconfig.json`;
+  await compilePrograms({ stdin: { contents: code, resolveDir: root, loader: 'ts' }, outfile, tsconfig });
+  const child = spawn(process.execPath, [outfile], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
   running.push(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr])
@@ -39,7 +37,7 @@ function start(code: string): { child: ChildProcess; output: () => string } {
 
 /** What a program prints until it ends. */
 async function printed(code: string): Promise<string[]> {
-  const { child, output } = start(code);
+  const { child, output } = await start(code);
   await once(child, 'close');
   expect(child.exitCode, output()).to.equal(0);
   return output().trim().split('\n');
@@ -53,7 +51,7 @@ async function serve(code: string): Promise<{ url: string; output: () => string 
   probe.close();
   await once(probe, 'close');
   expect(code).to.contain('listen(3000)');
-  const { child, output } = start(code.replace('listen(3000)', `listen(${port}, '127.0.0.1')`));
+  const { child, output } = await start(code.replace('listen(3000)', `listen(${port}, '127.0.0.1')`));
   const url = `http://127.0.0.1:${port}`;
   // A path that no program has. Even so it may be counted, so nothing is asked that all requests share.
   while (!(await fetch(`${url}/is-it-there`).catch(() => undefined))) {
@@ -70,7 +68,7 @@ async function statuses(count: number, url: string): Promise<number[]> {
 }
 
 describe('docs/migrating.md', function () {
-  // Each program is compiled as it starts.
+  // Each program is a process.
   this.timeout(60_000);
   afterEach(async () => {
     for (const child of running.splice(0)) {

@@ -127,6 +127,7 @@ export class CountingStore implements FastifyRateLimitStore {
 }
 
 async function answers(url: string) {
+  const start = Date.now();
   for (const remaining of [1, 0]) {
     const response = await fetch(url);
     assert.equal(response.status, 200);
@@ -134,13 +135,18 @@ async function answers(url: string) {
   }
   const denied = await fetch(url);
   assert.equal(denied.status, 429);
-  assert.equal(denied.headers.get('retry-after'), '1800');
+  // A busy machine may take seconds for the three.
+  const passed = Math.floor((Date.now() - start) / 1000);
+  const told = Number(denied.headers.get('retry-after'));
+  assert.ok(told <= 1800 && told >= 1800 - passed, `${told} after ${passed} s`);
 }
 
 async function main() {
-  const redis = new Redis(process.env['REDIS_URL'] ?? '');
   await decidesInMemory();
   await testsAStore();
+  // On a busy machine these took longer than a connection may. Decisions without one are others.
+  const redis = new Redis(process.env['REDIS_URL'] ?? '');
+  await redis.ping();
   await limitsExpress(redis);
   await limitsExpressByItsOldOptions();
   await limitsFastify(redis);

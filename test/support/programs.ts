@@ -1,0 +1,26 @@
+// Programs in TypeScript that import Headgate by its name, compiled once: tsx compiles all of `src` at each start of one.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { build, type BuildOptions } from 'esbuild';
+import { luaFiles } from '../../src/stores/redis/lua-files.js';
+
+/** A new directory for programs, where they find all packages. It is removed when this process ends. */
+export function programDirectory(): string {
+  const cache = new URL('../../node_modules/.cache/', import.meta.url).pathname;
+  mkdirSync(cache, { recursive: true });
+  const directory = mkdtempSync(`${cache}programs-`);
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** Compiles programs to files that end in `.mjs`. What the library's build does about Lua files, this does, too. */
+export async function compilePrograms(options: BuildOptions): Promise<void> {
+  const contents = `export const luaFiles = ${JSON.stringify(luaFiles)};`;
+  await build({
+    ...{ bundle: true, format: 'esm', platform: 'node', target: 'node20', packages: 'external' },
+    ...{ outExtension: { '.js': '.mjs' }, logLevel: 'error' },
+    plugins: [
+      { name: 'Lua', setup: ({ onLoad }) => onLoad({ filter: /lua-files\.ts$/ }, () => ({ contents })) },
+    ],
+    ...options,
+  });
+}
