@@ -162,7 +162,10 @@ export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough 
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a text that is blank, or too long */
 export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: Io): BanNote {
-  const user = env.HEADGATE_BY || env.SUDO_USER || env.USER;
-  const note = checkNote('--by, --reason', { by, reason } as BanNoteOptions);
+  const user = env.SUDO_USER || env.USER;
+  const note = checkNote('--by, --reason', {
+    by: by ?? (env.HEADGATE_BY || undefined),
+    reason,
+  } as BanNoteOptions);
   return { ...note, by: note.by ?? (user?.slice(0, NOTE_LENGTHS.by) || null) };
 }

@@ -187,6 +187,8 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
 /** Checks the option `tier` as far as possible without a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | undefined): void {
   const { tier, tiers, policies } = options;
+  if (typeof policies === 'function' && (tier ?? tiers) !== undefined)
+    throw invalidOption('policies, tiers', 'both', 'Write `policies` as a function, or `tiers`, not both.');
   const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
   const isNeeded = limiter ? limiter.tiers.areNeeded : names.length > 0 && !hasPolicies(options);
   if (tier === undefined && !isNeeded) return;
@@ -196,8 +198,6 @@ function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | 
       names.length === 0 ? 'The limiter has no `tiers`: write them, too.' : `Its tiers are: ${known}.`;
     throw invalidOption('tier', tier, `Write a tier, or a function of the request that returns one. ${fix}`);
   }
-  if (typeof policies === 'function')
-    throw invalidOption('policies, tier', 'both', 'Write `policies` as a function, or `tiers`, not both.');
 }
 
 /** Chooses the set by the tier that a function of the request returns. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
-import { Eventual, type Listener } from '../common/eventual.js';
+import { Eventual } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
@@ -126,6 +126,7 @@ export class Limiter {
   /** Promises that must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
   #closed = false;
+  #closing: Promise<void> | undefined;
 
   /** @internal */
   constructor(parts: Parts) {
@@ -511,8 +512,11 @@ export class Limiter {
   }
 
   /** Frees what the limiter made: its name, its timers, its own memory store. A store that was passed in stays open. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
     this.#closed = true;
     this.#release();
     this.#announced?.withdraw();
@@ -585,7 +589,8 @@ export class Limiter {
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
-      if (this.#live) return this.#askLive(this.#live, key, asked, given, peek);
+      // A limiter that is off does not ask the store, which knows the overrides.
+      if (this.#live && this.enabled) return this.#askLive(this.#live, key, asked, given, peek);
     }
     let set = given;
     let keys: Keys;
@@ -629,17 +634,15 @@ export class Limiter {
   /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
-      const listener: Listener<Reply> = {
-        resolve: (value) => {
-          try {
-            resolve(this.#conclude(query, value, peek));
-          } catch (error) {
-            listener.reject(error as Error);
-          }
-        },
-        reject,
+      const onReply = (value: Reply): void => {
+        try {
+          resolve(this.#conclude(query, value, peek));
+        } catch (thrown) {
+          const error = thrown as Error;
+          reject(error);
+        }
       };
-      Eventual.listen(reply, listener);
+      Eventual.listen(reply, { resolve: onReply, reject });
     });
   }
 

@@ -209,6 +209,8 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect(code).to.equal(2);
         expect(stderr).to.match(/(by|reason): " ?" is not valid/);
       }
+      const blank = await headgate(['ban', 'a', '1h', ...where], { env: { HEADGATE_BY: ' ', USER: 'ada' } });
+      expect(blank).to.include({ code: 2 });
       // A variable that is empty says nothing.
       const env = { HEADGATE_BY: '', USER: 'ada' };
       const { stdout } = await headgate(['ban', 'a', '1h', '--json', ...where], { env });

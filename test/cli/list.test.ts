@@ -284,5 +284,35 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(people.stdout.split('\n').filter((line) => line.startsWith('user:'))).to.have.length(1000);
       expect(people.stdout).to.contain('There are more: --limit 0');
     });
+
+    it('shows denials that count towards a ban of a limiter that is not published, though another one is', async () => {
+      await api.consume('k', { cost: 9 });
+      const states = async () => (await list()).filter(({ algorithm }) => algorithm === 'ban');
+      expect(await states()).to.have.length(1);
+      const published = limiterOn(redisStore(client, { prefix: where[3]!, ...TELLING }), {
+        name: 'told',
+        limit: 1,
+        window: '1h',
+      });
+      await told(where, 'told');
+      expect((await states()).map(({ name, key }) => [name, key])).to.deep.equal([['api', 'k']]);
+      await published.close();
+    });
+
+    it('asks again by the time that the server has, where the calendar of this machine is ahead', async () => {
+      const calendar = { name: 'hourly', algorithm: 'calendar', limit: 1, period: 'hour' } as const;
+      const store = redisStore(client, { prefix: where[3]!, localDenials: false, publish: false });
+      const limiter = limiterOn(store, { name: 'calls', policies: [calendar] });
+      await repeat(2, () => limiter.consume('limited'));
+      const { now } = Date;
+      Date.now = () => now() + 2 * 3_600_000;
+      try {
+        const lines = await list('--name', 'calls', '--policy', 'hourly=calendar 1/hour');
+        expect(keysOf(lines, 'limited')).to.deep.equal(['limited']);
+      } finally {
+        Date.now = now;
+        await limiter.close();
+      }
+    });
   });
 }

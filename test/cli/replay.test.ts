@@ -12,7 +12,7 @@ import { chromium, type Browser } from 'playwright-core';
 import { findProgram } from '../../scripts/programs.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
-import { share } from '../../src/cli/replay/format.js';
+import { share } from '../../src/cli/replay/tables.js';
 import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';

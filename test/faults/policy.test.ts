@@ -140,6 +140,23 @@ describe('the guard', () => {
     await open.close();
   });
 
+  it('each close waits for what is under way, also the second one', async () => {
+    const store = new TestStore();
+    let answer: (() => void) | undefined;
+    store.answer = async (query) => {
+      await new Promise<void>((resolve) => (answer = resolve));
+      return admit(query);
+    };
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: '1m' });
+    const decision = limiter.consume('a');
+    let closed = 0;
+    const closing = [limiter.close(), limiter.close()].map((close) => close.then(() => closed++));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(closed, 0);
+    answer!();
+    await Promise.all([decision, ...closing]);
+  });
+
   it('tries a stalled store again as soon as it answers a call of before', async () => {
     const store = new TestStore();
     const limiter = createLimiter({

@@ -155,6 +155,21 @@ describe('enabled: false', () => {
     expect((await limiter.consume('key')).allowed).to.equal(false);
   });
 
+  it('overrides are not asked for, either', async () => {
+    let enabled = true;
+    const store = memoryStore();
+    const limiter = createLimiter({ ...one, store, overrides: true, enabled: () => enabled });
+    // No policy is left to decide, so the limiter reads before each decision whether the override is still there.
+    await limiter.override('key', { default: false });
+    await limiter.consume('key');
+    enabled = false;
+    const { decide } = store;
+    store.decide = () => expect.fail('The store was asked');
+    Object.defineProperty(store.overrides, 'read', { value: () => expect.fail('The record was read') });
+    expect((await limiter.consume('key')).allowed).to.equal(true);
+    store.decide = decide;
+  });
+
   it('a function that answers later, or with something else, is refused', async () => {
     for (const answer of [Promise.resolve(false), undefined, 0, 'off']) {
       const limiter = createLimiter({ ...one, enabled: (() => answer) as never });

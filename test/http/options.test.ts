@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import Fastify from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
-import { rateLimit } from 'headgate/express';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { compileOptions } from '../../src/http/compile-options.js';
 
@@ -210,6 +210,14 @@ describe('options of several keys', () => {
     expect(code({ tier: 'team', keys: { account: id } })).to.equal('none');
     expect(code({ tier: 'team', keys: { org: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
     expect(code({ tier: 'free' })).to.equal('none');
+  });
+
+  it('tiers do not go with a function for the policies', () => {
+    const policies = () => '1/1m';
+    const code = (options: object) => codeOf(() => rateLimit({ policies, ...options } as RateLimitOptions));
+    expect(code({})).to.equal('none');
+    for (const tier of [undefined, 'free', () => 'free'])
+      expect(code({ tier, tiers: { free: '1/1m' } })).to.equal('HEADGATE_INVALID_OPTION');
   });
 
   it('must fit to the dimensions of the policies', () => {

@@ -149,13 +149,13 @@ export class Finder {
     for (const key of keys) {
       const known = this.#known.get(key.scope);
       const group = `${key.by} ${key.scope}`;
-      if (key.id === BAN_TAG) bans.push(key);
-      else if (!known?.policies.some(({ id, by }) => id === key.id && by === key.by)) {
-        if (states === true || !known) others.push(key);
+      const isBan = key.id === BAN_TAG;
+      if (isBan || !known?.policies.some(({ id, by }) => id === key.id && by === key.by)) {
+        if (states === true || (states && !known)) (isBan ? bans : others).push(key);
       } else if (!judged.get(group)?.push(key)) judged.set(group, [key]);
     }
     const finds = [
-      ...(states === true ? [this.#bans(bans, true)] : []),
+      ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
       ...(limited || admitted ? [...judged.values()].map((some) => this.#verdicts(some)) : []),
       this.#states(others),
     ];
@@ -167,8 +167,8 @@ export class Finder {
     return this.#found.size < this.#found.add(what).size;
   }
 
-  /** @param states whether to include keys that are not banned, but have denials that count */
-  async #bans(keys: readonly FoundKey[], states: boolean, sealing?: Sealing): Promise<Find[]> {
+  /** @param withDenials whether to include keys that are not banned, but have denials that count */
+  async #bans(keys: readonly FoundKey[], withDenials: boolean, sealing?: Sealing): Promise<Find[]> {
     const bans = new Bans(this.#session);
     const heads = keys.map(({ head }) => head);
     const [replies, notes] = await Promise.all([bans.look(heads), bans.notes(heads)]);
@@ -186,7 +186,7 @@ export class Finder {
       }
       return [];
     });
-    return states ? [...finds, ...(await this.#states(others))] : finds;
+    return withDenials ? [...finds, ...(await this.#states(others))] : finds;
   }
 
   /** The verdicts on keys of one limiter and one dimension, by the policies of this dimension. */
@@ -238,7 +238,6 @@ export class Finder {
   }
 
   async #states(keys: readonly FoundKey[]): Promise<Find[]> {
-    if (!this.#wanted.states) return [];
     const times = await Promise.all(keys.map(({ redisKey }) => this.#session.call('PTTL', redisKey)));
     return keys.flatMap((key, i): Find[] => {
       const expiresInMs = Number(times[i]);

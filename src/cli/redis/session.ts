@@ -6,7 +6,7 @@ import type { Commands } from '../../stores/redis/clients/commands.js';
 import { compileHashing, type KeyHashing } from '../../stores/redis/secret-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
 import { BAN_TAG, hashedText } from '../../stores/keys.js';
-import { argsOf, recordsSign } from '../../stores/redis/calls/plans.js';
+import { argsOf, recordsSign, timeToldBy } from '../../stores/redis/calls/plans.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
@@ -84,18 +84,26 @@ export class Session {
     return (await Promise.all(calls)).flat();
   }
 
-  async #look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+  /** @param serverTime what the server has told, if this machine's time is too far from it for a calendar policy */
+  async #look(set: PolicySet, heads: readonly string[], serverTime?: number): Promise<(Reply | Error)[]> {
     const { policies, ban } = set;
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
     if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
-    const { evaluateArgs } = argsOf(set, false, Date.now());
+    const { evaluateArgs } = argsOf(set, false, serverTime ?? Date.now());
     const args = [...evaluateArgs, costArg(1, true)];
     if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
     if (set.overrides) args.push(recordsSign(set));
     const kernels = policies.map(({ kernel }) => kernel);
     const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
-    const reply = await this.run(script, keys, args);
+    let reply: unknown;
+    try {
+      reply = await this.run(script, keys, args);
+    } catch (error) {
+      const told = timeToldBy(error);
+      if (told === undefined || serverTime !== undefined) throw error;
+      return this.#look(set, heads, told);
+    }
     return decode(reply, heads.length, set);
   }
 

@@ -1,4 +1,4 @@
-import type { Found } from './format.js';
+import type { Found } from './tables.js';
 import type { LogSummary } from './log-file.js';
 import type { ReplayResult, Results } from './replay.js';
 import type { Suggestions } from './suggest.js';

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { printableJson, printableLines } from '../../common/printable.js';
 import { count, duration, many, printable } from '../format.js';
 import type { ClientTimes, Report, Tally } from './report.js';
-import { cellsOf, moment, policyTable, replayNotes, share, spanText } from './format.js';
+import { cellsOf, moment, policyTable, replayNotes, share, spanText } from './tables.js';
 import type { Comparison, Interval, ReplayResult } from './replay.js';
 import { plotsOf } from './report-plots.js';
 

@@ -11,7 +11,7 @@ import {
   replayNotes,
   share,
   type Found,
-} from './format.js';
+} from './tables.js';
 import type { LogSummary } from './log-file.js';
 import type { Comparison, Interval, ReplayResult, Results } from './replay.js';
 import type { Suggestions } from './suggest.js';

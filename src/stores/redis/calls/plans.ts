@@ -113,11 +113,17 @@ export class Plans {
 
   /** Whether the server refused a call because the guess of its time was wrong. Then its time is known now, and the call was not run. */
   learnsTime(error: unknown): boolean {
-    const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+    const time = timeToldBy(error);
     if (time === undefined) return false;
-    this.#skew = Number(time) - Date.now();
+    this.#skew = time - Date.now();
     return true;
   }
+}
+
+/** The server's time, ms since the epoch, if a call failed because it was sent for another time. */
+export function timeToldBy(error: unknown): number | undefined {
+  const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+  return time === undefined ? undefined : Number(time);
 }
 
 /** The arguments of a set's scripts at a moment. @param single whether they are for the short script */

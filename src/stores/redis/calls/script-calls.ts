@@ -96,7 +96,7 @@ class Sending implements ScriptCall {
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#call.script;
     const state = scripts.get(sha);
-    // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
+    // Each server of a cluster needs the script, so there a call whose server lacks it brings it itself.
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
@@ -115,7 +115,7 @@ class Sending implements ScriptCall {
     const { time, clock } = this.#calls;
     const sent = (this.#sent = performance.now());
     if (this.#isAbandoned()) return OVER;
-    // The server refused the call in time, but this process read the refusal too late. The time begins anew.
+    // The call is written for the first time; or the server refused it, and this process read that too late. The time begins anew.
     if (sent >= this.#until && (time.known || clock)) {
       const { timeout, asked } = this.#call;
       const until = (this.#until = sent + timeout + time.doubt(timeout));
@@ -158,7 +158,7 @@ class Sending implements ScriptCall {
     }
     const now = LATE.exec(message)?.[1];
     if (now === undefined) {
-      if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end);
+      if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end, this.#end);
       else this.#end(error);
       return;
     }

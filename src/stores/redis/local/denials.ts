@@ -131,10 +131,8 @@ export class Denials {
     const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. A peek shows that something was given back.
-      for (const { known, keyOf } of parts) {
-        const row = known.denied.find(keyOf(key));
-        if (row !== 0) known.denied.delete(row);
-      }
+      for (const { known, keyOf } of parts)
+        if (known.denied.size > 0) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
     if (peek) return;

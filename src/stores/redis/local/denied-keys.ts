@@ -62,7 +62,8 @@ export class DeniedKeys {
   #rows = 0;
   /** The row that was last given to a key. The next row is the oldest. */
   #hand = 0;
-  #size = 0;
+  /** How many keys are remembered. */
+  size = 0;
 
   /** @param policies the policies of most denials @param most the most keys; with more, the oldest give way */
   constructor(policies: string, most: number) {
@@ -70,14 +71,10 @@ export class DeniedKeys {
     this.#most = most;
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
   /** A key's row, or 0. */
   find(key: string): number {
     // Skip the fingerprint, which takes most of the time.
-    if (this.#size === 0) return 0;
+    if (this.size === 0) return 0;
     takeFingerprint(key);
     return this.#find();
   }
@@ -166,7 +163,7 @@ export class DeniedKeys {
     }
     integers[at] = VACANT;
     this.#elsewhere.delete(row);
-    this.#size--;
+    this.size--;
   }
 
   #fits({ policies, keys, cost, reply: { ban, verdicts } }: Denial): boolean {
@@ -197,7 +194,7 @@ export class DeniedKeys {
     this.delete(row);
     this.#integers.set(fingerprint, row * INTEGERS);
     this.#link(row);
-    this.#size++;
+    this.size++;
     return row;
   }
 
