@@ -7,6 +7,7 @@ import { ALL_KEYS, escapeName, kindOfHash, parseWho, type Hash, type KeyText } f
 import type { Options } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { count, many, printable } from './format.js';
+import type { Bans } from './redis/bans.js';
 
 export type KeyOptions = Pick<Options, 'raw' | 'dimension' | 'ipv6Subnet'>;
 
@@ -29,6 +30,10 @@ export interface Subject {
   /** The dimension of the keys. */
   readonly dimension: string;
 }
+
+/** What the keys of the state of a subject's keys begin with. */
+export const headsOf = (bans: Pick<Bans, 'head'>, name: string, { keys, dimension }: Subject): string[] =>
+  keys.map((key) => bans.head(name, key, dimension));
 
 /** Networks with more keys are refused. */
 const MOST_KEYS = 65_536;

@@ -58,7 +58,7 @@ export interface DecisionFields {
   readonly delayMs: number;
   /** Why the request was denied, or let pass without being counted. Undefined if it was simply admitted. */
   readonly reason: Reason | undefined;
-  /** Whether the store's guard (`onStoreError`) answered, because the store could not be asked. */
+  /** Whether the guard (`onStoreError`) answered, because the store could not be asked. */
   readonly degraded: boolean;
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];

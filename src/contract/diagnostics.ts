@@ -21,7 +21,7 @@ export interface StoreMessage {
   readonly durationMs: number;
   /** How much of that time this process was busy, ms. It could not read an answer meanwhile. */
   readonly busyMs: number;
-  /** Whether the store's guard answered instead of the store. */
+  /** Whether the guard answered instead of the store. */
   readonly degraded: boolean;
   /** The error of the store, whatever `onStoreError` made of it. Absent if the store answered. */
   readonly error?: unknown;

@@ -143,11 +143,11 @@ export interface Reply {
    * written. Empty: none. Nothing was decided. The caller asks again by a set whose `overrides.rules` are those revisions.
    */
   readonly rules?: Readonly<Record<string, string>>;
-  /** Set by the limiter's guard if the store did not decide: how the query was answered instead. */
+  /** Set by the guard if the store did not decide: how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
-  /** Set by the limiter's guard: the store's error, if the store was asked. */
+  /** Set by the guard: the store's error, if the store was asked. */
   readonly error?: HeadgateError | undefined;
-  /** Set by the limiter's guard if this process was too busy to ask the store in time. Then the store is not at fault. */
+  /** Set by the guard if this process was too busy to ask the store in time. Then the store is not at fault. */
   readonly late?: boolean;
 }
 
@@ -167,7 +167,7 @@ export interface Change extends Subject {
   readonly units: readonly number[];
   /** The charge to give back. The policies that it did not charge have 0 `units`. Undefined: the oldest units. */
   readonly charged: Charged | undefined;
-  /** How the query was answered: see `Reply.degraded`. Only the limiter's guard can change what it decided itself. */
+  /** How the query was answered: see `Reply.degraded`. Only the guard can change what it decided itself. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -204,7 +204,7 @@ export interface LeaseChange extends Subject, Costs {
   readonly lease: string;
   /** Whether the slots are given back, or held for another full lease. */
   readonly action: 'release' | 'renew';
-  /** How the query was answered: see `Reply.degraded`. Only the limiter's guard can change what it decided itself. */
+  /** How the query was answered: see `Reply.degraded`. Only the guard can change what it decided itself. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -248,7 +248,7 @@ export interface Announced {
 export interface Store {
   /** Whether the store decides in this process, at once, and is never away. Then it needs no guard. */
   readonly embedded?: boolean;
-  /** Set by the limiter's guard and by memory stores. */
+  /** Set by the guard and by memory stores. */
   readonly health?: Health;
   /**
    * Decides a query. If every policy that is not a shadow admits it, all policies that admit it are charged. Otherwise only those that

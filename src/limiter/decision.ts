@@ -24,7 +24,7 @@ export interface Ruling {
   readonly retryAfterMs: number | undefined;
 }
 
-/** The answers of the store's guard without a store. It tells denied callers to try again in a second. */
+/** The answers of the guard without a store. It tells denied callers to try again in a second. */
 const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefined>> = {
   local: undefined,
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
@@ -311,7 +311,7 @@ export function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-/** What decides in place of the policies: the store's guard, a full store, a ban. */
+/** What decides in place of the policies: the guard, a full store, a ban. */
 function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
   const known = degraded && RULINGS[degraded];
   if (known) return late ? { ...known, reason: 'process-late' } : known;

@@ -586,11 +586,13 @@ export class Limiter {
     again?: Question['again'],
   ): MaybePromise<LimiterDecision> {
     if (this.#closed) throw this.#closedError();
+    // It is asked once for each decision, also for those that are asked again.
+    const isOff = !again && this.#enabled !== true && !this.enabled;
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // A limiter that is off does not ask the store, which knows the overrides.
-      if (this.#live && this.enabled) return this.#askLive(this.#live, key, asked, given, peek);
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
     }
     let set = given;
     let keys: Keys;
@@ -598,7 +600,7 @@ export class Limiter {
       keys = key;
     } else {
       const subject = this.#scope.subject(given, key);
-      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given));
+      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given), isOff);
       ({ set, key: keys } = subject);
     }
     let cost: number;
@@ -609,7 +611,7 @@ export class Limiter {
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
-    if (this.#enabled !== true && !this.enabled) return switchedOff(query);
+    if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
     try {
       reply = this.#store.decide(query);
@@ -625,9 +627,9 @@ export class Limiter {
   }
 
   /** The decision if no policy and no ban applies. */
-  #unlimited(subject: Subject, costs: Costs): MaybePromise<LimiterDecision> {
+  #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
     const query: Query = { ...subject, ...costs, peek: true, lease: '' };
-    if (!this.enabled) return switchedOff(query);
+    if (isOff) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 

@@ -157,8 +157,13 @@ describe('enabled: false', () => {
 
   it('overrides are not asked for, either', async () => {
     let enabled = true;
+    let asked = 0;
+    const isOn = () => {
+      asked++;
+      return enabled;
+    };
     const store = memoryStore();
-    const limiter = createLimiter({ ...one, store, overrides: true, enabled: () => enabled });
+    const limiter = createLimiter({ ...one, store, overrides: true, enabled: isOn });
     // No policy is left to decide, so the limiter reads before each decision whether the override is still there.
     await limiter.override('key', { default: false });
     await limiter.consume('key');
@@ -167,6 +172,7 @@ describe('enabled: false', () => {
     store.decide = () => expect.fail('The store was asked');
     Object.defineProperty(store.overrides, 'read', { value: () => expect.fail('The record was read') });
     expect((await limiter.consume('key')).allowed).to.equal(true);
+    expect(asked, 'once for each decision').to.equal(2);
     store.decide = decide;
   });
 

@@ -3,7 +3,7 @@ import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../comm
 import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
 import { warn, write, writeJson, type Io, type Warning } from '../io.js';
-import { loggedOf, show, subjectJson, typedKey } from '../keys.js';
+import { headsOf, loggedOf, show, subjectJson, typedKey } from '../keys.js';
 import { withState } from '../open.js';
 import { SAME } from '../redis/bans.js';
 import { checkBans, subjectIn, warnUnnoted } from '../scope.js';
@@ -39,7 +39,7 @@ async function ban(given: string, length: string | undefined, options: Options, 
   await withState(options, io, async ({ published, bans, keyText }) => {
     checkBans(published, [name], options, io, typed.dimension);
     const subject = subjectIn(published, name, typed, io);
-    const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
+    const heads = headsOf(bans, name, subject);
     const done = { action: 'ban', ...loggedOf(name, subject, keyText), forMs: duration, ...note } as const;
     const before = await bans.left(heads);
     const changes = heads.map((head) => ({ head, duration, note }));

@@ -6,7 +6,7 @@ import { nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration, printable, quoted } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
-import { show, subjectJson, typedKey, type Subject } from '../keys.js';
+import { headsOf, show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import { policyNameOf } from '../redis/finds.js';
@@ -52,7 +52,7 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
     const policies = found
       ? await resetTiers(state, name, subject, found, options.tier)
       : await resetAll(state, name, subject);
-    const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
+    const left = await bans.left(headsOf(bans, name, subject));
     const longest = Math.max(...left);
     await (io.json
       ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
@@ -127,7 +127,7 @@ async function resetAll({ redis: session, bans }: State, name: string, subject: 
     );
   const { keys, dimension } = subject;
   const reset = new Set<string>();
-  const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
+  const heads = new Set(headsOf(bans, name, subject));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
   const pattern = statePattern(session.prefix, name, isSole ? session.hashing.text(keys[0]!) : undefined);
   for await (const page of scan(session, pattern)) {

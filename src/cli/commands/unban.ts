@@ -1,7 +1,7 @@
 import { count, duration, many, printable } from '../format.js';
 import { noteOf, nameOf, type CliCommand, type Options } from '../command.js';
 import { warn, write, writeJson, type Io } from '../io.js';
-import { loggedOf, show, subjectJson, typedKey } from '../keys.js';
+import { headsOf, loggedOf, show, subjectJson, typedKey } from '../keys.js';
 import { withState } from '../open.js';
 import type { BanState } from '../redis/bans.js';
 import { subjectIn, unknownScope, warnUnnoted } from '../scope.js';
@@ -27,7 +27,7 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
   await withState(options, io, async ({ published, bans, keyText }) => {
     warn(io, unknownScope(published, name));
     const subject = subjectIn(published, name, typed, io);
-    const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
+    const heads = headsOf(bans, name, subject);
     const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
     const banned = before ? Number(before.bannedForMs > 0) : bannedOf(await bans.left(heads));
     const changes = heads.map((head) => ({ head, duration: 0, note }));

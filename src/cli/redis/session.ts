@@ -9,7 +9,7 @@ import { BAN_TAG, hashedText } from '../../stores/keys.js';
 import { argsOf, recordsSign, timeToldBy } from '../../stores/redis/calls/plans.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
-import type { PolicySet, Reply } from '../../contract/store.js';
+import { holdsSlots, type PolicySet, type Reply } from '../../contract/store.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import type { Options } from '../command.js';
 import { faultOfSecret } from '../../common/secret.js';
@@ -92,7 +92,7 @@ export class Session {
     if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
     const { evaluateArgs } = argsOf(set, false, serverTime ?? Date.now());
     const args = [...evaluateArgs, costArg(1, true)];
-    if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
+    if (holdsSlots(set)) args.push(...heads.map(() => ''));
     if (set.overrides) args.push(recordsSign(set));
     const kernels = policies.map(({ kernel }) => kernel);
     const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);

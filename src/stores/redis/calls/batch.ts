@@ -139,7 +139,7 @@ export class Batcher {
     this.#pendingAtReply = this.#pending;
     this.#pending -= waiters.length;
     // Callers that get these replies may ask again in this turn. They are counted first.
-    if (this.#gathers && this.#pending <= 1) setImmediate(this.#endCrowd);
+    if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers instanceof Error ? answers : answers[i]!;
       if (answer instanceof Error) waiters[i]!.reject(answer);
@@ -147,7 +147,7 @@ export class Batcher {
     }
   }
 
-  readonly #endCrowd = (): void => {
+  readonly #endGathering = (): void => {
     this.#gathers = this.#pending > 1;
   };
 }

@@ -64,8 +64,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
       answers.push({ now, step, ban, verdicts: [] });
     } else if (count === 1 && typeof packed === 'number' && packed >= 0) {
       // The most common reply.
-      const reset = Math.floor(packed / UNITS);
-      answers.push({ now, step, ban, verdicts: soleVerdict(0, packed - reset * UNITS, reset) });
+      answers.push({ now, step, ban, verdicts: unpacked(packed) });
       at++;
     } else {
       const verdicts: number[] = [];
@@ -105,11 +104,17 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
   return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
 }
 
-/** Reads one verdict, and returns the position of the next one. A verdict that is one number is always an admission. */
+/** A verdict that is one number, which is always an admission. */
+function unpacked(packed: number): number[] {
+  const reset = Math.floor(packed / UNITS);
+  return soleVerdict(0, packed - reset * UNITS, reset);
+}
+
+/** Reads one verdict, and returns the position of the next one. */
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
   const first: unknown = numbers[at];
   if (typeof first === 'number' && first >= 0) {
-    addVerdict(verdicts, 0, first % UNITS, Math.floor(first / UNITS));
+    verdicts.push(...unpacked(first));
     return at + 1;
   }
   if (first !== -1) throw malformedReply(numbers);
