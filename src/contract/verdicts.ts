@@ -1,3 +1,7 @@
+import type { Verdict } from '../common/decision.js';
+import { MAX_UNITS } from '../common/validate.js';
+import type { CompiledPolicy } from './policy.js';
+
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
  * - `wait`, ms:
@@ -36,6 +40,38 @@ export function remainingOf(verdicts: Verdicts, i: number): number {
 /** The time until the i-th policy is back at its full quota, ms. */
 export function resetOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 2]!;
+}
+
+/** The i-th verdict as users read it: what a policy says to a key. */
+export function verdictOf(
+  { name, limit }: CompiledPolicy,
+  key: string,
+  verdicts: Verdicts,
+  i: number,
+): Verdict {
+  const wait = verdicts[EACH * i]!;
+  const allowed = admits(wait);
+  return {
+    name,
+    key,
+    allowed,
+    limit,
+    remaining: verdicts[EACH * i + 1]!,
+    retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
+    resetAfterMs: verdicts[EACH * i + 2]!,
+  };
+}
+
+/** Whether these can be the verdicts of so many policies. */
+export function areVerdicts(verdicts: Verdicts, count: number): boolean {
+  if (verdicts.length !== EACH * count) return false;
+  for (let at = 0; at < verdicts.length; at += EACH) {
+    const remaining = verdicts[at + 1]!;
+    const reset = verdicts[at + 2]!;
+    if (!Number.isSafeInteger(verdicts[at]) || !Number.isSafeInteger(reset) || reset < 0) return false;
+    if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
+  }
+  return true;
 }
 
 /** Whether a verdict with this `wait` admits, at once or after a hold. */

@@ -5,13 +5,11 @@ import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { perSet, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
 import {
-  admits,
   countOf,
   NEVER,
   nextWait,
-  remainingOf,
-  resetOf,
   soleVerdict,
+  verdictOf,
   waitOf,
   type Verdicts,
 } from '../contract/verdicts.js';
@@ -277,21 +275,6 @@ function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], ve
   if (typeof key === 'string') return some.map((policy, i) => verdictOf(policy, key, verdicts, i));
   const { names } = set.dimensions!;
   return some.map((policy, i) => verdictOf(policy, key[names.indexOf(policy.by)]!, verdicts, i));
-}
-
-/** The i-th verdict of a reply. */
-function verdictOf({ name, limit }: CompiledPolicy, key: string, verdicts: Verdicts, i: number): Verdict {
-  const wait = waitOf(verdicts, i);
-  const allowed = admits(wait);
-  return {
-    name,
-    key,
-    allowed,
-    limit,
-    remaining: remainingOf(verdicts, i),
-    retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
-    resetAfterMs: resetOf(verdicts, i),
-  };
 }
 
 /** Which policy decides. Shadows only do if there are no other policies. */

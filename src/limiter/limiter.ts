@@ -636,15 +636,17 @@ export class Limiter {
   /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
-      const onReply = (value: Reply): void => {
-        try {
-          resolve(this.#conclude(query, value, peek));
-        } catch (thrown) {
-          const error = thrown as Error;
-          reject(error);
-        }
-      };
-      Eventual.listen(reply, { resolve: onReply, reject });
+      Eventual.listen(reply, {
+        resolve: (value) => {
+          try {
+            resolve(this.#conclude(query, value, peek));
+          } catch (thrown) {
+            const error = thrown as Error;
+            reject(error);
+          }
+        },
+        reject,
+      });
     });
   }
 

@@ -1,7 +1,7 @@
 import { HeadgateError, show } from '../common/errors.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { ChangeReply, PolicySet, Reply } from '../contract/store.js';
-import { countOf, remainingOf, resetOf, waitOf } from '../contract/verdicts.js';
+import { areVerdicts } from '../contract/verdicts.js';
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(
@@ -26,14 +26,7 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
   if (limits !== undefined && !(Array.isArray(limits) && limits.length === policies.length)) return false;
   if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
-  if (countOf(verdicts) !== policies.length) return false;
-  for (let i = 0; i < policies.length; i++) {
-    const remaining = remainingOf(verdicts, i);
-    const reset = resetOf(verdicts, i);
-    if (!Number.isSafeInteger(waitOf(verdicts, i)) || !Number.isSafeInteger(reset) || reset < 0) return false;
-    if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
-  }
-  return true;
+  return areVerdicts(verdicts, policies.length);
 }
 
 /** Whether a store's answer to a change tells what each policy was charged. */
