@@ -6,6 +6,7 @@ export type {
   ScheduleOptions,
 } from './fetch/limit-fetch.js';
 export type { Interceptor } from './fetch/interceptor.js';
-export type { OutboundRequest, OutboundStats, Pause } from './fetch/outbound.js';
+export type { OutboundRequest, OutboundStats } from './fetch/outbound.js';
+export type { Pause } from './fetch/pauses.js';
 export { readAnswer } from './fetch/answer.js';
 export type { Answer, Field, Quota } from './fetch/answer.js';

@@ -8,7 +8,8 @@ import { Limiter } from '../limiter/limiter.js';
 import { checkPriority, INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
 import type { LimitedBy } from '../limiter/rate-limited.js';
 import { interceptorOf, type Interceptor } from './interceptor.js';
-import { Outbound, type OutboundRequest, type OutboundStats, type Pause } from './outbound.js';
+import { Outbound, type OutboundRequest, type OutboundStats } from './outbound.js';
+import type { Pause } from './pauses.js';
 import { MARGIN, pace } from './pacing.js';
 
 /** The options of `limitFetch` beside those that make a limiter. */

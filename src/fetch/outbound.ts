@@ -1,13 +1,11 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
-import { clearTimeout, setTimeout } from '../common/real-time.js';
-import { warnOfThrown } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
-import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
 import { MARGIN, spacedWindow, type Partner } from './pacing.js';
+import { BY, MOST_KEYS, Pauses, sleep, type Pause } from './pauses.js';
 
 /** A call, as the options `key` and `cost` see it. */
 export interface OutboundRequest {
@@ -17,16 +15,6 @@ export interface OutboundRequest {
   readonly method: string;
   /** The header fields. */
   readonly headers: Headers;
-}
-
-/** A pause in which nothing is sent. */
-export interface Pause {
-  /** Whose calls pause. */
-  readonly key: string;
-  /** How long, ms. */
-  readonly ms: number;
-  /** What the partner answered with. */
-  readonly status: number;
 }
 
 /** What happened to the calls of this process so far. */
@@ -41,59 +29,29 @@ export interface OutboundStats {
   readonly pauses: number;
 }
 
-/** What this process knows of a key. */
-interface Known {
-  /** When its pause ends, and when that was learnt. */
-  until: number;
-  learnt: number;
-  /** When the store last said that there is no pause. */
-  clear: number;
-  /** Answers in a row that denied and did not say for how long. */
-  silent: number;
-  /** The question to the store that is under way. */
-  look: Promise<void> | undefined;
-  /** When a quota was last compared with the partner's. */
-  compared: number;
-  /** After a pause: when the next call may go out, and how much later the one after it, ms. */
-  next: number;
-  gap: number;
-}
-
-/** A turn that was reserved earlier than this, ms, is not taken before the store was asked for a pause. */
-const STALE = 150;
 /** A process compares what is left at most this often, ms, so that others have time to see what it charged. */
 const COMPARE = 1000;
-/** After a pause the second call goes out so long after the first, ms, and each gap is a part of the one before: two seconds in all. */
-const FIRST_GAP = 100;
-const GAP_SHRINKS = 0.95;
-const RESTART = 2000;
-/** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
-const SETTLED = 50;
 /** The part of the margin by which a call may be late before turns are given up for it, and the most turns. */
 const LATE_PART = 4 / 5;
 const MOST_GIVEN_UP = 5;
-/** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
-const BY = 'headgate/fetch';
 /** How the margin grows with an answer of 429, how large it becomes at most, and how long what was learnt so counts. */
 const MARGIN_GROWS = 2;
 const MOST_MARGIN = 0.2;
 const MARGIN_LASTS = '1h';
 /** Several processes may be denied for one cause. Within this time, ms, they widen the margin once. */
 const ONE_CAUSE = 5000;
-/** The most keys that are remembered. */
-const MOST_KEYS = 10_000;
 
 /** Lets calls go out when the limiter and the partner allow it. */
 export class Outbound {
   readonly stats = { calls: 0, retries: 0, violations: 0, pauses: 0 };
   readonly limiter: Limiter;
   readonly #partners: readonly Partner[];
-  readonly #maxPause: number;
+  readonly #pauses: Pauses;
   readonly #learn: boolean;
   /** The margin that is configured, if it is learnt. */
   readonly #margin: number | undefined;
-  readonly #onPause: ((pause: Pause) => void) | undefined;
-  readonly #known = new Map<string, Known>();
+  /** By key: when a quota was last compared with the partner's. */
+  readonly #compared = new Map<string, number>();
   /** When the calls that were decided by the store may go out. */
   readonly #due = new WeakMap<Decision, number>();
 
@@ -109,10 +67,11 @@ export class Outbound {
   ) {
     this.limiter = limiter;
     this.#partners = partners;
-    this.#maxPause = options.maxPause;
+    const { maxPause, onPause } = options;
+    const areSpaced = partners.some(({ isPaced }) => isPaced);
+    this.#pauses = new Pauses(limiter, { maxPause, onPause, areSpaced, stats: this.stats });
     this.#learn = options.learn;
     this.#margin = options.margin;
-    this.#onPause = options.onPause;
   }
 
   /** Waits until a call may go out, and charges it. @throws as `limiter.wait` */
@@ -133,13 +92,13 @@ export class Outbound {
       });
       let pause: number;
       try {
-        pause = await this.#pauseOf(key, decision);
+        pause = await this.#pauses.left(key, decision);
       } catch (error) {
         await decision.cancel();
         throw error;
       }
       if (pause <= 0 && !hasRestarted) {
-        pause = this.#restart(key);
+        pause = this.#pauses.restart(key);
         hasRestarted = true;
       }
       if (pause <= 0 && !signal?.aborted) {
@@ -157,21 +116,8 @@ export class Outbound {
 
   /** Notes what the store said. */
   see(decision: Decision): void {
-    const { key, reason, retryAfterMs, allowed, degraded, delayMs } = decision;
-    if (degraded) return;
-    const known = this.#of(key);
-    const now = performance.now();
-    this.#due.set(decision, now + delayMs);
-    if (reason === 'banned') {
-      this.#pauseUntil(known, Math.max(known.until, now + retryAfterMs));
-    } else if (allowed) {
-      known.clear = now;
-      // A question may have been on its way while this process began a pause. Later ones tell that it was ended by hand.
-      if (known.learnt < now - COMPARE) known.until = 0;
-      // Asking when the turn has come would make the call late.
-      if (delayMs > STALE && decision.charged > 0)
-        setTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
-    }
+    if (!decision.degraded) this.#due.set(decision, performance.now() + decision.delayMs);
+    this.#pauses.see(decision);
   }
 
   /**
@@ -181,7 +127,6 @@ export class Outbound {
    */
   learn(key: string, status: number, field: Field, decision: Decision): number | undefined {
     const { retryAfterMs, quotas } = readAnswer(field);
-    const known = this.#of(key);
     const spent = quotas.filter(({ remaining, resetMs }) => remaining === 0 && resetMs !== undefined);
     const reset = Math.max(0, ...spent.map(({ resetMs }) => resetMs!));
     const isDenied =
@@ -189,25 +134,19 @@ export class Outbound {
       (status === 503 && retryAfterMs !== undefined) ||
       (status === 403 && (retryAfterMs !== undefined || spent.length > 0));
     if (isDenied) {
-      if (status === 429) this.stats.violations++;
-      // Calls that were under way when a pause began tell nothing new.
-      const isNew = known.until <= performance.now();
-      if (status === 429 && isNew) void this.#widen(key);
-      let pause = retryAfterMs || reset;
-      if (pause === 0 && isNew) {
-        // A wait of nothing is obeyed once. Who says it again does not say for how long.
-        const isObeyed = retryAfterMs === 0 && known.silent === 0;
-        if (!isObeyed) pause = 1000 * 2 ** Math.min(known.silent, 10);
-        known.silent++;
+      if (status === 429) {
+        this.stats.violations++;
+        // Calls that were under way when a pause began tell nothing new.
+        if (!this.#pauses.isOn(key)) void this.#widen(key);
       }
-      return this.#pause(key, pause, status);
+      return this.#pauses.turnedAway(key, status, retryAfterMs, reset);
     }
-    known.silent = 0;
+    this.#pauses.answered(key);
     if (!this.#learn) return undefined;
     for (const quota of quotas) {
       const partner = this.#partnerOf(quota);
       if (partner) void this.#compare(key, partner, quota, decision);
-      else if (quota.remaining === 0 && quota.resetMs) this.#pause(key, quota.resetMs, status);
+      else if (quota.remaining === 0 && quota.resetMs) this.#pauses.begin(key, quota.resetMs, status);
     }
     return undefined;
   }
@@ -229,98 +168,6 @@ export class Outbound {
   async #charge(key: string, name: string, units: number): Promise<void> {
     const none = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
     await this.limiter.consume(key, { cost: { ...none, [name]: units } });
-  }
-
-  /** How long a call has to wait although the limiter admitted it, ms. */
-  async #pauseOf(key: string, { delayMs, degraded }: Decision): Promise<number> {
-    const known = this.#of(key);
-    const now = performance.now();
-    const isFresh = delayMs <= STALE || Math.max(known.clear, now - delayMs) > now - STALE;
-    if (known.until <= now && !isFresh && !degraded && this.limiter.set.ban) {
-      known.look ??= this.#look(key, known);
-      await known.look;
-    }
-    return known.until - performance.now();
-  }
-
-  /** Asks before a turn comes, unless the store has just been asked. */
-  #lookAhead(key: string, known: Known): void {
-    if (this.limiter.set.ban && known.clear <= performance.now() - STALE / 2)
-      known.look ??= this.#look(key, known);
-  }
-
-  /** Asks the store whether there is a pause. */
-  async #look(key: string, known: Known): Promise<void> {
-    try {
-      this.see(await this.limiter.peek(key));
-    } catch {
-      // Without the store, nobody knows of a pause. What happens to calls then was decided by the limiter.
-    } finally {
-      known.look = undefined;
-    }
-  }
-
-  /** Begins a pause, for all processes. Returns its length. A longer one is never cut short. */
-  #pause(key: string, wanted: number, status: number): number {
-    const ms = Math.max(1, Math.min(Math.ceil(wanted), this.#maxPause));
-    const known = this.#of(key);
-    const now = performance.now();
-    known.learnt = now;
-    const before = Math.max(0, known.until - now);
-    const isLonger = ms > before;
-    if (outboundChannel.hasSubscribers) {
-      const pauseMs = isLonger ? ms - before : 0;
-      outboundChannel.publish({ limiter: this.limiter.name, key, status, pauseMs } satisfies OutboundMessage);
-    }
-    if (!isLonger) return Math.ceil(before);
-    this.#pauseUntil(known, now + ms);
-    if (before === 0) this.stats.pauses++;
-    try {
-      this.#onPause?.({ key, ms, status });
-    } catch (error) {
-      warnOfThrown('onPause', error);
-    }
-    if (this.limiter.set.ban) void this.#share(key, known.until, status);
-    return ms;
-  }
-
-  #pauseUntil(known: Known, until: number): void {
-    Object.assign(known, { until, next: until, gap: FIRST_GAP });
-  }
-
-  /**
-   * After a pause, calls go out one by one, ever faster, lest all that wait go out at once. Spaced ones do so anyway.
-   *
-   * @returns how long this call has to wait for it, ms
-   */
-  #restart(key: string): number {
-    const known = this.#of(key);
-    const wait = known.next - performance.now();
-    // Nobody has waited for a while.
-    if (wait < -RESTART || known.gap < 1 || this.#partners.some(({ isPaced }) => isPaced)) return 0;
-    // The pause was ended by hand.
-    const after = wait > RESTART ? 0 : Math.max(0, wait);
-    known.next = performance.now() + after + known.gap;
-    known.gap *= GAP_SHRINKS;
-    return after;
-  }
-
-  /** Tells the store of a pause. */
-  async #share(key: string, until: number, status: number): Promise<void> {
-    try {
-      for (const after of [0, SETTLED]) {
-        if (after > 0) await sleep(after, undefined);
-        // A longer pause of this process has come in between, and is shared by itself.
-        if (this.#of(key).until > until) return;
-        const { reason, retryAfterMs = 0 } = await this.limiter.peek(key);
-        const left = Math.ceil(until - performance.now());
-        if (left <= 0) return;
-        if (reason !== 'banned' || retryAfterMs + 5 < left)
-          await this.limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
-      }
-    } catch {
-      // This process pauses all the same. Others learn of it by an answer of their own.
-    }
   }
 
   /** Calls arrived closer together than they were admitted: widens the margin of spaced policies, for all processes. */
@@ -353,13 +200,13 @@ export class Outbound {
     { remaining }: Quota,
     decision: Decision,
   ): Promise<void> {
-    const known = this.#of(key);
     const now = performance.now();
     const ours = verdictOf(decision, name);
     // Calls under way are counted by us, and not yet by the partner. So ours has no reason to be more.
     if (isPaced || remaining === undefined || !ours || ours.remaining <= remaining) return;
-    if (known.compared > now - COMPARE) return;
-    known.compared = now;
+    if ((this.#compared.get(key) ?? -Infinity) > now - COMPARE) return;
+    if (this.#compared.size >= MOST_KEYS) this.#compared.clear();
+    this.#compared.set(key, now);
     try {
       const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
       if (left <= remaining) return;
@@ -367,25 +214,6 @@ export class Outbound {
     } catch {
       // The next answer tells it again.
     }
-  }
-
-  #of(key: string): Known {
-    let known = this.#known.get(key);
-    if (!known) {
-      if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
-      known = {
-        until: 0,
-        learnt: -Infinity,
-        clear: -Infinity,
-        silent: 0,
-        look: undefined,
-        compared: -Infinity,
-        next: 0,
-        gap: 0,
-      };
-      this.#known.set(key, known);
-    }
-    return known;
   }
 }
 
@@ -401,22 +229,4 @@ function verdictOf({ policies }: Decision, name: string): Decision['policies'][n
 function tooLong(key: string, pause: number, decision: Decision): HeadgateError {
   const message = `'${key}' pauses for ${Math.ceil(pause)} ms more, because the partner asked for it. Nothing was sent.`;
   return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision });
-}
-
-/** Sleeps. @throws the signal's reason */
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal!.reason as Error);
-    };
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener('abort', stop);
-        resolve();
-      },
-      Math.ceil(Math.max(0, ms)),
-    );
-    signal?.addEventListener('abort', stop, { once: true });
-  });
 }
