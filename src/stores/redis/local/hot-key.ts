@@ -12,20 +12,9 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
-import { admits, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
-import { lifeOf, lostPerMs, Slice } from './slice.js';
-
-/** A slice must be expected to save at least so many decisions a call. */
-const WORTH = 3;
-
-/** A slice is never more than this part of the key's lowest limit, */
-const OF_LIMIT = 1 / 10;
-
-/** nor than this part of what is left of it, times this process' share of what is charged. */
-const OF_REST = 1 / 8;
-
-/** The part of what is asked for in `hold`: so most slices are spent before they end. */
-const SPENT = 3 / 4;
+import { Slice } from './slice.js';
+import type { Slicing } from './slice-options.js';
+import { SliceSize } from './slice-size.js';
 
 /** From this size on, the next slice is asked for when half of one is spent. */
 const AHEAD_FROM = 32;
@@ -34,12 +23,8 @@ const AHEAD_FROM = 32;
 const IDLE_AFTER = 4;
 
 /** What the hot keys of a store have in common. */
-export interface Keeping {
+export interface Keeping extends Slicing {
   readonly store: Store;
-  /** The most units of a slice. */
-  readonly size: number;
-  /** How long units are kept, ms. */
-  readonly hold: number;
   /** Called when a key begins to have a slice. */
   readonly holds: (hot: HotKey) => void;
   /** Receives what is to be given back. */
@@ -53,10 +38,6 @@ const bareOf = perSet((set): PolicySet => {
   const bare = policies.map((policy) => ({ ...policy, shadow: false, attempts: false }));
   return { ...set, policies: bare, ban: undefined };
 });
-
-const rateOf = perSet(lostPerMs);
-
-const lowestOf = perSet(({ policies }) => Math.min(...policies.map(({ traits }) => traits.capacity)));
 
 /** Hands an answer on, and tells somebody else first. */
 export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
@@ -85,27 +66,17 @@ export class HotKey {
   #pausedUntil = 0;
   /** Set when the key was reset, or is no longer kept. */
   #isGone = false;
-  /** The units asked for in the last `hold`, as of `#askedAt`. They fade. */
-  #demand = 0;
-  #askedAt = 0;
-  /** The units that the store last said are left. Undefined: not known. */
-  #remaining: number | undefined;
-  /** When units charged last stop being spendable, as far as their window or segment tells. */
-  #endsAt = 0;
-  /** The units that this process, and all others, charged lately. They fade. */
-  #mine = 1;
-  #others = 0;
+  /** How large the next slice should be. */
+  readonly #size: SliceSize;
 
   constructor(keeping: Keeping) {
     this.#keeping = keeping;
+    this.#size = new SliceSize(keeping);
   }
 
-  /** Notes that units are asked for. What no slice could pay for is no demand for slices. */
+  /** Notes that units are asked for. */
   ask(set: PolicySet, cost: number, now: number): void {
-    const { hold, size } = this.#keeping;
-    if (WORTH * cost > Math.min(size, lowestOf(set) * OF_LIMIT)) return;
-    this.#demand = (this.#demand * hold) / (hold + now - this.#askedAt) + cost;
-    this.#askedAt = now;
+    this.#size.ask(set, cost, now);
   }
 
   /** The slice that can pay for a decision. */
@@ -149,7 +120,7 @@ export class HotKey {
     const { cost } = query;
     const { set } = subject;
     const units = this.worth(set, cost, now);
-    const isSafe = this.#remaining !== undefined && this.#remaining >= 2 * units && !set.ban;
+    const isSafe = this.#size.isCertain(units) && !set.ban;
     if (units > 0 && isSafe) {
       return this.#keep(this.#fetch(subject, units, now, query)).then(
         (reply) => reply ?? this.#direct(query),
@@ -162,26 +133,14 @@ export class HotKey {
 
   #direct(query: Query): MaybePromise<Reply> {
     const answer = this.#keeping.store.decide(query);
-    // Most keys are never asked for again.
-    if (this.#demand < 2 * query.cost) return answer;
+    if (!this.#size.isWanted(query.cost)) return answer;
     return tapped(answer, (reply) => this.learn(query.set, reply, query.cost));
   }
 
   /** How many units a slice should have. 0: none is worth a call. */
   worth(set: PolicySet, cost: number, now: number): number {
     if (this.#refilling || this.#next || now < this.#pausedUntil) return 0;
-    const { size, hold } = this.#keeping;
-    const held = this.#current?.left(now) ?? 0;
-    const share = this.#mine / (this.#mine + this.#others);
-    const rest = (this.#remaining ?? Infinity) * share * OF_REST;
-    const most = Math.floor(Math.min(size, lowestOf(set) * OF_LIMIT, rest)) - held;
-    const rate = rateOf(set);
-    const life = now < this.#endsAt ? Math.min(hold, this.#endsAt - now) : hold;
-    const wanted = (this.#demand * life) / hold;
-    const units = Math.min(most, Math.ceil(wanted * SPENT) + Math.ceil(rate * life));
-    // Units that drain are spent only as far as they are asked for faster than that.
-    const spends = rate === 0 ? units : units / (1 + (rate * hold) / this.#demand);
-    return Math.min(wanted, spends) >= WORTH * cost ? units : 0;
+    return this.#size.next(set, cost, this.#current?.left(now) ?? 0, now);
   }
 
   #keep<T>(refilling: Promise<T>): Promise<T> {
@@ -239,7 +198,7 @@ export class HotKey {
   }
 
   /**
-   * Learns what is left, and how fast others spend it.
+   * Learns from what the store says of the key.
    *
    * @param set the policies of this key
    * @param at their places in the reply; default: it is about no other policies
@@ -250,41 +209,21 @@ export class HotKey {
     // The store itself decides by the limits that an override gives a key.
     if (limits || rules) this.#pausedUntil = performance.now() + this.#keeping.hold;
     if (ban !== 0 || limits || rules) this.#giveBackAll();
-    if (verdicts.length === 0) return false;
-    let remaining = Infinity;
-    let isAdmitted = true;
-    const place = (i: number): number => at?.[i] ?? i;
-    for (let i = 0; i < set.policies.length; i++) {
-      remaining = Math.min(remaining, remainingOf(verdicts, place(i)));
-      isAdmitted &&= admits(waitOf(verdicts, place(i)));
-    }
-    const charged = isAdmitted ? units : 0;
-    if (isAdmitted) {
-      this.#endsAt = performance.now() + lifeOf(set, (i) => resetOf(verdicts, place(i)));
-    }
-    const spent = this.#remaining === undefined ? 0 : this.#remaining - charged - remaining;
-    this.#remaining = remaining;
-    // When units have come back, or none were charged, nothing is learned of who charges.
-    if (spent >= 0 && charged + spent > 0) {
-      this.#mine = this.#mine * FADES + charged;
-      this.#others = this.#others * FADES + spent;
-    }
-    return isAdmitted;
+    return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
   /** Gives back the rest of a slice. If that fails, its units stay charged until they expire. */
   #giveBack(slice: Slice, now: number): void {
     const rest = slice.rest(now);
     if (!rest) return;
-    if (this.#remaining !== undefined) this.#remaining -= rest.units[0]!;
+    this.#size.gaveBack(-rest.units[0]!);
     this.#keeping.giveBack(rest);
   }
 
   /** Gives back what has ended or is idle. @returns whether the key still has a slice */
   sweep(now: number): boolean {
-    const { hold } = this.#keeping;
-    const gap = hold / Math.max(1, this.#demand);
-    const isIdle = now - this.#askedAt > Math.max(hold / SWEEPS, IDLE_AFTER * gap);
+    const [idle, gap] = this.#size.idle(now);
+    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS, IDLE_AFTER * gap);
     const keeps = (slice: Slice | undefined): Slice | undefined => {
       if (!slice || (!isIdle && slice.left(now) > 0)) return slice;
       this.#giveBack(slice, now);
@@ -300,9 +239,7 @@ export class HotKey {
 
   /** Whether nothing is worth remembering of the key. */
   isCold(now: number): boolean {
-    if (this.#current || this.#next || this.#refilling) return false;
-    const { hold } = this.#keeping;
-    return (this.#demand * hold) / (hold + now - this.#askedAt) < 1;
+    return !this.#current && !this.#next && !this.#refilling && this.#size.isCold(now);
   }
 
   #giveBackAll(): void {
@@ -321,12 +258,10 @@ export class HotKey {
 
   /** Forgets what a server was charged that may have forgotten it. */
   forget(): void {
-    this.#current = this.#next = this.#remaining = undefined;
+    this.#current = this.#next = undefined;
+    this.#size.forget();
   }
 }
-
-/** How much of what was charged still counts after the next reply. */
-const FADES = 0.9;
 
 /** How often in a `hold` slices are looked through that have ended or are idle. */
 export const SWEEPS = 8;
