@@ -440,9 +440,10 @@ export class Limiter {
   ): Promise<LimiterDecision> {
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(cost, subject.set);
-    const isHopeless = subject.set.policies.some(
+    const isTooMuch = subject.set.policies.some(
       ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
     );
+    const isHopeless = isTooMuch && (!this.#live || (await this.#isTooMuch(key, cost, set)));
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
       const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
@@ -451,6 +452,12 @@ export class Limiter {
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
     enter(this.source, this.name, this.#waiting);
     return this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
+  }
+
+  /** Whether a cost is above a capacity by the limits that a key has now. */
+  async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
+    const { reason } = await this.#ask(key, cost, patient(set, 0, 0), true);
+    return reason === 'cost-exceeds-capacity';
   }
 
   /**

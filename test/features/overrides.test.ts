@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { rateLimit } from 'headgate/express';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -292,6 +293,58 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.override('k', { limit: 5 });
       for (const tier of ['free', 'pro'])
         expect(await limiter.peek('k', { tier })).to.include({ limit: 5, remaining: 3 });
+    });
+
+    it('tiers: a change by name, where a tier has only some of the policies', async () => {
+      const tiers = { free: ['minute=2/1m'], pro: ['minute=50/1m', 'day=90/1d'] };
+      const { limiter } = make({ tiers, warnings: false });
+      await limiter.override('k', { minute: '7/2m', day: '8/1d' });
+      const limits = async (tier: string) =>
+        (await limiter.peek('k', { tier })).policies.map(({ limit }) => limit);
+      expect(await limits('free')).to.deep.equal([7]);
+      expect(await limits('pro')).to.deep.equal([7, 8]);
+    });
+
+    it('a cost that only the override admits is waited for', async () => {
+      const limiter = limiterOn(createStore(), { limit: 5, window: '200ms', overrides: true });
+      await limiter.override('k', { limit: 100 });
+      await limiter.consume('k', { cost: 80 });
+      expect((await limiter.wait('k', { cost: 50, timeout: '5s' })).limit).to.equal(100);
+      const error = await limiter.wait('k', { cost: 101 }).catch((thrown: HeadgateError) => thrown.code);
+      expect(error).to.equal('HEADGATE_DENIED');
+      await limiter.close();
+    });
+
+    it('a request that waits is no attempt, whatever the override', async () => {
+      const policies = ['a=fixed-window 1000/1h attempts', 'b=fixed-window 1/200ms'];
+      const limiter = limiterOn(createStore(), { policies, overrides: true });
+      await limiter.override('k', { a: 'fixed-window 900/2h' });
+      await limiter.consume('k');
+      await limiter.wait('k', { timeout: '5s' });
+      expect((await limiter.peek('k')).policies[0]).to.include({ limit: 900, remaining: 898 });
+      await limiter.close();
+    });
+
+    it('policies of each request: a dimension that no request has had yet, and a name that not each has', async () => {
+      const store = createStore();
+      const options = {
+        name: 'dynamic',
+        store,
+        overrides: true,
+        keys: { org: () => 'acme' },
+        warnings: false,
+      };
+      const { limiter } = rateLimit({ ...options, policies: () => '1/1m' } as never);
+      const limits = async (...policies: string[]) => {
+        const decision = await limiter.decide({ key: 'k', org: 'acme' }, 1, limiter.compile(policies));
+        return decision.policies.map(({ limit }) => limit);
+      };
+      await limiter.override({ org: 'acme' }, { limit: 50 });
+      expect(await limits('org=5/1m by org')).to.deep.equal([50]);
+      await limiter.override('k', { minute: { limit: 20 }, day: { limit: 30 } });
+      expect(await limits('minute=5/1m')).to.deep.equal([20]);
+      expect(await limits('minute=5/1m', 'day=5/1d')).to.deep.equal([20, 30]);
+      await limiter.close();
     });
 
     it('dimensions: the policies of the key that is overridden', async () => {
