@@ -229,6 +229,41 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.acquire('k')).allowed).to.be.false;
     });
 
+    it('a larger burst that ends: what is owed beyond the smaller one is not waited for, and is given back first', async () => {
+      const bucket = { algorithm: 'token-bucket', limit: 10, window: '1s' };
+      for (const wait of [0, 500]) {
+        const { clock, limiter } = make(bucket);
+        await limiter.override('k', { burst: 600 });
+        const charge = await limiter.consume('k', { cost: 600 });
+        clock.now += wait;
+        await limiter.removeOverride('k');
+        expect((await limiter.peek('k')).retryAfterMs).to.equal(1000);
+        clock.now += 1000;
+        await limiter.override('k', { burst: 600 });
+        expect((await limiter.peek('k')).remaining).to.equal((1000 + wait) / 100);
+        await limiter.removeOverride('k');
+        clock.now += 5000;
+        expect(await limiter.consume('k', { cost: 10 })).to.include({ allowed: true, remaining: 0 });
+        await charge.refund();
+        expect((await limiter.peek('k')).remaining).to.equal(0);
+      }
+    });
+
+    it('a larger burst: a charge that was moved forward, and has drained, is not given back', async () => {
+      const bucket = { algorithm: 'token-bucket', limit: 10, window: '20ms' } as const;
+      const limiter = limiterOn(createStore(), { ...bucket, overrides: true, warnings: false });
+      await limiter.override('k', { burst: 600 });
+      const first = await limiter.consume('k', { cost: 300 });
+      const second = await limiter.consume('k', { cost: 300 });
+      await first.refund();
+      await new Promise((resolve) => setTimeout(resolve, 650));
+      expect((await limiter.consume('k', { cost: 600 })).allowed).to.equal(true);
+      const { remaining } = await limiter.peek('k');
+      await second.refund();
+      expect((await limiter.peek('k')).remaining - remaining).to.be.below(100);
+      await limiter.close();
+    });
+
     it('leaky-bucket with maxDelay: requests wait as long as before, at another pace', async () => {
       const { limiter } = make({
         algorithm: 'leaky-bucket',
