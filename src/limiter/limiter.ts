@@ -251,7 +251,8 @@ export class Limiter {
   async refund(key: Key, cost: Cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = this.tiers.of(options.tier);
-    const subject = this.#chargedTo(key, this.#live ? this.#live.setFor(key, set) : set);
+    this.#chargedTo(key, set);
+    const subject = this.#chargedTo(key, this.#live ? await this.#live.refresh(key, set) : set);
     const costs = this.#scope.costs(cost, subject.set);
     const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
     if (costs.cost > 0 && units.length > 0)
@@ -268,8 +269,16 @@ export class Limiter {
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.#chargedTo(key, set);
+    let subject = this.#chargedTo(
+      key,
+      options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier),
+    );
+    if (this.#live && options.tier === undefined) {
+      // The policies of the key's override are charged, too, although this process may not have decided by them yet.
+      await this.#live.refresh(key, this.set);
+      for (const each of this.tiers.all) this.#live.setFor(key, each);
+      subject = this.#chargedTo(key, this.#scope.everything);
+    }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#wake(subject);
   }

@@ -15,6 +15,7 @@ import {
   inForce,
   lineOf,
   readOverrides,
+  recordDimensions,
   RULE,
   ruleOf,
   saidOf,
@@ -142,11 +143,19 @@ export class LiveLimits {
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
     const own = this.setFor(key, set);
     const unread = unreadBy(own);
-    if (unread.length === 0) return own;
+    return unread.length === 0 ? own : this.#readOf(key, set, unread);
+  }
+
+  /** Reads what a key has now, for what is done by hand: no question has told it. Then `setFor` knows it, too. */
+  async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
+    return this.#readOf(key, set, recordDimensions(this.#scope.subject(this.#scope.everything, key).set));
+  }
+
+  #readOf(key: Key, set: PolicySet, dimensions: readonly string[]): MaybePromise<PolicySet> {
     const subject = this.#scope.subject(this.#scope.everything, key);
-    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const answers = dimensions.map((by) => this.#records.read({ subject, by }));
     const learn = (read: readonly Read[]): PolicySet => {
-      const told = read.map(([record, now], i) => [unread[i]!, ruleOf(inForce(record, now))] as const);
+      const told = read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))] as const);
       return this.learn(key, set, Object.fromEntries(told));
     };
     // A store in this process answers at once.

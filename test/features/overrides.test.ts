@@ -430,6 +430,18 @@ for (const [name, createStore] of Object.entries(stores)) {
       await Promise.all([first.close(), second.close()]);
     });
 
+    it('a reset and a refund by a limiter that has not decided by it', async () => {
+      const store = createStore(new TestClock().read);
+      const options = { name: 'by hand', limit: 5, window: '1m', overrides: true } as const;
+      const [deciding, other] = [limiterOn(store, options), limiterOn(store, options)];
+      await deciding.override('k', '10/2m');
+      await deciding.consume('k', { cost: 10 });
+      await other.refund('k', 4);
+      expect((await deciding.peek('k')).remaining).to.equal(4);
+      await limiterOn(store, options).reset('k');
+      expect((await deciding.peek('k')).remaining).to.equal(10);
+    });
+
     it('tells who, why, since and until', async () => {
       const { clock, limiter } = make({ limit: 10, window: '1h' });
       expect(await limiter.overrideOf('k')).to.be.undefined;
