@@ -1,7 +1,7 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   usually one integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31). One INCRBY then
---          charges, and returns both. If they do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
+-- State:   usually one integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31, but 2^31 in place of 0).
+--          One INCRBY then charges, and returns both. If they do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
@@ -28,7 +28,7 @@ while runs and request <= last and cost <= limit do
   local left = redis.call('PTTL', key)
   local wait, used, reset = 0, cost, window
   if left == -2 then
-    local value = packs and cost - (now + window) % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', now + window, cost)
+    local value = packs and cost - ((now + window - 1) % 2 ^ 31 + 1) * 2 ^ 22 or struct.pack('>I6I7', now + window, cost)
     redis.call('SET', key, value, 'PX', string.format(window < 2 ^ 31 and '%d' or '%.0f', window))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + window) end
     before = false
@@ -77,7 +77,7 @@ end
 
 local function fixed_window_write(key, p, used, stop)
   local packs = fixed_window_packs(p, used)
-  headgate_set(key, packs and used - stop % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', stop, used), stop)
+  headgate_set(key, packs and used - ((stop - 1) % 2 ^ 31 + 1) * 2 ^ 22 or struct.pack('>I6I7', stop, used), stop)
   return packs
 end
 
@@ -94,9 +94,9 @@ local function fixed_window_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local used, stop
   local packed = tonumber(value)
-  if #value == 13 then
+  -- An integer may have 13 characters, too.
+  if not packed and #value == 13 then
     stop, used = struct.unpack('>I6I7', value)
-    packed = nil
   elseif packed and packed < 0 and packed > -2 ^ 53 then
     used = packed % 2 ^ 22
     -- The value holds the end modulo 2^31: of the possible moments, take the one nearest to now.

@@ -72,23 +72,25 @@ local function gcra_rate(p, time)
 end
 
 -- What is left of a debt, in ticks of the rate now. It was written at a time `at` by the rate of `scale` and `increment`. It drains by the
--- rate of each time. At each change of the rate, the units that are owed stay: five of ten are five of a hundred. Also returns what is
--- owed beyond the ceiling. It is not waited for, and is given back first.
+-- rate of each time. At each change of the rate or of the ceiling, the units that are owed stay: five of ten are five of a hundred. Also
+-- returns what is owed beyond the ceiling. It is not waited for, and is given back first.
 local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
   local turns = p.record and p.turns(p.record, at, now) or {}
   -- An override may have begun or ended in the millisecond in which the debt was written.
   table.insert(turns, 1, at)
   turns[#turns + 1] = now
+  local ceiling = gcra_rate(p, at)[5]
+  if at > 0 and (stop - at) * scale - part > ceiling then ceiling = nil end
   for _, turn in ipairs(turns) do
     local rate = turn == now and p or gcra_rate(p, turn)
-    if rate[1] ~= scale or rate[2] ~= increment then
+    if rate[1] ~= scale or rate[2] ~= increment or rate[5] ~= ceiling then
       local ticks = (stop - turn) * scale - part
       if ticks <= 0 then return 0, 0 end
       local units = math.floor((ticks + cut) / increment)
       local rest = ticks + cut - units * increment
       local all = units * rate[2] + math.ceil(rest * rate[2] / increment)
-      scale, increment = rate[1], rate[2]
-      local owed = math.min(all, rate[5])
+      scale, increment, ceiling = rate[1], rate[2], rate[5]
+      local owed = math.min(all, ceiling)
       -- MOST_TICKS of algorithm.ts.
       cut = math.min(all - owed, 2 ^ 51)
       local time = math.ceil(owed / scale)

@@ -200,8 +200,8 @@ const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams =>
 const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base as GcraParams) : p);
 
 /**
- * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate, the units that are owed
- * stay: five of ten are five of a hundred.
+ * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate or of the ceiling, the units
+ * that are owed stay: five of ten are five of a hundred.
  */
 function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { backlog: number; cut: number } {
   let { cut } = written;
@@ -209,16 +209,20 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
   let { stop, part } = debt;
   const turns = p.rates ? p.rates.turns(written.at, now) : [];
   // An override may have begun or ended in the millisecond in which the debt was written.
+  let { ceiling } = rateAt(p, written.at);
+  if (written.at > 0 && (stop - written.at) * rate.scale - part > ceiling) ceiling = Infinity;
   for (const turn of [written.at, ...turns, now]) {
     const next = turn === now ? p : rateAt(p, turn);
-    if (next.scale === rate.scale && next.increment === rate.increment) continue;
+    const isSame = next.scale === rate.scale && next.increment === rate.increment && next.ceiling === ceiling;
+    if (isSame) continue;
     const ticks = (stop - turn) * rate.scale - part;
     if (ticks <= 0) return { backlog: 0, cut: 0 };
     const units = Math.floor((ticks + cut) / rate.increment);
     const rest = ticks + cut - units * rate.increment;
     const all = units * next.increment + Math.ceil((rest * next.increment) / rate.increment);
     // What is owed beyond the ceiling is not waited for. A higher rate makes it count again.
-    const owed = Math.min(all, next.ceiling);
+    ({ ceiling } = next);
+    const owed = Math.min(all, ceiling);
     cut = Math.min(all - owed, MOST_TICKS);
     const time = Math.ceil(owed / next.scale);
     stop = turn + time;

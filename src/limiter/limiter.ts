@@ -251,7 +251,8 @@ export class Limiter {
   async refund(key: Key, cost: Cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = this.tiers.of(options.tier);
-    const subject = this.#chargedTo(key, this.#live ? this.#live.setFor(key, set) : set);
+    this.#chargedTo(key, set);
+    const subject = this.#chargedTo(key, this.#live ? await this.#live.refresh(key, set) : set);
     const costs = this.#scope.costs(cost, subject.set);
     const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
     if (costs.cost > 0 && units.length > 0)
@@ -268,8 +269,16 @@ export class Limiter {
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.#chargedTo(key, set);
+    let subject = this.#chargedTo(
+      key,
+      options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier),
+    );
+    if (this.#live && options.tier === undefined) {
+      // The policies of the key's override are charged, too, although this process may not have decided by them yet.
+      await this.#live.refresh(key, this.set);
+      for (const each of this.tiers.all) this.#live.setFor(key, each);
+      subject = this.#chargedTo(key, this.#scope.everything);
+    }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#wake(subject);
   }
@@ -440,9 +449,10 @@ export class Limiter {
   ): Promise<LimiterDecision> {
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(cost, subject.set);
-    const isHopeless = subject.set.policies.some(
+    const isTooMuch = subject.set.policies.some(
       ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
     );
+    const isHopeless = isTooMuch && (!this.#live || (await this.#isTooMuch(key, cost, set)));
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
       const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
@@ -451,6 +461,12 @@ export class Limiter {
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
     enter(this.source, this.name, this.#waiting);
     return this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
+  }
+
+  /** Whether a cost is above a capacity by the limits that a key has now. */
+  async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
+    const { reason } = await this.#ask(key, cost, patient(set, 0, 0), true);
+    return reason === 'cost-exceeds-capacity';
   }
 
   /**

@@ -6,7 +6,7 @@ import { checkShape } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import { CHANGEABLE, changedPolicy, numbersOf, type PolicyChange } from '../contract/change-policy.js';
-import { POLICY_FIELDS } from '../contract/compile-policies.js';
+import { compilePolicies, POLICY_FIELDS } from '../contract/compile-policies.js';
 import { unknownDimension, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
@@ -15,6 +15,7 @@ import {
   inForce,
   lineOf,
   readOverrides,
+  recordDimensions,
   RULE,
   ruleOf,
   saidOf,
@@ -142,11 +143,19 @@ export class LiveLimits {
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
     const own = this.setFor(key, set);
     const unread = unreadBy(own);
-    if (unread.length === 0) return own;
+    return unread.length === 0 ? own : this.#readOf(key, set, unread);
+  }
+
+  /** Reads what a key has now, for what is done by hand: no question has told it. Then `setFor` knows it, too. */
+  async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
+    return this.#readOf(key, set, recordDimensions(this.#scope.subject(this.#scope.everything, key).set));
+  }
+
+  #readOf(key: Key, set: PolicySet, dimensions: readonly string[]): MaybePromise<PolicySet> {
     const subject = this.#scope.subject(this.#scope.everything, key);
-    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const answers = dimensions.map((by) => this.#records.read({ subject, by }));
     const learn = (read: readonly Read[]): PolicySet => {
-      const told = read.map(([record, now], i) => [unread[i]!, ruleOf(inForce(record, now))] as const);
+      const told = read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))] as const);
       return this.learn(key, set, Object.fromEntries(told));
     };
     // A store in this process answers at once.
@@ -249,13 +258,16 @@ export class LiveLimits {
         `key: ${show(key)} names several keys. Override one at a time: { ${by}: ... }.`,
       );
     }
-    if (!this.#dynamic && !set.policies.some((policy) => policy.by === by))
+    if (set.policies.some((policy) => policy.by === by)) return { subject, by };
+    if (!this.#dynamic)
       throw unknownDimension(
         'key',
         by,
         set.policies.map((policy) => policy.by),
       );
-    return { subject, by };
+    // Policies by this dimension may come with later requests. Where the key's record is does not depend on them.
+    const later = this.#scope.with(compilePolicies('override', [{ limit: 1, window: 1, by }]));
+    return { subject: this.#scope.subject(later, key), by };
   }
 
   /** What a record says of a change: numbers if they suffice; otherwise that clients must read it. @throws HeadgateError */
@@ -324,11 +336,18 @@ export class LiveLimits {
     try {
       const { change } = JSON.parse(json) as { change: OverrideChange };
       const concerned = set.policies.filter(isOf(by));
-      const changes = changesOf(change, [concerned], this.#tiers, false);
+      // A change may name policies that only other tiers, or other requests, have.
+      const others = this.#dynamic ? [] : this.#tiers.all.map(({ policies }) => policies.filter(isOf(by)));
+      const isSole = [concerned, ...others].every((policies) => policies.length <= 1);
+      const changes = changesOf(change, [concerned, ...others], this.#tiers, this.#dynamic, isSole);
       if (!changes) return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
       const policies = set.policies.flatMap((policy) => {
         const own = isOf(by)(policy) ? changes.get(policy.name) : undefined;
-        return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
+        if (own === undefined) return [policy];
+        if (own === false) return [];
+        const changed = changedPolicy(policy, own);
+        // While a request waits, it is no attempt: see `patient`.
+        return changed.attempts === policy.attempts ? [changed] : [{ ...changed, attempts: policy.attempts }];
       });
       const made = withPolicies(set, policies, this.#scope.by);
       this.#store.checkDimensions?.(made);
@@ -427,6 +446,7 @@ function tierOf(change: OverrideChange): string {
  *
  * @param sets the policies of each tier, as far as the change concerns them
  * @param unknown whether the policies come with each request, so that no name can be checked
+ * @param isSole whether a change without names is of the only policy
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`
  */
 function changesOf(
@@ -434,9 +454,9 @@ function changesOf(
   sets: readonly (readonly CompiledPolicy[])[],
   tiers: Tiers,
   unknown: boolean,
+  isSole = unknown || sets.every((policies) => policies.length <= 1),
 ): ByName | undefined {
   const names = [...new Set(sets.flat().map(({ name }) => name))];
-  const isSole = unknown || sets.every((policies) => policies.length <= 1);
   const ofSole = (own: string | PolicyChange): ByName => {
     checkChange('override', own);
     return new Map(names.map((name) => [name, own]));
@@ -471,8 +491,8 @@ function changesOf(
   if (isSole && fields.every((field) => POLICY_FIELDS.includes(field) && !names.includes(field)))
     return ofSole(change as PolicyChange);
   const other = fields.find((field) => !names.includes(field));
+  if (other !== undefined && POLICY_FIELDS.includes(other) && !isSole) throw several();
   if (other !== undefined && !unknown) {
-    if (POLICY_FIELDS.includes(other) && !isSole) throw several();
     const known = names.map((name) => show(name)).join(', ');
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_OPTION',

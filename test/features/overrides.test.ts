@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { rateLimit } from 'headgate/express';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -228,6 +229,41 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.acquire('k')).allowed).to.be.false;
     });
 
+    it('a larger burst that ends: what is owed beyond the smaller one is not waited for, and is given back first', async () => {
+      const bucket = { algorithm: 'token-bucket', limit: 10, window: '1s' };
+      for (const wait of [0, 500]) {
+        const { clock, limiter } = make(bucket);
+        await limiter.override('k', { burst: 600 });
+        const charge = await limiter.consume('k', { cost: 600 });
+        clock.now += wait;
+        await limiter.removeOverride('k');
+        expect((await limiter.peek('k')).retryAfterMs).to.equal(1000);
+        clock.now += 1000;
+        await limiter.override('k', { burst: 600 });
+        expect((await limiter.peek('k')).remaining).to.equal((1000 + wait) / 100);
+        await limiter.removeOverride('k');
+        clock.now += 5000;
+        expect(await limiter.consume('k', { cost: 10 })).to.include({ allowed: true, remaining: 0 });
+        await charge.refund();
+        expect((await limiter.peek('k')).remaining).to.equal(0);
+      }
+    });
+
+    it('a larger burst: a charge that was moved forward, and has drained, is not given back', async () => {
+      const bucket = { algorithm: 'token-bucket', limit: 10, window: '20ms' } as const;
+      const limiter = limiterOn(createStore(), { ...bucket, overrides: true, warnings: false });
+      await limiter.override('k', { burst: 600 });
+      const first = await limiter.consume('k', { cost: 300 });
+      const second = await limiter.consume('k', { cost: 300 });
+      await first.refund();
+      await new Promise((resolve) => setTimeout(resolve, 650));
+      expect((await limiter.consume('k', { cost: 600 })).allowed).to.equal(true);
+      const { remaining } = await limiter.peek('k');
+      await second.refund();
+      expect((await limiter.peek('k')).remaining - remaining).to.be.below(100);
+      await limiter.close();
+    });
+
     it('leaky-bucket with maxDelay: requests wait as long as before, at another pace', async () => {
       const { limiter } = make({
         algorithm: 'leaky-bucket',
@@ -294,6 +330,58 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(await limiter.peek('k', { tier })).to.include({ limit: 5, remaining: 3 });
     });
 
+    it('tiers: a change by name, where a tier has only some of the policies', async () => {
+      const tiers = { free: ['minute=2/1m'], pro: ['minute=50/1m', 'day=90/1d'] };
+      const { limiter } = make({ tiers, warnings: false });
+      await limiter.override('k', { minute: '7/2m', day: '8/1d' });
+      const limits = async (tier: string) =>
+        (await limiter.peek('k', { tier })).policies.map(({ limit }) => limit);
+      expect(await limits('free')).to.deep.equal([7]);
+      expect(await limits('pro')).to.deep.equal([7, 8]);
+    });
+
+    it('a cost that only the override admits is waited for', async () => {
+      const limiter = limiterOn(createStore(), { limit: 5, window: '200ms', overrides: true });
+      await limiter.override('k', { limit: 100 });
+      await limiter.consume('k', { cost: 80 });
+      expect((await limiter.wait('k', { cost: 50, timeout: '5s' })).limit).to.equal(100);
+      const error = await limiter.wait('k', { cost: 101 }).catch((thrown: HeadgateError) => thrown.code);
+      expect(error).to.equal('HEADGATE_DENIED');
+      await limiter.close();
+    });
+
+    it('a request that waits is no attempt, whatever the override', async () => {
+      const policies = ['a=fixed-window 1000/1h attempts', 'b=fixed-window 1/200ms'];
+      const limiter = limiterOn(createStore(), { policies, overrides: true });
+      await limiter.override('k', { a: 'fixed-window 900/2h' });
+      await limiter.consume('k');
+      await limiter.wait('k', { timeout: '5s' });
+      expect((await limiter.peek('k')).policies[0]).to.include({ limit: 900, remaining: 898 });
+      await limiter.close();
+    });
+
+    it('policies of each request: a dimension that no request has had yet, and a name that not each has', async () => {
+      const store = createStore();
+      const options = {
+        name: 'dynamic',
+        store,
+        overrides: true,
+        keys: { org: () => 'acme' },
+        warnings: false,
+      };
+      const { limiter } = rateLimit({ ...options, policies: () => '1/1m' } as never);
+      const limits = async (...policies: string[]) => {
+        const decision = await limiter.decide({ key: 'k', org: 'acme' }, 1, limiter.compile(policies));
+        return decision.policies.map(({ limit }) => limit);
+      };
+      await limiter.override({ org: 'acme' }, { limit: 50 });
+      expect(await limits('org=5/1m by org')).to.deep.equal([50]);
+      await limiter.override('k', { minute: { limit: 20 }, day: { limit: 30 } });
+      expect(await limits('minute=5/1m')).to.deep.equal([20]);
+      expect(await limits('minute=5/1m', 'day=5/1d')).to.deep.equal([20, 30]);
+      await limiter.close();
+    });
+
     it('dimensions: the policies of the key that is overridden', async () => {
       const { limiter } = make({ policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }] });
       const key = { key: 'ada', org: 'acme' };
@@ -340,6 +428,18 @@ for (const [name, createStore] of Object.entries(stores)) {
       await first.removeOverride('k');
       expect(await second.consume('k')).to.include({ allowed: false, limit: 1 });
       await Promise.all([first.close(), second.close()]);
+    });
+
+    it('a reset and a refund by a limiter that has not decided by it', async () => {
+      const store = createStore(new TestClock().read);
+      const options = { name: 'by hand', limit: 5, window: '1m', overrides: true } as const;
+      const [deciding, other] = [limiterOn(store, options), limiterOn(store, options)];
+      await deciding.override('k', '10/2m');
+      await deciding.consume('k', { cost: 10 });
+      await other.refund('k', 4);
+      expect((await deciding.peek('k')).remaining).to.equal(4);
+      await limiterOn(store, options).reset('k');
+      expect((await deciding.peek('k')).remaining).to.equal(10);
     });
 
     it('tells who, why, since and until', async () => {

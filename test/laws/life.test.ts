@@ -276,6 +276,21 @@ for (const name of serverKinds) {
         }
       }
     });
+
+    it('a key of another type fails alone, also if it has an override', async () => {
+      const { limiter, allKeys, prefix } = open(client, { limit: 5, window: '1m', overrides: true });
+      await limiter.override('bad', { limit: 9 });
+      const [key] = (await allKeys()).filter((each) => each.startsWith(`${prefix}:{default:`));
+      const foreign = key!.replace(/o1$/, limiter.policies[0]!.id);
+      await client.lpush(foreign, 'x');
+      await client.pexpire(foreign, 60_000);
+      const ask = () => Promise.allSettled(['a', 'b', 'bad'].map((each) => limiter.consume(each)));
+      // The first calls learn that there are overrides.
+      await ask();
+      const [a, b, bad] = await ask();
+      for (const good of [a, b]) expect(good).to.have.nested.property('value.remaining', 3);
+      expect(bad).to.have.nested.property('reason.code', 'HEADGATE_STORE_ERROR');
+    });
   });
 }
 

@@ -4,7 +4,7 @@ import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
 import { readOverrides, ruleOf, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { Histories } from './returns.js';
+import type { Histories, History } from './returns.js';
 import {
   holdsSlots,
   type Change,
@@ -236,9 +236,10 @@ export function adjust(
       }
       const shift = history ? history.shift(from) : 0;
       const returned = of && { mark: of.marks[n]!, at: Math.floor(from / 1000), shift };
+      const longest = lifeOf(column, row, history, now, life);
       const amount = column.adjust(row, params, units[n]!, now, returned);
       if (of && traits.drains && amount > 0)
-        returns.open(id, key, now, life).note({ from, to: step, amount });
+        returns.open(id, key, now, longest).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
     });
     if (row !== 0) noteDenial(place, now);
@@ -267,9 +268,24 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
 /** What a store does for `reset`. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
   for (const { part, columns, row, returns } of places) {
-    for (const { id, life } of part.set.policies) returns.open(id, part.keyOf(key), now, life).reset(step);
-    if (row !== 0) for (const column of columns) column.clear(row);
+    const its = part.keyOf(key);
+    part.set.policies.forEach(({ id, life }, i) => {
+      const longest = lifeOf(columns[i]!, row, returns.find(id, its), now, life);
+      returns.open(id, its, now, longest).reset(step);
+      if (row !== 0) columns[i]!.clear(row);
+    });
   }
+}
+
+/** How long charges of a key count, ms. What an override has charged may count for longer than `life`. */
+function lifeOf(
+  column: Column,
+  row: number,
+  history: History | undefined,
+  now: number,
+  life: number,
+): number {
+  return Math.max(life, column.until(row) - now, (history?.until ?? 0) - now);
 }
 
 /** What a store does for `ban`. */

@@ -86,6 +86,10 @@ for i, policy in ipairs(policies) do
   local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   at = at + 4
   local returns = units < 0 and charge > 0
+  -- What an override has charged may count for longer.
+  if returns and policy.record then
+    life = math.max(life, redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[#policies + i]))
+  end
   local history = returns and read_history(KEYS[#policies + i], now + life)
   -- A reset after the charge has already given it back. The units that are charged now belong to other requests.
   if history and history[1] >= charge then units = 0 end

@@ -96,7 +96,8 @@ while request <= requests do
     if wait then
       filled = headgate_say(reply, filled, wait, remaining, reset, params.limit)
     else
-      reply[filled + 1] = remaining
+      -- Nothing follows the error: not the limit that may stand there.
+      reply[filled + 1], reply[filled + 2] = remaining, nil
       filled = filled + 1
     end
     request = request + 1

@@ -6,7 +6,7 @@
 
 local count = #ARGV - 1
 for i = 1, count do
-  local life = math.max(redis.call('PTTL', KEYS[i]), tonumber(ARGV[1 + i]))
+  local life = math.max(redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[count + i]), tonumber(ARGV[1 + i]))
   if life > 0 then headgate_set(KEYS[count + i], string.format('%.0f', step), now + life) end
   redis.call('DEL', KEYS[i])
 end
