@@ -153,6 +153,8 @@ export class Flow<Req extends object, Res> {
     } catch (error) {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await limiter.noRoom(set, key, cost);
+      if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
+        return limiter.unanswered(set, key, cost);
       if (decision === undefined) throw error;
       return ofLimiter(decision);
     } finally {
