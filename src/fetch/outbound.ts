@@ -1,9 +1,10 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
-import { warnOfThrown } from '../common/warnings.js';
+import { warnOfRejected, warnOfThrown } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
+import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
@@ -80,6 +81,8 @@ const MOST_MARGIN = 0.2;
 const MARGIN_LASTS = '1h';
 /** Several processes may be denied for one cause. Within this time, ms, they widen the margin once. */
 const ONE_CAUSE = 5000;
+/** Node fires timers with a longer delay immediately. */
+const LONGEST_TIMER = 2 ** 31 - 1;
 /** The most keys that are remembered. */
 const MOST_KEYS = 10_000;
 
@@ -276,7 +279,7 @@ export class Outbound {
     this.#pauseUntil(known, now + ms);
     if (before === 0) this.stats.pauses++;
     try {
-      this.#onPause?.({ key, ms, status });
+      warnOfRejected('onPause', this.#onPause?.({ key, ms, status }));
     } catch (error) {
       warnOfThrown('onPause', error);
     }
@@ -400,7 +403,8 @@ function verdictOf({ policies }: Decision, name: string): Decision['policies'][n
 
 function tooLong(key: string, pause: number, decision: Decision): HeadgateError {
   const message = `'${key}' pauses for ${Math.ceil(pause)} ms more, because the partner asked for it. Nothing was sent.`;
-  return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision });
+  const denial = ofLimiter(decision).deniedFor('banned', Math.ceil(pause));
+  return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision: denial });
 }
 
 /** Sleeps. @throws the signal's reason */
@@ -415,7 +419,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
         signal?.removeEventListener('abort', stop);
         resolve();
       },
-      Math.ceil(Math.max(0, ms)),
+      Math.min(Math.ceil(Math.max(0, ms)), LONGEST_TIMER),
     );
     signal?.addEventListener('abort', stop, { once: true });
   });
