@@ -198,7 +198,8 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || holdsSlots(decision.set))) this.#follow(decision, req, res);
+    if (decision.allowed && (holdsSlots(decision.set) || this.#mayRefund(res)))
+      this.#follow(decision, req, res);
     // Who has waited in line has had its turn.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
@@ -259,6 +260,11 @@ export class Flow<Req extends object, Res> {
     }
     const answered = handler(req, res, decision);
     return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
+  }
+
+  /** Whether the end of the response may give the cost back. */
+  #mayRefund(res: Res): boolean {
+    return this.#refunds && (this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true);
   }
 
   /** Waits for the end of the response. Then slots are given back, and also the cost if it must not count. */
