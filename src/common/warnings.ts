@@ -59,3 +59,9 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
 export function warnOfThrown(option: string, error: unknown): void {
   process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
 }
+
+/** The same for what an async function of the user rejects with. @param returned what the function has returned */
+export function warnOfRejected(option: string, returned: unknown): void {
+  const promise = returned as Partial<Promise<unknown>> | null | undefined;
+  if (typeof promise?.then === 'function') promise.then(undefined, (error) => warnOfThrown(option, error));
+}

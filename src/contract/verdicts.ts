@@ -85,6 +85,11 @@ export function nextWait(wait: number, attempts: boolean): number {
   return attempts ? NEVER - wait : 0;
 }
 
+/** The same verdicts, but what is admitted for a later turn is denied until then. */
+export function withoutTurns(verdicts: Verdicts): number[] {
+  return verdicts.map((value, at) => (at % EACH === 0 && value < NEVER ? NEVER - value : value));
+}
+
 /** The `wait` of a charged attempt, from the `wait` that the same cost would have next. See {@link Verdicts}. */
 export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;

@@ -39,7 +39,7 @@ export function interceptorOf(admit: Admit): Interceptor {
   const limited =
     (dispatch: (options: Options, handler: Handler) => boolean) => (options: Options, handler: Handler) => {
       const request = {
-        url: new URL(options.path, options.origin).href,
+        url: urlOf(options),
         method: options.method.toUpperCase(),
         headers: headersOf(options.headers),
       };
@@ -55,6 +55,13 @@ export function interceptorOf(admit: Admit): Interceptor {
       return true;
     };
   return limited as unknown as Interceptor;
+}
+
+/** The whole address; the path alone if a pool or a client is asked, which knows its origin itself. A path `//host` is no other host. */
+function urlOf({ origin, path }: Options): string {
+  if (!origin) return path;
+  const { origin: server } = new URL(origin);
+  return new URL(path.startsWith('/') ? server + path : path, server).href;
 }
 
 /** What undici takes a request that waits for: nothing can be held, and who aborts it leaves the line. */

@@ -1,6 +1,6 @@
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkInteger, checkShape } from '../common/validate.js';
 import { checkCosts, type Cost } from '../contract/costs.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
@@ -53,7 +53,7 @@ export interface OutboundOptions {
 }
 
 /** The options of `limitFetch`: a limiter, or what makes one, and how calls go out. */
-export type LimitFetchOptions = LimitedBy & OutboundOptions;
+export type LimitFetchOptions = LimitedBy<'timeout'> & OutboundOptions;
 
 /** Options of `schedule`. */
 export interface ScheduleOptions {
@@ -145,13 +145,14 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
 
   const call = async (input: Parameters<Fetch>[0], init?: RequestInit): Promise<Response> => {
     const request = describe(input, init);
-    // As fetch does: the fields are those at the time of the call, whatever becomes of the object while it waits.
-    if (init?.headers) init = { ...init, headers: new Headers(request.headers) };
     const id = key(request);
     if (id === undefined) return fetch(input, init);
+    // As fetch does: all is as it was at the time of the call, whatever becomes of the objects while it waits.
+    if (input instanceof URL) input = request.url;
+    if (init) init = { ...copyOf(init), ...(init.headers && { headers: new Headers(request.headers) }) };
     const units = typeof cost === 'function' ? cost(request) : cost;
     const urgency = typeof priority === 'function' ? priority(request) : priority;
-    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    const signal = (init?.signal === undefined ? requestIn(input)?.signal : init.signal) ?? undefined;
     signal?.throwIfAborted();
     const deadline = performance.now() + timeout;
     const isSafe =
@@ -210,6 +211,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
   const maxPause = toMilliseconds('maxPause', options.maxPause ?? '5m');
   const learn = checkBoolean('learn', options.learn, true);
   checkFunction('onPause', onPause);
+  checkFunction('onDecision', options.onDecision);
   // A margin is learnt for all processes by an override.
   const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
   const how = { maxPause, learn, margin: isLearnt ? margin : undefined, onPause };
@@ -251,7 +253,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
       policies,
       onDecision: (decision) => {
         outbound.see(decision);
-        options.onDecision?.(decision);
+        return options.onDecision?.(decision);
       },
     },
     { defaultName: 'fetch', ...(typeof cost === 'number' && { cost }) },
@@ -261,20 +263,53 @@ function outboundOf(options: LimitFetchOptions): Outbound {
 }
 
 function hostOf({ url }: OutboundRequest): string {
+  if (url.startsWith('/')) {
+    const why = `The request for ${show(url)} has no host, by which calls are limited.`;
+    const fix = "A Pool and a Client of undici tell none: write `key: () => 'partner'`, or compose an Agent.";
+    throw new HeadgateError('HEADGATE_INVALID_KEY', `${why} ${fix}`);
+  }
   return new URL(url).host;
 }
 
 function describe(input: string | URL | Request, init: RequestInit | undefined): OutboundRequest {
-  const from = input instanceof Request ? input : undefined;
+  const from = requestIn(input);
   return {
-    url: typeof input === 'string' ? input : 'url' in input ? input.url : input.href,
+    url: typeof input === 'string' ? input : (from?.url ?? (input as URL).href),
     method: (init?.method ?? from?.method ?? 'GET').toUpperCase(),
     headers: new Headers(init?.headers ?? from?.headers),
   };
 }
 
+/** The request, if the first argument is one. It may be of undici's class, and not the global one. */
+function requestIn(input: string | URL | Request): Request | undefined {
+  return typeof input === 'object' && 'url' in input ? input : undefined;
+}
+
+/** What `fetch` reads of its second argument besides the headers. If that is a `Request`, these are no properties of its own. */
+const READ = [
+  ...['method', 'body', 'signal', 'duplex', 'redirect', 'mode', 'credentials', 'cache', 'referrer'],
+  ...['referrerPolicy', 'integrity', 'keepalive'],
+] as (keyof RequestInit)[];
+
+function copyOf(init: RequestInit): RequestInit {
+  const read = READ.filter((name) => init[name] !== undefined).map((name) => [name, init[name]]);
+  const copy = { ...init, ...Object.fromEntries(read) } as RequestInit;
+  return init.body ? { ...copy, body: bodyOf(init.body) } : copy;
+}
+
+/** A copy of a body that can be changed. */
+function bodyOf(body: NonNullable<RequestInit['body']>): NonNullable<RequestInit['body']> {
+  if (body instanceof URLSearchParams) return new URLSearchParams(body);
+  if (body instanceof ArrayBuffer) return body.slice(0);
+  if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice();
+  if (!(body instanceof FormData)) return body;
+  const copy = new FormData();
+  for (const [name, value] of body) copy.append(name, value);
+  return copy;
+}
+
 /** Whether the body can be sent a second time: a stream is used up by the first. */
 function isReplayable(input: string | URL | Request, init: RequestInit | undefined): boolean {
-  const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined);
+  const body: unknown = init?.body ?? requestIn(input)?.body;
   return !(body instanceof ReadableStream) && !(Object(body) as object)[Symbol.asyncIterator as never];
 }

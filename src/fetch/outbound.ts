@@ -1,6 +1,7 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import type { Cost } from '../contract/costs.js';
+import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
@@ -228,5 +229,6 @@ function verdictOf({ policies }: Decision, name: string): Decision['policies'][n
 
 function tooLong(key: string, pause: number, decision: Decision): HeadgateError {
   const message = `'${key}' pauses for ${Math.ceil(pause)} ms more, because the partner asked for it. Nothing was sent.`;
-  return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision });
+  const denial = ofLimiter(decision).deniedFor('banned', Math.ceil(pause));
+  return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision: denial });
 }

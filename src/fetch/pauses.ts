@@ -1,6 +1,6 @@
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
-import { warnOfThrown } from '../common/warnings.js';
+import { warnOfRejected, warnOfThrown } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
 
@@ -43,6 +43,8 @@ const FIRST_PAUSE = 1000;
 const MOST_DOUBLED = 10;
 /** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
 const SETTLED = 50;
+/** Node fires timers with a longer delay immediately. */
+const LONGEST_TIMER = 2 ** 31 - 1;
 /** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
 export const BY = 'headgate/fetch';
 /** The most keys that are remembered. */
@@ -164,7 +166,7 @@ export class Pauses {
     this.#pauseUntil(known, now + ms);
     if (before === 0) stats.pauses++;
     try {
-      onPause?.({ key, ms, status });
+      warnOfRejected('onPause', onPause?.({ key, ms, status }));
     } catch (error) {
       warnOfThrown('onPause', error);
     }
@@ -237,7 +239,7 @@ export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void
         signal?.removeEventListener('abort', stop);
         resolve();
       },
-      Math.ceil(Math.max(0, ms)),
+      Math.min(Math.ceil(Math.max(0, ms)), LONGEST_TIMER),
     );
     signal?.addEventListener('abort', stop, { once: true });
   });

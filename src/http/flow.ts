@@ -153,6 +153,8 @@ export class Flow<Req extends object, Res> {
     } catch (error) {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await limiter.noRoom(set, key, cost);
+      if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
+        return limiter.unanswered(set, key, cost);
       if (decision === undefined) throw error;
       return ofLimiter(decision);
     } finally {
@@ -196,7 +198,8 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || holdsSlots(decision.set))) this.#follow(decision, req, res);
+    const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
+    if (decision.allowed && isFollowed) this.#follow(decision, req, res);
     // Who has waited in line has had its turn.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
@@ -257,6 +260,11 @@ export class Flow<Req extends object, Res> {
     }
     const answered = handler(req, res, decision);
     return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
+  }
+
+  /** Whether an end of the response is one of those that give the cost back. */
+  #mayRefund(res: Res): boolean {
+    return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
   /** Waits for the end of the response. Then slots are given back, and also the cost if it must not count. */

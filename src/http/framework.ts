@@ -26,6 +26,8 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
    * @returns a function that stops listening
    */
   onEnd(res: Res, ended: (completed: boolean) => void): () => void;
+  /** Whether `onEnd` only ever tells false, at the end of a connection of many requests. Default: no. */
+  neverCompletes?(res: Res): boolean;
 }
 
 /** The limiters that have decided on a request. The latest comes first. */

@@ -99,13 +99,21 @@ export class WebReply {
 
 function withFields(response: Response, fields: Headers): Response {
   try {
-    for (const [name, value] of fields) response.headers.set(name, value);
+    setFields(response, fields);
     return response;
   } catch {
     // The fields of responses from `fetch` and `Response.redirect` cannot be changed.
     const copy = new Response(response.body, response);
-    for (const [name, value] of fields) copy.headers.set(name, value);
+    setFields(copy, fields);
     return copy;
+  }
+}
+
+function setFields({ headers }: Response, fields: Headers): void {
+  for (const [name, value] of fields) {
+    if (name !== 'set-cookie') headers.set(name, value);
+    // A `handler` may have set several cookies.
+    else if (!headers.getSetCookie().includes(value)) headers.append(name, value);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   soleVerdict,
   verdictOf,
   waitOf,
+  withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
 
@@ -128,11 +129,18 @@ class OwnDecision implements DecisionFields {
 
   /** @internal This request, denied after all because too many are held or wait. The caller gives its charge back. */
   queueFull(retryAfterMs = this.delayMs): LimiterDecision {
-    return conclude(undefined, this.#query, this.#reply, false, {
-      allowed: false,
-      reason: 'queue-full',
-      retryAfterMs,
-    });
+    return this.deniedFor('queue-full', retryAfterMs);
+  }
+
+  /** @internal The same for another reason. */
+  deniedFor(reason: Reason, retryAfterMs: number): LimiterDecision {
+    return conclude(undefined, this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
+  }
+
+  /** @internal This request, denied after all because its turn would come too late. The caller gives its charge back. */
+  tooLate(): LimiterDecision {
+    const reply = { ...this.#reply, verdicts: withoutTurns(this.#reply.verdicts) };
+    return conclude(undefined, this.#query, reply, false);
   }
 
   async settle(actual: Cost): Promise<void> {

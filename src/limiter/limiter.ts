@@ -6,7 +6,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
-import { warnOfThrown, type Warn } from '../common/warnings.js';
+import { warnOfRejected, warnOfThrown, type Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -402,6 +402,14 @@ export class Limiter {
     return this.#tell(decision.queueFull(decision.retryAfterMs ?? 0), false);
   }
 
+  /** @internal The denial of a request that the store did not answer for as long as the request could wait. */
+  unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
+    const subject = this.subject(key, set);
+    const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set), peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
+    return this.#tell(conclude(undefined, query, reply, false), false);
+  }
+
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const query: Query = { ...this.subject(key), cost: 0, peek: true, lease: '' };
@@ -410,7 +418,7 @@ export class Limiter {
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(undefined, query, reply, this.shadow, { allowed, reason, retryAfterMs });
     this.#count?.(decision);
-    return decision;
+    return this.#tell(decision, false);
   }
 
   /**
@@ -495,7 +503,10 @@ export class Limiter {
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);
-    if (this.#closed) throw this.#closedError();
+    if (this.#closed) {
+      await decision.cancel();
+      throw this.#closedError();
+    }
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
@@ -688,7 +699,7 @@ export class Limiter {
       decisionChannel.publish(message);
     }
     try {
-      this.#onDecision?.(decision);
+      warnOfRejected('onDecision', this.#onDecision?.(decision));
     } catch (error) {
       warnOfThrown('onDecision', error);
     }

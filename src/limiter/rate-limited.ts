@@ -19,12 +19,12 @@ import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/waiting-room.js';
 
-/** The limiter to use: an existing one, or one that is made from these options. */
-export type LimitedBy =
+/** The limiter to use: an existing one, or one that is made from these options. `Own`: options that also mean something else. */
+export type LimitedBy<Own extends string = never> =
   | ({
       /** A limiter made by `createLimiter`. It replaces all options that make a limiter. */
       limiter: Limiter;
-    } & { [Option in keyof (LimiterOptions & NoPolicy & JointPolicies)]?: undefined })
+    } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
 
 /** Options that are computed from the arguments of a call. */

@@ -143,6 +143,17 @@ describe('compat/express-rate-limit', () => {
       expect(other.headers['ratelimit-policy']).to.equal('9;w=60, 2;w=60');
     });
 
+    it('a client that has left before the limiter came is a failure, too', async () => {
+      const limiter = rateLimit({ limit: 5, skipFailedRequests: true, keyGenerator: () => 'ada' });
+      const slow: RequestHandler = (_req, res, next) => void res.once('close', () => setImmediate(next));
+      await new Promise<void>((resolve, reject) => {
+        const limiters: RequestHandler[] = [slow, limiter, (_req, _res, next) => (resolve(), next())];
+        const leave = (url: string) => fetch(url, { signal: AbortSignal.timeout(50) }).catch(() => {});
+        served(limiters, leave).catch(reject);
+      });
+      while (await limiter.getKey('ada')) await new Promise(setImmediate);
+    });
+
     it('who denies has the last word in the fields', async () => {
       const open = rateLimit({ limit: 1, skipSuccessfulRequests: true, skipFailedRequests: true });
       const strict = rateLimit({ limit: 0, logger: silent });

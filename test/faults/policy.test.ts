@@ -535,6 +535,23 @@ describe('the guard', () => {
     await limiter.close();
   });
 
+  it('an async onHealth or onDecision that rejects is a warning, too', async () => {
+    const warnings: string[] = [];
+    const listen = ({ message }: Error) => void warnings.push(message);
+    process.on('warning', listen);
+    const store = new TestStore();
+    store.answer = fail;
+    const reject = (what: string) => () => Promise.reject(new Error(what)) as unknown as void;
+    const told = { onHealth: reject('one'), onDecision: reject('two') };
+    const limiter = createLimiter({ store, policies: [POLICY], ...told });
+    await bringDown(limiter);
+    await sleep(1);
+    process.off('warning', listen);
+    assert.equal(warnings.filter((each) => each === 'onHealth threw: Error: one').length, 1);
+    assert.ok(warnings.includes('onDecision threw: Error: two'));
+    await limiter.close();
+  });
+
   it('close: what is under way has its answer, what comes later is refused', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY], timeout: 30, connectTimeout: 30 });

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, type Decision } from 'headgate';
+import { createLimiter, memoryStore, type Decision, type HeadgateError } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf, type HoldOutcome } from '../../src/limiter/waiting/hold-queue.js';
 import { runs } from '../support/random.js';
@@ -295,6 +295,18 @@ describe('limiter.hold', () => {
     const shadow = createLimiter({ ...policy, shadow: true });
     await shadow.consume('k');
     expect(await shadow.consume('k')).to.include({ allowed: true, delayMs: 0 });
+  });
+
+  it('of a limiter that is closed gives the turn back', async () => {
+    const store = memoryStore();
+    const make = () => createLimiter({ name: 'turns', store, ...policy, window: '1h', maxDelay: '9h' });
+    const [limiter, other] = [make(), make()];
+    await limiter.consume('k');
+    const decision = await limiter.consume('k');
+    await limiter.close();
+    const error = await limiter.hold(decision).catch(({ code }: HeadgateError) => code);
+    expect(error).to.equal('HEADGATE_CLOSED');
+    expect((await other.peek('k')).delayMs).to.be.at.most(3_600_000);
   });
 
   it('refuses what is no signal, and options that it does not know', async () => {

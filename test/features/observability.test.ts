@@ -18,6 +18,7 @@ import type { Query, Reply, Subject } from '../../src/stores.js';
 import { Slots } from '../../src/limiter/slots.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
+import { rateLimit } from '../../src/web.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 
@@ -71,6 +72,21 @@ describe('diagnostics channels', () => {
     expect(messages[1]!.decision).to.equal(second);
     expect(messages[1]!.decision.reason).to.equal('quota-exceeded');
     expect(seen.store, 'memory answers at once').to.equal(undefined);
+  });
+
+  it('publish what a list decides', async () => {
+    const limit = rateLimit({
+      name: 'lists',
+      limit: 1,
+      window: '1m',
+      clientIp: () => '192.0.2.1',
+      denyList: ['192.0.2.1'],
+    });
+    await limit(() => new Response())(new Request('http://service.test/'));
+    const messages = seen.decision as DecisionMessage[];
+    expect(messages.map(({ limiter, decision }) => [limiter, decision.reason])).to.deep.equal([
+      ['lists', 'deny-listed'],
+    ]);
   });
 
   it('publish how long the store took, and what happened to it', async () => {

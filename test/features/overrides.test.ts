@@ -71,6 +71,19 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(await limiter.peek('k')).to.include({ remaining: 20 });
       });
 
+      it(`${algorithm}: who waits may ask for what only the override admits`, async () => {
+        const { clock, limiter } = make(policy);
+        await limiter.override('k', { limit: 50 });
+        await limiter.consume('k', { cost: 50 });
+        const waited = limiter.wait('k', { cost: 20, timeout: '1d' });
+        await new Promise(setImmediate);
+        clock.now += 86_400_000;
+        await limiter.refund('k', 50);
+        expect(await waited).to.include({ allowed: true, limit: 50 });
+        const never = await limiter.wait('k', { cost: 51 }).catch(({ code }: HeadgateError) => code);
+        expect(never).to.equal('HEADGATE_DENIED');
+      });
+
       it(`${algorithm}: a denial under an override is free when it says`, async () => {
         const { clock, limiter } = make(policy);
         await limiter.override('k', { limit: 4 });

@@ -818,7 +818,16 @@ for (const [name, createStore] of Object.entries(stores)) {
         ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '1d' },
       });
       await limiter.wait('k');
-      expect(await codeOf(limiter.wait('k', { timeout: 100 }))).to.equal('HEADGATE_WAIT_TIMEOUT');
+      const late = await limiter.wait('k', { timeout: 100 }).catch((error: HeadgateError) => error);
+      expect(late).to.include({ code: 'HEADGATE_WAIT_TIMEOUT' });
+      const { decision } = late as HeadgateError;
+      expect(decision).to.include({
+        allowed: false,
+        reason: 'quota-exceeded',
+        delayMs: 0,
+        policy: 'default',
+      });
+      expect(decision!.retryAfterMs).to.be.within(3_590_000, 3_600_000);
       const abort = new AbortController();
       const code = codeOf(limiter.wait('k', { signal: abort.signal }));
       while ((await limiter.peek('k')).resetAfterMs <= 3_600_000) await new Promise(setImmediate);

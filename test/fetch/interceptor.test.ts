@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
 import { limitFetch, type LimitFetchOptions } from 'headgate/fetch';
-import { Agent, fetch as undiciFetch, request } from 'undici';
+import { Agent, fetch as undiciFetch, Pool, request, Request as UndiciRequest } from 'undici';
 
 describe('limitFetch: the interceptor of undici', () => {
   let server: Server;
@@ -98,6 +98,34 @@ describe('limitFetch: the interceptor of undici', () => {
   it("undici's own fetch is taken in place of the global one", async () => {
     const answer = await limitFetch(undiciFetch, '100/1s')(url);
     expect(await answer.text()).to.equal('ok');
+  });
+
+  it("undici's own Request is known: its body is not sent again", async () => {
+    status = 429;
+    const asked = new UndiciRequest(url, { method: 'PUT', body: 'x' });
+    const seen: string[] = [];
+    const key: LimitFetchOptions['key'] = ({ method }) => (seen.push(method), 'partner');
+    const answer = await limitFetch(undiciFetch, { policies: '100/1s', key })(asked);
+    expect([answer.status, ...seen]).to.deep.equal([429, 'PUT']);
+  });
+
+  it('a path is no other host, whatever it looks like', async () => {
+    const seen: string[] = [];
+    const { ask } = made({ policies: ['100/1s'], key: (its) => (seen.push(its.url), 'partner') });
+    expect([await ask({ path: '//other.test/' }), await ask({ path: '//' })]).to.deep.equal([200, 200]);
+    expect(seen).to.deep.equal([`${url}//other.test/`, `${url}//`]);
+  });
+
+  it('of a pool, which does not tell its origin, needs a key', async () => {
+    const ask = async (options: LimitFetchOptions): Promise<number> => {
+      const pool = new Pool(url).compose(limitFetch(fetch, options).interceptor);
+      const answer = await pool.request({ path: '/items', method: 'GET' });
+      await answer.body.text();
+      return answer.statusCode;
+    };
+    expect(await ask({ policies: ['100/1s'], key: () => 'partner' })).to.equal(200);
+    const error = await ask({ policies: ['100/1s'] }).catch((thrown: unknown) => thrown);
+    expect(error).to.have.property('code', 'HEADGATE_INVALID_KEY');
   });
 
   it('gives a slot back when the answer has ended, and when there is none', async () => {

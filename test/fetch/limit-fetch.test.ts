@@ -122,6 +122,17 @@ describe('limitFetch', function () {
     expect(bodies).to.have.length(1);
   });
 
+  it('a call that would have to wait for the end of a pause is told for how long', async () => {
+    const limiter = createLimiter({ limit: 100, window: '1s' });
+    const call = limitFetch(answers([429, { 'retry-after': '60' }]), { limiter, timeout: '1s' });
+    await call(url);
+    const error = await call(url).catch((thrown: unknown) => thrown);
+    expect(error).to.include({ code: 'HEADGATE_WAIT_TIMEOUT' });
+    const { decision } = error as HeadgateError;
+    expect(decision).to.include({ allowed: false, reason: 'banned' });
+    expect(decision!.retryAfterMs).to.be.within(59_000, 60_000);
+  });
+
   it('each host has a line of its own, and a key of undefined none', async () => {
     const call = limitFetch(answers([200]), { limit: 1, window: '1m', timeout: 50 });
     await call('http://a.test/');
@@ -299,6 +310,58 @@ describe('limitFetch', function () {
     await sleep(5);
     process.off('warning', listener);
     expect(warned).to.deep.equal(['onPause threw: Error: mine']);
+  });
+
+  it('an async handler that rejects fails no call, and not the process', async () => {
+    const warned: string[] = [];
+    const listener = ({ message }: Error) => void warned.push(message);
+    process.on('warning', listener);
+    const reject = (what: string) => () => Promise.reject(new Error(what)) as unknown as void;
+    const options = { ...wide, retry: false, onPause: reject('one'), onDecision: reject('two') } as const;
+    const call = limitFetch(answers([429, { 'retry-after-ms': '1' }]), options);
+    expect((await call(url)).status).to.equal(429);
+    await sleep(5);
+    process.off('warning', listener);
+    expect(warned).to.include.members(['onPause threw: Error: one', 'onDecision threw: Error: two']);
+  });
+
+  it('refuses an onDecision that is no function', () => {
+    expect(() => limitFetch(fetch, { ...wide, onDecision: 5 } as never)).to.throw(/onDecision/);
+  });
+
+  it('address, method and body are those of the moment of the call, also of a Request as second argument', async () => {
+    const seen: string[] = [];
+    const partner = async (input: string | URL, init?: RequestInit): Promise<Response> => {
+      const { url: its, method } = new Request(input, init);
+      const body = init?.body ? await new Response(init.body).text() : '';
+      seen.push(`${method} ${new URL(its).search} ${body}`);
+      return new Response('');
+    };
+    const call = limitFetch(partner, wide);
+    const at = new URL(url);
+    const form = new FormData();
+    const params = new URLSearchParams();
+    const bytes = Buffer.from('0');
+    const init: RequestInit = {};
+    const calls: Promise<unknown>[] = [];
+    for (const n of ['1', '2']) {
+      at.searchParams.set('n', n);
+      params.set('n', n);
+      bytes.write(n);
+      form.set('n', `form ${n}`);
+      Object.assign(init, { method: 'POST', body: `text ${n}` });
+      calls.push(call(at), call(url, init));
+      for (const body of [params, bytes]) calls.push(call(url, { method: 'PUT', body }));
+      calls.push(call(url, { method: 'PATCH', body: form }));
+    }
+    await Promise.all(calls);
+    for (const n of ['1', '2']) {
+      expect(seen).to.include.members([`GET ?n=${n} `, `POST  text ${n}`, `PUT  n=${n}`, `PUT  ${n}`]);
+      expect(seen.filter((each) => each.startsWith('PATCH') && each.includes(`form ${n}`))).to.have.length(1);
+    }
+    const request = new Request('http://old.test/', { method: 'DELETE', body: 'why', headers: { a: '1' } });
+    await call(url, request);
+    expect(seen.at(-1)).to.equal('DELETE  why');
   });
 
   it('header fields are those of the moment of the call', async () => {

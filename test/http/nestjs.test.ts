@@ -452,6 +452,20 @@ describe('Nest beyond HTTP', () => {
     sockets[1]!.emit('close');
   });
 
+  it('gateways: nothing grows with the messages of a connection', async () => {
+    const slots = { algorithm: 'concurrency', limit: 100, lease: '1m', keyGenerator: () => 'k' } as const;
+    const socket = Object.assign(new EventEmitter(), { handshake: { address: '192.0.2.1' } });
+    const listeners = ['close', 'disconnect'];
+    for (const options of [{ ...fixed(100), skipFailedRequests: true }, slots]) {
+      const limits = await guard(options);
+      for (let i = 0; i < 20; i++)
+        expect(await tryAgain(limits, contextOf('ws', [socket, 'hello']))).to.be.true;
+      const most = options === slots ? 1 : 0;
+      expect(listeners.map((event) => socket.listenerCount(event))).to.deep.equal([most, most]);
+    }
+    socket.emit('close');
+  });
+
   it('microservices: whom a message is charged to, says the keyGenerator', async () => {
     const limits = await guard({
       ...fixed(1),

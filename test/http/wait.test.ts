@@ -125,6 +125,34 @@ describe('wait over HTTP', () => {
       expect((await ask(url)).status).to.equal(expected);
     });
 
+  it('a turn that would come after `wait` is a denial, also if the bucket holds requests for longer', async () => {
+    const limiter = createLimiter({
+      ...{ algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '1h' },
+    });
+    const url = await serve({ limiter, wait: '100ms' });
+    const answers = [await ask(url), await ask(url), await ask(url)];
+    expect(answers.map(({ status }) => status)).to.deep.equal([200, 429, 429]);
+    expect(answers[2]!.headers.get('retry-after')).to.equal('60');
+    expect(await answers[2]!.json()).to.deep.include({ 'violated-policies': ['default'] });
+    expect((await limiter.peek('ada')).resetAfterMs).to.be.at.most(60_000);
+  });
+
+  it('a store that takes longer than `wait` is 503, and keeps nothing', async () => {
+    const inner = memoryStore();
+    const store: Store = {
+      adjust: (change) => inner.adjust(change),
+      lease: (change) => inner.lease(change),
+      reset: (subject) => inner.reset(subject),
+      ban: (subject, duration) => inner.ban(subject, duration),
+      decide: (query) => new Promise((resolve) => setTimeout(() => resolve(inner.decide(query)), 60)),
+    };
+    const limiter = createLimiter({ store, limit: 5, window: '1h', timeout: '1s' });
+    const url = await serve({ limiter, wait: '20ms' });
+    const { status, headers } = await ask(url);
+    expect([status, headers.get('retry-after')]).to.deep.equal([503, '1']);
+    expect((await limiter.peek('ada')).remaining).to.equal(5);
+  });
+
   it('a shadow holds nobody up', async () => {
     const url = await serve({ limit: 1, window: '1h', wait: '10s', shadow: true });
     for (let i = 0; i < 3; i++) expect((await ask(url)).status).to.equal(200);

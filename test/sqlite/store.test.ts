@@ -401,6 +401,23 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('ada')).remaining).to.equal(5);
   });
 
+  it('so is what has waited for a lock before that', async () => {
+    const database = keep(openDatabase(path));
+    const on = limiter({ timeout: '1s' }, sqliteStore(database));
+    const decision = await on.consume('ada');
+    const other = keep(openDatabase(path));
+    other.exec('BEGIN IMMEDIATE');
+    const back = decision.refund();
+    await sleep(30);
+    database.exec('PRAGMA query_only = 1');
+    other.exec('COMMIT');
+    await back;
+    await sleep(30);
+    database.exec('PRAGMA query_only = 0');
+    while ((await codeOf(on.peek('ada'))) !== 'no error' || (await on.peek('ada')).remaining < 5)
+      await sleep(20);
+  });
+
   itOpens('a directory that is missing: the error is told; when it is there, the store goes on', async () => {
     path = join(directory, 'data', 'limits.db');
     const on = limiter();

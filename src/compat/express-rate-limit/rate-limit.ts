@@ -137,6 +137,8 @@ function outcomeOf(
     response.once('finish', () => resolve(true));
     response.once('close', () => resolve(false));
     if (skipFailedRequests) response.once('error', () => resolve(false));
+    // The client left before, while an earlier middleware was at work.
+    if (response.destroyed) resolve(response.writableFinished);
   });
 }
 

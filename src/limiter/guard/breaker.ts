@@ -1,6 +1,6 @@
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
-import { warnOfThrown, type Warn } from '../../common/warnings.js';
+import { warnOfRejected, warnOfThrown, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
@@ -157,7 +157,7 @@ export class Breaker {
     else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
     for (const listener of this.listeners) {
       try {
-        listener(health);
+        warnOfRejected('onHealth', listener(health));
       } catch (error) {
         warnOfThrown('onHealth', error);
       }

@@ -383,7 +383,8 @@ export class WaitingRoom {
     const { key } = waiter.who;
     // Others who came first may still have their turns before them.
     const waits = delayMs > 0 || line.first !== link;
-    if (this.#timing.now() + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
+    if (this.#timing.now() + delayMs > waiter.deadline)
+      waiter.error ??= late(key, delayMs > 0 ? decision.tooLate() : line.denial);
     else if (waits && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
     if (waiter.error !== undefined) return false;
     line.left = remaining;

@@ -177,7 +177,11 @@ export class Transactions {
   }
 
   #reject(updates: readonly Update[], error: unknown): void {
-    for (const { reject } of new Set(updates)) reject(error);
+    for (const { askers, reject } of new Set(updates)) {
+      // It is set as if the question had been sent, which could have changed something. What is to be given back would be lost.
+      for (const { subject } of askers) if (subject.call) subject.call.until = 0;
+      reject(error);
+    }
   }
 
   #drop(): void {

@@ -84,7 +84,19 @@ interface Socket {
   readonly disconnected?: boolean;
   readonly readyState?: number;
   once(event: string, listener: () => void): unknown;
-  off(event: string, listener: () => void): unknown;
+}
+
+/** The functions to call when a socket closes. Its messages share one listener for each event: Node warns of more than ten. */
+const followers = new WeakMap<Socket, Set<() => void>>();
+
+function followersOf(socket: Socket): Set<() => void> {
+  let all = followers.get(socket);
+  if (!all) {
+    const made = (all = new Set<() => void>());
+    followers.set(socket, made);
+    for (const event of ['disconnect', 'close']) socket.once(event, () => made.forEach((tell) => tell()));
+  }
+  return all;
 }
 
 /** The handler's work ends when the connection closes, and then counts as not completed. */
@@ -94,10 +106,10 @@ const socketEnding: NoResponse['ending'] = {
     return disconnected === true || (readyState !== undefined && readyState > 1);
   },
   onEnd: (res, ended) => {
-    const socket = res as unknown as Socket;
+    const all = followersOf(res);
     const cut = (): void => ended(false);
-    for (const event of ['disconnect', 'close']) socket.once(event, cut);
-    return () => ['disconnect', 'close'].forEach((event) => socket.off(event, cut));
+    all.add(cut);
+    return () => void all.delete(cut);
   },
 };
 
@@ -157,6 +169,7 @@ export const framework: Framework<ExecutionContext, Response> = {
   send: (res, body) => void problems.set(res, body),
   hasEnded: (res) => endingOf(res).hasEnded(rawOf(res)),
   onEnd: (res, ended) => endingOf(res).onEnd(rawOf(res), ended),
+  neverCompletes: (res) => endingOf(res) === socketEnding,
 };
 
 export type NestFlow = Flow<ExecutionContext, Response>;
