@@ -1,3 +1,4 @@
+import { stringify, type ParsedUrlQueryInput } from 'node:querystring';
 import type { Decision } from '../common/decision.js';
 import type { Field } from './answer.js';
 import type { OutboundRequest } from './outbound.js';
@@ -9,6 +10,7 @@ export type Interceptor = <D extends (options: any, handler: any) => boolean>(di
 interface Options {
   readonly origin?: string | URL;
   readonly path: string;
+  readonly query?: ParsedUrlQueryInput | null;
   readonly method: string;
   readonly headers?: unknown;
 }
@@ -58,7 +60,8 @@ export function interceptorOf(admit: Admit): Interceptor {
 }
 
 /** The whole address; the path alone if a pool or a client is asked, which knows its origin itself. A path `//host` is no other host. */
-function urlOf({ origin, path }: Options): string {
+function urlOf({ origin, path: asked, query }: Options): string {
+  const path = query ? `${asked}?${stringify(query)}` : asked;
   if (!origin) return path;
   const { origin: server } = new URL(origin);
   return new URL(path.startsWith('/') ? server + path : path, server).href;

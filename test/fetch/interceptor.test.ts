@@ -116,6 +116,14 @@ describe('limitFetch: the interceptor of undici', () => {
     expect(seen).to.deep.equal([`${url}//other.test/`, `${url}//`]);
   });
 
+  it('tells the key the whole address, with the query that undici adds', async () => {
+    const urls: string[] = [];
+    const key = (asked: { url: string }): undefined => void urls.push(asked.url);
+    const { ask } = made({ policies: ['100/1s'], key });
+    await ask({ path: '/items', query: { page: 2, tag: ['a', 'b'] } });
+    expect(urls).to.deep.equal([`${url}/items?page=2&tag=a&tag=b`]);
+  });
+
   it('of a pool, which does not tell its origin, needs a key', async () => {
     const ask = async (options: LimitFetchOptions): Promise<number> => {
       const pool = new Pool(url).compose(limitFetch(fetch, options).interceptor);
