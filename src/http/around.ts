@@ -7,7 +7,7 @@ interface Exchange {
 }
 
 /** The requests that limiters have seen. */
-const exchanges = new WeakMap<Request, Exchange>();
+const exchanges = new WeakMap<object, Exchange>();
 
 /** The address that came with a request when its first limiter saw it. */
 export const addressOf = (request: Request): string | undefined => exchanges.get(request)?.ip;
@@ -24,16 +24,21 @@ export function toldAddress(request: Request, told: unknown): string | undefined
   return remoteAddr?.hostname ?? requestIP?.call(server, request)?.address;
 }
 
-/** Runs a limiter around what answers a request, and shares the reply among all limiters of the request. */
+/**
+ * Runs a limiter around what answers a request, and shares the reply among all limiters of the request.
+ *
+ * @param id the same object for all limiters of the request
+ */
 export async function around(
   request: Request,
   { ip, outgoing }: Connection,
   decide: (reply: WebReply) => Promise<Outcome> | Outcome,
   next: () => Response | Promise<Response>,
+  id: object = request,
 ): Promise<Response> {
-  const known = exchanges.get(request);
+  const known = exchanges.get(id);
   const reply = known?.reply ?? new WebReply(request, outgoing);
-  if (!known) exchanges.set(request, { ip, reply });
+  if (!known) exchanges.set(id, { ip, reply });
   const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
   return known ? respond() : reply.finish(respond);
 }

@@ -99,14 +99,19 @@ export class WebReply {
 
 function withFields(response: Response, fields: Headers): Response {
   try {
-    for (const [name, value] of fields) response.headers.set(name, value);
+    setFields(response, fields);
     return response;
   } catch {
     // The fields of responses from `fetch` and `Response.redirect` cannot be changed.
     const copy = new Response(response.body, response);
-    for (const [name, value] of fields) copy.headers.set(name, value);
+    setFields(copy, fields);
     return copy;
   }
+}
+
+/** A `handler`'s cookies are on its answer, where this would leave only the last one, and none of others. */
+function setFields({ headers }: Response, fields: Headers): void {
+  for (const [name, value] of fields) if (name !== 'set-cookie') headers.set(name, value);
 }
 
 /** The operations on a {@link WebReply} that limiters need. */

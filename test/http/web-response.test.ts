@@ -60,6 +60,17 @@ describe('a web-standard response', () => {
     expect(reply.status).to.equal(201);
   });
 
+  it('has all cookies of a handler that denies, beside those of others', async () => {
+    const reply = make();
+    for (const cookie of ['a=1', 'b=2']) reply.headers.append('Set-Cookie', cookie);
+    const response = await reply.finish(async () => {
+      const answer = reply.answer();
+      answer.headers.append('Set-Cookie', 'c=3');
+      return answer;
+    });
+    expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2', 'c=3']);
+  });
+
   it('has them, too, if its own fields cannot be changed', async () => {
     const reply = make();
     webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
