@@ -128,7 +128,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     const { name, store, limiter, partitionKey } = options;
     const isOwn = name === undefined || store !== undefined || limiter !== undefined || partitionKey === true;
     const compiled = compileOptions<ExecutionContext, Response>(
-      (isOwn ? options : { ...options, store: this.#named }),
+      isOwn ? options : { ...options, store: this.#named },
       { defaultName },
       shared,
     );
