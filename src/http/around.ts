@@ -3,7 +3,8 @@ import { WebReply, type Connection } from './web-response.js';
 
 interface Exchange {
   readonly ip: string | undefined;
-  readonly reply: WebReply;
+  /** Undefined once there is a response. */
+  reply: WebReply | undefined;
 }
 
 /** The requests that limiters have seen. */
@@ -38,7 +39,14 @@ export async function around(
 ): Promise<Response> {
   const known = exchanges.get(id);
   const reply = known?.reply ?? new WebReply(request, outgoing);
-  if (!known) exchanges.set(id, { ip, reply });
   const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
-  return known ? respond() : reply.finish(respond);
+  if (known?.reply) return respond();
+  const exchange: Exchange = { ip: ip ?? known?.ip, reply };
+  exchanges.set(id, exchange);
+  try {
+    return await reply.finish(respond);
+  } finally {
+    // A program may go on to another limiter, whose response is another one.
+    exchange.reply = undefined;
+  }
 }
