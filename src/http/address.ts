@@ -18,7 +18,8 @@ export function parseAddress(text: string): Address | undefined {
   if (text.length > LONGEST) return undefined;
   if (isIPv4(text)) return ipaddr.IPv4.parse(text);
   if (!isIPv6(text)) return undefined;
-  const address = ipaddr.IPv6.parse(text.replace(/%.*/, ''));
+  // ipaddr.js takes `::10.0.0.1` for a mapped address, but not other notations of it.
+  const address = ipaddr.IPv6.parse(text.replace(/%.*/, '').replace(/^::(?=\d+\.)/, '::0:'));
   const isOfIpv4 = OF_IPV4.some((prefix) => address.match(prefix, 96));
   return isOfIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }

@@ -3,11 +3,12 @@ import { WebReply, type Connection } from './web-response.js';
 
 interface Exchange {
   readonly ip: string | undefined;
-  readonly reply: WebReply;
+  /** Undefined once there is a response. */
+  reply: WebReply | undefined;
 }
 
 /** The requests that limiters have seen. */
-const exchanges = new WeakMap<Request, Exchange>();
+const exchanges = new WeakMap<object, Exchange>();
 
 /** The address that came with a request when its first limiter saw it. */
 export const addressOf = (request: Request): string | undefined => exchanges.get(request)?.ip;
@@ -24,16 +25,28 @@ export function toldAddress(request: Request, told: unknown): string | undefined
   return remoteAddr?.hostname ?? requestIP?.call(server, request)?.address;
 }
 
-/** Runs a limiter around what answers a request, and shares the reply among all limiters of the request. */
+/**
+ * Runs a limiter around what answers a request, and shares the reply among all limiters of the request.
+ *
+ * @param id the same object for all limiters of the request
+ */
 export async function around(
   request: Request,
   { ip, outgoing }: Connection,
   decide: (reply: WebReply) => Promise<Outcome> | Outcome,
   next: () => Response | Promise<Response>,
+  id: object = request,
 ): Promise<Response> {
-  const known = exchanges.get(request);
+  const known = exchanges.get(id);
   const reply = known?.reply ?? new WebReply(request, outgoing);
-  if (!known) exchanges.set(request, { ip, reply });
   const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
-  return known ? respond() : reply.finish(respond);
+  if (known?.reply) return respond();
+  const exchange: Exchange = { ip: ip ?? known?.ip, reply };
+  exchanges.set(id, exchange);
+  try {
+    return await reply.finish(respond);
+  } finally {
+    // A program may go on to another limiter, whose response is another one.
+    exchange.reply = undefined;
+  }
 }

@@ -25,6 +25,11 @@ class PublicError extends HeadgateError {
     // Express logs only the stack.
     this.stack = `${this.stack}\nCaused by: ${cause.stack}`;
   }
+
+  /** Hono's answer. */
+  getResponse(): Response {
+    return new Response(this.message, { status: this.statusCode, headers: this.headers });
+  }
 }
 
 /** Frameworks take some values for "go on", such as undefined, and Express also 0, '' and 'route'. A limiter must not be skipped by them. */

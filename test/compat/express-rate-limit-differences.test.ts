@@ -1,7 +1,7 @@
 // Where the stand-in for express-rate-limit does otherwise on purpose (docs/migrating.md lists these); and its stores.
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { Request, RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { Options as TheirOptions } from 'express-rate-limit';
 import { HeadgateError, memoryStore, type Store as HeadgateStore } from 'headgate';
 import rateLimit, {
@@ -96,6 +96,31 @@ describe('compat/express-rate-limit', () => {
       });
       expect([denied.status, admitted.status]).to.deep.equal([429, 200]);
       expect(admitted.headers['x-ratelimit-remaining']).to.equal('0');
+    });
+
+    // As express-slow-down, which delays by `used`, and has a limit of 0.
+    it('denials are counted until the window ends, whoever else is denied', async () => {
+      const now = Date.now();
+      const clock = mock.method(Date, 'now', () => now);
+      const limiter = rateLimit({
+        limit: 0,
+        validate: false,
+        legacyHeaders: false,
+        keyGenerator: (req) => req.path,
+        handler: (_req, _res, next) => next(),
+      });
+      const deny = async (path: string): Promise<number> => {
+        const req = { path } as unknown as Request & { rateLimit: RateLimitInfo };
+        await limiter(req, {} as Response, () => {});
+        return req.rateLimit.used;
+      };
+      const used = [await deny('ada')];
+      for (let i = 0; i < 10_001; i++) await deny(`${i}`);
+      used.push(await deny('ada'));
+      clock.mock.mockImplementation(() => now + 60_000);
+      used.push(await deny('ada'));
+      clock.mock.restore();
+      expect(used).to.deep.equal([1, 2, 1]);
     });
 
     it('Retry-After is on every denial', async () => {
@@ -193,7 +218,8 @@ describe('compat/express-rate-limit', () => {
 
     it('keys of networks that there are not are refused', () => {
       for (const ipv6Subnet of [0, 129, 1.5])
-        expect(() => ipKeyGenerator('2001:db8::1', ipv6Subnet)).to.throw(HeadgateError, 'from 1 to 128');
+        for (const make of [() => ipKeyGenerator('2001:db8::1', ipv6Subnet), () => rateLimit({ ipv6Subnet })])
+          expect(make).to.throw(HeadgateError, 'from 1 to 128');
       expect(ipKeyGenerator('8001:db8::1', 1)).to.equal('8000::/1');
       expect(ipKeyGenerator('2001:db8::1', 128)).to.equal('2001:db8::1/128');
     });

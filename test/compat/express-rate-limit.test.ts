@@ -156,6 +156,10 @@ const cases: Record<string, Case> = {
     options: () => ({ identifier: 'keep-calm', standardHeaders: 'draft-8' }),
     steps: times(2),
   },
+  'an identifier that is no text': {
+    options: () => ({ identifier: 42 as unknown as string, standardHeaders: 'draft-8' }),
+    steps: times(1),
+  },
   'an identifier of each request': {
     options: () => ({ identifier: async (req) => `of ${req.path}`, standardHeaders: 'draft-8' }),
     steps: times(2),
@@ -304,6 +308,10 @@ const cases: Record<string, Case> = {
     options: () => ({ limit: 1, ipv6Subnet: async () => 48 }),
     steps: ['2001:db8:0:1ff::1', '2001:db8:0:200::1', '192.0.2.1'].map((from) => ({ from })),
   },
+  'a network as text': {
+    options: () => ({ limit: 1, ipv6Subnet: '64' as unknown as number }),
+    steps: [{ from: '2001:db8::1' }, { from: '2001:db8::2' }],
+  },
   'a network that is none': { options: () => ({ ipv6Subnet: 100 }), steps: [{ from: '2001:db8::1' }] },
   'networks of unusual sizes': {
     options: () => [31, 32, 64, 65].map((ipv6Subnet) => ({ ipv6Subnet })),
@@ -323,6 +331,18 @@ const cases: Record<string, Case> = {
       (limiter) => limiter.resetKey('key'),
       (limiter) => limiter.getKey('key'),
       ...times(3),
+      60_000,
+      (limiter) => limiter.getKey('key'),
+    ],
+  },
+  'what was used of a key with a limit of 0': {
+    options: () => ({ limit: 0, keyGenerator: () => 'key' }),
+    steps: [
+      ...times(3),
+      (limiter) => limiter.getKey('key'),
+      (limiter) => limiter.resetKey('key'),
+      (limiter) => limiter.getKey('key'),
+      ...times(1),
       60_000,
       (limiter) => limiter.getKey('key'),
     ],
@@ -388,6 +408,15 @@ const cases: Record<string, Case> = {
   'a store, and failures only': {
     options: () => ({ limit: 2, store: new OwnStore(true), skipSuccessfulRequests: true }),
     steps: ['/', '/', '/error', '/', '/error', '/'].map((path) => ({ path })),
+  },
+  'a store that tells the reset by a number': {
+    options: () => ({
+      store: {
+        ...failingStore,
+        increment: () => ({ totalHits: 1, resetTime: 1_800_000_000_000 as unknown as Date }),
+      },
+    }),
+    steps: times(1),
   },
   'a store that fails': { options: () => ({ store: failingStore }), steps: times(1) },
   'a store that fails, and may': {

@@ -458,6 +458,42 @@ const rows: readonly Row[] = [
     steps: ['/a', '/b', '/a'],
   },
   {
+    title: 'a group of the plugin, which is none',
+    options: { max: 3, timeWindow: 10_000, groupId: 'all' },
+    routes: (app) => {
+      app.get('/', ok);
+      for (const url of ['/a', '/b']) app.get(url, { config: { rateLimit: { max: 1 } } }, ok);
+    },
+    steps: ['/a', '/b', '/', '/a'],
+  },
+  { title: 'allowList: false', options: untyped({ max: 1, allowList: false }), steps: times(2) },
+  {
+    title: "allowList: false, in place of the plugin's",
+    options: { allowList: ['127.0.0.1'] },
+    routes: root(untyped({ max: 1, allowList: false })),
+    steps: times(2),
+  },
+  {
+    title: 'a store of a route has its own options',
+    server: { exposeHeadRoutes: false },
+    options: (log) => ({
+      global: false,
+      store: untyped<FastifyRateLimitStoreCtor>(
+        class extends CustomStore {
+          constructor(options: { global?: boolean; table?: string } = {}) {
+            super();
+            log.push([options.global, options.table]);
+          }
+          override child(options: object) {
+            return new (this.constructor as typeof CustomStore)(options);
+          }
+        },
+      ),
+    }),
+    routes: root(untyped({ max: 1, table: 'quotas' })),
+    steps: ['/'],
+  },
+  {
     title: 'a store that is its own child tells groups by the key',
     options: (log) => ({
       keyGenerator: () => 7,

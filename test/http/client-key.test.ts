@@ -73,6 +73,8 @@ describe('clientKey', () => {
       ['2001:db8:0:1ff::1', 48, '2001:db8::/48'],
       ['2001:db8:0:1ff::1', 128, '2001:db8:0:1ff::1'],
       ['::1', undefined, '::/56'],
+      ['::192.0.2.1', 128, '::c000:201'],
+      ['::c000:201', 128, '::c000:201'],
       ['fe80::1%eth0', 128, 'fe80::1'],
       ['fe80::1%eth0.100', 128, 'fe80::1'],
       // NAT64 with a prefix of a provider's own, and beside the well-known one.

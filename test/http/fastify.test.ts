@@ -513,6 +513,14 @@ describe('the Fastify plugin', () => {
       });
     }
 
+    it('any of them may be what fastify.rateLimit makes', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      for (const hook of ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const)
+        app.get(`/${hook}`, { [hook]: app.rateLimit({ limit: 1, window }) }, ok);
+      for (const url of ['/onRequest', '/preParsing', '/preValidation', '/preHandler'])
+        expect(await statuses(2, url)).to.deep.equal([200, 429]);
+    });
+
     it('preHandler knows the body', async () => {
       await app.register(rateLimitPlugin, { global: false });
       const rateLimit: RateLimitOptions = {

@@ -220,6 +220,24 @@ for (const platform of Object.keys(platforms)) {
       );
     });
 
+    it('two handlers share a limiter by its name, with and without a store', async () => {
+      for (const options of [{ store: memoryStore(), ...fixed(9) }, fixed(9)]) {
+        class Writes {
+          a() {
+            return 'a';
+          }
+          b() {
+            return 'b';
+          }
+        }
+        for (const each of ['a', 'b'])
+          decorate(Writes, each, all(each), RateLimit({ name: 'writes', ...fixed(2) }));
+        Controller()(Writes);
+        const { statuses } = await serve(RateLimitModule.forRoot(options), [Writes]);
+        expect(await statuses('a', 'b', 'a', 'b')).to.deep.equal([200, 200, 429, 429]);
+      }
+    });
+
     it('makes no limiter but those that decide', async () => {
       const names: string[] = [];
       const store = memoryStore();
@@ -464,6 +482,27 @@ describe('Nest beyond HTTP', () => {
       expect(listeners.map((event) => socket.listenerCount(event))).to.deep.equal([most, most]);
     }
     socket.emit('close');
+  });
+
+  it('what a handler cannot answer is denied by an exception', async () => {
+    const handled: unknown[] = [];
+    const limits = await guard({
+      ...fixed(1),
+      statusCode: 420,
+      keyGenerator: () => 'all',
+      handler: (context) => void handled.push(context.getType()),
+    });
+    const contexts = () => [
+      contextOf('graphql', [{}, {}, { req: { res: Object.assign(new EventEmitter(), {}) } }, {}]),
+      contextOf('rpc', [{}, {}]),
+    ];
+    await tryAgain(limits, contexts()[0]!);
+    for (const context of contexts()) {
+      const denied = (await tryAgain(limits, context)) as RateLimitException;
+      expect(denied).to.be.instanceOf(RateLimitException);
+      expect(denied.getStatus()).to.equal(420);
+    }
+    expect(handled).to.deep.equal(['graphql', 'rpc']);
   });
 
   it('microservices: whom a message is charged to, says the keyGenerator', async () => {

@@ -1,6 +1,7 @@
 // The ends of responses where only web standards tell of them.
 import { expect } from 'chai';
 import { webResponse, WebReply } from 'headgate/http';
+import { rateLimit } from 'headgate/web';
 
 const encoder = new TextEncoder();
 
@@ -65,6 +66,17 @@ describe('a web-standard response', () => {
     for (const cookie of ['a=1', 'b=2']) reply.headers.append('Set-Cookie', cookie);
     const response = await reply.finish(async () => reply.answer());
     expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2']);
+  });
+
+  it('has all cookies of a handler that denies, beside those of others', async () => {
+    const reply = make();
+    for (const cookie of ['a=1', 'b=2']) reply.headers.append('Set-Cookie', cookie);
+    const response = await reply.finish(async () => {
+      const answer = reply.answer();
+      answer.headers.append('Set-Cookie', 'c=3');
+      return answer;
+    });
+    expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2', 'c=3']);
   });
 
   it('has them, too, if its own fields cannot be changed', async () => {
@@ -155,5 +167,20 @@ describe('a web-standard response', () => {
     stop();
     await reply.finish(async () => new Response(null));
     expect(ends).to.deep.equal([]);
+  });
+});
+
+describe('limiters of one request, one after the other', () => {
+  it('each has its own response, and gives its slot back with it', async () => {
+    const key = { keyGenerator: () => 'ada' };
+    const first = rateLimit({ ...key, name: 'first', limit: 9, window: '1m' });
+    const second = rateLimit({ ...key, name: 'second', algorithm: 'concurrency', limit: 1, lease: '1m' });
+    for (let i = 0; i < 2; i++) {
+      const request = new Request('http://127.0.0.1/');
+      await first(request, () => new Response());
+      const response = await second(request, () => new Response('ok'));
+      expect(response.headers.get('RateLimit')).to.equal('"second";r=0');
+      expect(await response.text()).to.equal('ok');
+    }
   });
 });

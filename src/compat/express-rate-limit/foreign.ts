@@ -21,11 +21,12 @@ export class ForeignCounter implements Counter {
     const answer = store.increment(key);
     // A store may return its live record, which other requests change.
     const { totalHits, resetTime } = isPromise(answer) ? await this.#inTime(answer) : answer;
-    const end = resetTime?.getTime();
+    // A store may also return a number. It stays as it is, because only the program reads it.
+    const end = (resetTime as Partial<Date> | undefined)?.getTime?.();
     return {
       used: totalHits,
       denied: totalHits > limit,
-      resetTime: resetTime && new Date(resetTime),
+      resetTime: end === undefined ? resetTime : new Date(end),
       undo: () => {
         if (end === undefined || Date.now() < end) return store.decrement(key);
       },

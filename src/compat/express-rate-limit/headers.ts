@@ -74,7 +74,7 @@ function policyField(response: Response, { info, windowMs }: Told, stacked: bool
 
 function structuredFields(response: Response, told: Told): void {
   const { info, windowMs } = told;
-  const name = told.name.replace(/["\\]/g, '\\$&');
+  const name = String(told.name).replace(/["\\]/g, '\\$&');
   const key = createHash('sha256').update(String(info.key)).digest('hex').slice(0, 12);
   const partition = Buffer.from(key).toString('base64');
   response.append('RateLimit', `"${name}"; r=${info.remaining}; t=${secondsToReset(told)}`);

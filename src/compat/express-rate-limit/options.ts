@@ -92,6 +92,8 @@ export function configure(passed: RateLimitOptions | null): Config {
     logger,
   };
   if (typeof config.limit !== 'function') checkLimit(config.limit);
+  // Otherwise only IPv6 clients would find out.
+  if (typeof config.ipv6Subnet !== 'function' && !given.keyGenerator) ipKeyGenerator('::', config.ipv6Subnet);
   return config;
 }
 

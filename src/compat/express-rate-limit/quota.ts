@@ -7,8 +7,11 @@ import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** The most compiled limits that are kept, and the most keys whose denials are counted. */
+/** The most compiled limits that are kept. */
 const REMEMBERED = 10_000;
+
+/** The most keys whose denials are counted. The memory store holds as many. */
+const MOST_DENIED = 1_000_000;
 
 interface Scope {
   readonly store: Store;
@@ -68,9 +71,11 @@ export class Quota implements Counter {
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const { decision, end } = await this.#ask(key, 0);
-    if (decision.resetAfterMs === 0) return undefined;
-    const totalHits = MAX_UNITS - decision.remaining + this.#denials.of(key);
-    return { totalHits, resetTime: new Date(end) };
+    const denied = this.#denials.find(key) ?? { end: 0, count: 0 };
+    const totalHits = MAX_UNITS - decision.remaining + denied.count;
+    if (decision.resetAfterMs > 0) return { totalHits, resetTime: new Date(end) };
+    // With a limit of 0, there are only denials.
+    return denied.count > 0 ? { totalHits, resetTime: new Date(denied.end) } : undefined;
   }
 
   async increment(key: string): Promise<ClientRateLimitInfo> {
@@ -128,31 +133,40 @@ interface DeniedKey {
   count: number;
 }
 
-/** How often this process has denied each key in its window. The number is only shown. It decides nothing. */
+/**
+ * How often this process has denied each key in its window. The number is only shown. It decides nothing here, but express-slow-down, which
+ * has a limit of 0, delays by it.
+ */
 class Denials {
+  /** The earliest first. */
   readonly #keys = new Map<string, DeniedKey>();
 
   /** @param end the end of the window in which the key is denied */
   add(key: string, end: number): DeniedKey {
-    let denied = this.#find(key);
+    let denied = this.find(key);
     if (!denied) {
-      if (this.#keys.size === REMEMBERED) this.#keys.clear();
+      this.#makeRoom();
+      this.#keys.delete(key);
       this.#keys.set(key, (denied = { end, count: 0 }));
     }
     denied.count++;
     return denied;
   }
 
-  of(key: string): number {
-    return this.#find(key)?.count ?? 0;
-  }
-
   forget(key: string): void {
     this.#keys.delete(key);
   }
 
-  #find(key: string): DeniedKey | undefined {
+  find(key: string): DeniedKey | undefined {
     const denied = this.#keys.get(key);
     return denied && Date.now() < denied.end ? denied : undefined;
+  }
+
+  /** Forgets keys whose window is over, and if there are too many, the earliest one. */
+  #makeRoom(): void {
+    for (const [key, { end }] of this.#keys) {
+      if (Date.now() < end && this.#keys.size < MOST_DENIED) return;
+      this.#keys.delete(key);
+    }
   }
 }

@@ -52,7 +52,7 @@ export function compileParams(options: RateLimitPluginOptions): Params {
     hook: checkChoice('hook', options.hook ?? 'onRequest', HOOKS),
     cache: options.cache,
     groupId: groupOf(options.groupId),
-    allowList: options.allowList ?? null,
+    allowList: options.allowList || null,
     keyGenerator: given ?? ((req) => normalizeIP(req.ip, ipv6Subnet)),
     keyIsAddress: given === undefined,
     ipv6Subnet,

@@ -105,10 +105,12 @@ class Plugin {
 
   constructor(options: RateLimitPluginOptions, scope: string) {
     const { redis, nameSpace = 'fastify-rate-limit-', store: Store } = options;
-    const params = compileParams(options);
-    this.#options = options;
+    // Only routes can be of a group.
+    const params = { ...compileParams(options), groupId: undefined };
+    this.#options = { ...options };
+    delete this.#options.groupId;
     this.#scope = scope;
-    if (Store) this.#store = new Store({ ...params });
+    if (Store) this.#store = new Store({ ...params, global: options.global !== false });
     // Local denials are off: a test that empties Redis expects all counts to be gone.
     else if (redis) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     const make = (): Counter =>
@@ -140,10 +142,13 @@ class Plugin {
     const { store: Store } = settings;
     const params = compileParams({ ...this.#options, ...settings });
     const make = (): Counter => {
-      if (Store) return new StoreCounter(new Store({ ...params, routeInfo }), params.groupId);
-      if (!this.#store) return this.#limiterCounter(name, params);
-      const info = { ...params, routeInfo } as unknown as Parameters<FastifyRateLimitStore['child']>[0];
-      return new StoreCounter(this.#store.child(info), params.groupId);
+      if (!Store && !this.#store) return this.#limiterCounter(name, params);
+      // A store may have options of its own.
+      const info = { global: this.#options.global !== false, ...settings, ...params, routeInfo };
+      const store = Store
+        ? new Store(info)
+        : this.#store!.child(info as unknown as Parameters<FastifyRateLimitStore['child']>[0]);
+      return new StoreCounter(store, params.groupId);
     };
     return new Limit(params, this.#counter(params, make));
   }

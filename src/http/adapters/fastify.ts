@@ -276,8 +276,10 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
           'The plugin has no quota of its own: pass one to fastify.rateLimit.',
         );
       if (limits !== undefined) flow.made();
-      const hook: Hook = (request, reply, next) => flow.run(request, reply, next);
-      return Object.assign(hookFor('onRequest', hook), { limiter: flow.limiter });
+      // As preParsing it gets the payload, too. What goes on is the last argument of each hook.
+      const hook = (request: FastifyRequest, reply: FastifyReply, ...rest: unknown[]): void =>
+        flow.run(request, reply, rest.at(-1) as Next);
+      return Object.assign(hook as onRequestHookHandler, { limiter: flow.limiter });
     });
   }
 

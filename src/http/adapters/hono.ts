@@ -60,11 +60,13 @@ export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHan
       if (decision) c.set('rateLimit', decision);
       return outcome;
     };
-    const response = await around(c.req.raw, { outgoing: bindingsOf(c).outgoing }, decide, async () => {
+    const goOn = async (): Promise<Response> => {
       isAdmitted = true;
       await next();
       return c.res;
-    });
+    };
+    // Middleware may replace `c.req.raw`, such as Hono's bodyLimit, but not the context.
+    const response = await around(c.req.raw, { outgoing: bindingsOf(c).outgoing }, decide, goOn, c);
     for (const [name, value] of isAdmitted ? [] : headers)
       if (!response.headers.has(name) || name === 'set-cookie') response.headers.append(name, value);
     // Otherwise Hono adds the fields of the response that it had before.

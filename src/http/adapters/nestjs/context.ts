@@ -6,6 +6,8 @@ import type { Flow } from '../../flow.js';
 import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } from '../proxies.js';
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
+import { problemOf as problemText } from '../../problem.js';
+import { ofLimiter } from '../../../limiter/decision.js';
 
 /** The context of GraphQL servers on Express or Fastify. In Nest's Apollo it only has `req`, and Express' `req` has `res`. */
 interface GraphqlContext {
@@ -62,6 +64,8 @@ export interface Response {
 class NoResponse implements Response {
   readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'onEnd'>;
   readonly raw: ServerResponse;
+  /** The status of a denial. */
+  denied = 429;
 
   constructor(context: ExecutionContext) {
     const type = context.getType<string>();
@@ -76,7 +80,9 @@ class NoResponse implements Response {
 
   header(): void {}
 
-  status(): void {}
+  status(status: number): void {
+    this.denied = status;
+  }
 }
 
 /** A socket of socket.io or ws. */
@@ -126,7 +132,14 @@ const trails = new WeakMap<ExecutionContext, Trail>();
 /** The problem details of a denial, for Nest to send. */
 const problems = new WeakMap<Response, string>();
 
-export const problemOf = (res: Response): string | undefined => problems.get(res);
+/** Undefined if a `handler` has answered, which it cannot in GraphQL and in microservices, or if the client has left. */
+export function problemOf(res: Response, context: ExecutionContext): string | undefined {
+  const problem = problems.get(res);
+  const decision = trails.get(context)?.decision;
+  if (problem !== undefined || !(res instanceof NoResponse) || decision?.allowed !== false) return problem;
+  const mayHaveAnswered = context.getType() === 'ws' || framework.headersSent(res);
+  return mayHaveAnswered ? undefined : problemText(ofLimiter(decision), res.denied);
+}
 
 /** Answers with exactly this body. Status and fields are already set. */
 export function sendAsItIs(res: Response, body: string): void {

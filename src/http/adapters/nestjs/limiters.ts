@@ -4,6 +4,7 @@ import { Reflector, type ModulesContainer } from '@nestjs/core';
 import { checkBoolean, checkShape } from '../../../common/validate.js';
 import { compileWarnings, type Warn } from '../../../common/warnings.js';
 import type { Limiter } from '../../../limiter/limiter.js';
+import { memoryStore } from '../../../stores/memory/memory.js';
 import { compileOptions } from '../../compile-options.js';
 import { Flow } from '../../flow.js';
 import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
@@ -43,6 +44,8 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
   readonly #all: NestFlow[] = [];
+  /** Where limiters count that have a name and no store: those of one name share their quota. */
+  readonly #named = memoryStore();
   #own: NestFlow | undefined;
   /** The limiters that were found, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
@@ -122,7 +125,13 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   }
 
   #add(options: RateLimitOptions, defaultName: string, shared?: Limiter): NestFlow {
-    const compiled = compileOptions<ExecutionContext, Response>(options, { defaultName }, shared);
+    const { name, store, limiter, partitionKey } = options;
+    const isOwn = name === undefined || store !== undefined || limiter !== undefined || partitionKey === true;
+    const compiled = compileOptions<ExecutionContext, Response>(
+      isOwn ? options : { ...options, store: this.#named },
+      { defaultName },
+      shared,
+    );
     const flow = new Flow(framework, compiled);
     this.#all.push(flow);
     return flow;

@@ -133,7 +133,7 @@ export class RateLimitGuard implements CanActivate {
     const response = responseOf(context);
     for (const flow of this.#limiters.of(context.getClass(), context.getHandler())) {
       if ((await this.#handle(flow, context, response)) === 'next') continue;
-      const problem = problemOf(response);
+      const problem = problemOf(response, context);
       // A `handler` has answered, or the client has left: nothing more must happen.
       if (!problem) return new Promise(() => {});
       // Nest 11 warns of every answer on Express whose type is not plain JSON. The filter sends the text itself, and sets the type.

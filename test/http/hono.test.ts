@@ -1,0 +1,33 @@
+// What Hono alone has. The rest is in the conformance suite.
+import { expect } from 'chai';
+import { HeadgateError, memoryStore, type Store } from 'headgate';
+import { rateLimit } from 'headgate/hono';
+import { Hono } from 'hono';
+
+const common = { algorithm: 'fixed-window', window: '1m', keyGenerator: () => 'ada' } as const;
+
+describe('Hono', () => {
+  it('limiters are of one request, even if middleware between them replaces it', async () => {
+    const app = new Hono();
+    app.use(rateLimit({ ...common, name: 'all', limit: 9 }), async (c, next) => {
+      c.req.raw = new Request(c.req.raw);
+      await next();
+    });
+    app.get('/', rateLimit({ ...common, name: 'one', limit: 1 }), (c) => c.text('ok'));
+    await app.request('/');
+    const { status, headers } = await app.request('/');
+    expect(status).to.equal(429);
+    expect(headers.get('ratelimit')).to.equal('"all";r=7;t=60, "one";r=0;t=60');
+    expect(headers.get('ratelimit-remaining')).to.equal('0');
+  });
+
+  it('answers 503 if the store fails', async () => {
+    const failure = new HeadgateError('HEADGATE_STORE_ERROR', 'The server at 192.0.2.1 is away.');
+    const store = Object.create(memoryStore(), { decide: { value: () => Promise.reject(failure) } }) as Store;
+    const app = new Hono();
+    app.use(rateLimit({ ...common, limit: 1, store, onStoreError: 'throw' }));
+    const answer = await app.request('/');
+    expect([answer.status, answer.headers.get('retry-after')]).to.deep.equal([503, '1']);
+    expect(await answer.text()).to.equal('Rate limiting is unavailable for a moment.');
+  });
+});
