@@ -262,7 +262,7 @@ async function compat(): Promise<void> {
   });
   await pipeline(
     none,
-    Array.from({ length: 12_000 }, (_, i) => request(i)),
+    Array.from({ length: 110_000 }, (_, i) => request(i)),
   );
 }
 

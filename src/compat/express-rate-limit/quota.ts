@@ -10,8 +10,8 @@ import type { ClientRateLimitInfo } from './types.js';
 /** The most compiled limits that are kept. */
 const REMEMBERED = 10_000;
 
-/** The most keys whose denials are counted. The memory store holds as many. */
-const MOST_DENIED = 1_000_000;
+/** The most keys whose denials are counted: some 10 MB. */
+const MOST_DENIED = 100_000;
 
 interface Scope {
   readonly store: Store;
