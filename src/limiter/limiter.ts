@@ -201,7 +201,7 @@ export class Limiter {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
-    const policies = () => (sets.size > 0 ? this.policies : this.#scope.everything.policies);
+    const policies = () => (sets.size > 0 ? this.policies : this.#scope.told);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
     const overrides = this.#live !== undefined;
@@ -268,8 +268,13 @@ export class Limiter {
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.#chargedTo(key, set);
+    const setOf = () => (options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier));
+    let subject = this.#chargedTo(key, setOf());
+    // What overrides the key may be of another kind, by which this process has not decided it yet.
+    if (this.#live) {
+      await this.#live.meet(subject, key);
+      subject = this.#chargedTo(key, setOf());
+    }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#wake(subject);
   }

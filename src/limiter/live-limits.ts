@@ -15,6 +15,7 @@ import {
   inForce,
   lineOf,
   readOverrides,
+  recordDimensions,
   RULE,
   ruleOf,
   saidOf,
@@ -31,6 +32,7 @@ import {
   type OverrideStore,
   type PolicySet,
   type Store,
+  type Subject,
 } from '../contract/store.js';
 import type { Scope } from './scope.js';
 import type { Tiers } from './tiers.js';
@@ -168,6 +170,15 @@ export class LiveLimits {
     return this.setFor(key, set);
   }
 
+  /** Reads what overrides a key, so that the scope knows all policies by which the key may have been charged. */
+  async meet(subject: Subject, key: Key): Promise<void> {
+    await this.#read();
+    const dimensions = recordDimensions(subject.set);
+    const read = await Promise.all(dimensions.map(async (by) => this.#records.read({ subject, by })));
+    const told = read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))] as const);
+    for (const set of this.#tiers.all) this.learn(key, set, Object.fromEntries(told));
+  }
+
   /** @returns whose override it is @throws HeadgateError as `Limiter.override` */
   async set(key: Key | undefined, change: OverrideChange, note: OverrideNote = {}): Promise<OverridePlace> {
     const { place, line, duration } = this.check(key, change, note);
@@ -277,6 +288,7 @@ export class LiveLimits {
   #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
     return perSet((set) => {
       const configured = this.#withAll(set);
+      if (configured !== set) this.#scope.remember(configured.policies, true);
       const made = new Map<string, PolicySet>();
       return (rules) => {
         if (!rules) return configured;
@@ -285,7 +297,7 @@ export class LiveLimits {
         if (!own) {
           if (made.size >= MOST_SETS) made.clear();
           made.set(id, (own = this.#withRules(configured, rules)));
-          this.#scope.remember(own.policies);
+          this.#scope.remember(own.policies, true);
         }
         return own;
       };

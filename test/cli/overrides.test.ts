@@ -107,6 +107,39 @@ for (const kind of serverKinds) {
       await close();
     });
 
+    it('an override of another window does not confuse the commands, and a reset leaves it', async () => {
+      const { limiter, of, where, close } = await open({ limit: 5, window: '1m', ban: {} });
+      const named = ['--name', 'api', ...where];
+      const spend = async (key: string) => {
+        for (let i = 0; i < 3; i++) await limiter.consume(key);
+      };
+      await limiter.override('eva', '2/1h');
+      await spend('eva');
+      // The limiter has published itself again.
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const [api] = ((await json('limits', ...where)) as { limiters: { configurations: object[] }[] })
+        .limiters;
+      expect(api!.configurations).to.have.length(1);
+      expect(api!.configurations[0]).to.deep.include({ policies: ['5/1m'] });
+      const eva = { key: 'eva', kind: 'limited', overridden: true };
+      expect(await jsonLines('list', '--limited', ...named)).to.have.length(1);
+      expect((await jsonLines('list', '--limited', ...named))[0]).to.deep.include(eva);
+      expect(await json('peek', 'eva', ...named)).to.deep.include({ allowed: false, stored: true });
+      expect(await json('reset', 'eva', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await json('peek', 'eva', ...named)).to.deep.include({ allowed: true });
+      await spend('eva');
+      expect(await json('reset', 'eva', '--scan', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await limiter.peek('eva')).to.include({ limit: 2, remaining: 2 });
+      await json('override', '--all', '1/2h', ...of);
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      await spend('bob');
+      const [bob] = await jsonLines('list', '--limited', ...named);
+      expect(bob).to.deep.include({ key: 'bob', kind: 'limited', overridden: true });
+      expect(await json('reset', 'bob', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await limiter.peek('bob')).to.include({ limit: 1, remaining: 1 });
+      await close();
+    });
+
     it('several policies, tiers, dimensions, all keys', async () => {
       const { limiter, of, where, close } = await open({
         policies: [

@@ -95,15 +95,17 @@ async function outlookOf(
     own && (own.overrides ? state.liveLimiter(name, own) : state.limiter(name, own.policies, own.shadow));
   const override = own?.overrides && limiter ? await overrideOf(limiter, whole) : null;
   const head = state.bans.head(name, key, dimension);
-  const [answer, [bannedForMs = 0], [note], found] = await Promise.all([
+  const [answer, [bannedForMs = 0], [note]] = await Promise.all([
     limiter?.peek(whole, { cost }),
     state.bans.left([head]),
     state.bans.notes([head]),
-    state.stored(name, limiter?.policies ?? [], key, dimension),
   ]);
   if (override && !fits(limiter!, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
   await limiter?.close();
   const decision = answer && ofLimiter(answer);
+  // An override of another kind, such as another window, counts by policies of its own.
+  const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
+  const found = await state.stored(name, policies, key, dimension);
   const isBanned = bannedForMs > 0;
   const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
   return {

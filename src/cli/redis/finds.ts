@@ -1,5 +1,5 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { inForce, OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import { algorithms, type Kernel } from '../../algorithms/index.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
@@ -150,7 +150,9 @@ export class Finder {
       const known = this.#known.get(key.scope);
       const group = `${key.by} ${key.scope}`;
       const isBan = key.id === BAN_TAG;
-      if (isBan || !known?.policies.some(({ id, by }) => id === key.id && by === key.by)) {
+      // An override of another kind, such as another window, counts by policies of its own.
+      const isLive = known?.limits.overrides ?? false;
+      if (isBan || !known?.policies.some(({ id, by }) => (isLive || id === key.id) && by === key.by)) {
         if (states === true || (states && !known)) (isBan ? bans : others).push(key);
       } else if (!judged.get(group)?.push(key)) judged.set(group, [key]);
     }
@@ -197,6 +199,8 @@ export class Finder {
     const { name, limits } = known;
     const ofAll = recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`);
     const all = limits.overrides && (await this.#session.call('GET', ofAll));
+    // Another window or tier for all keys, too, only a limiter can read.
+    const isOfOtherKind = (inForce(all, Date.now())?.rule ?? '') !== '';
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
@@ -211,11 +215,15 @@ export class Finder {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const who = typeof key.key === 'string' ? key.key : key.key.hash;
-      const decision = reply.rules
-        ? await this.#decisionOf(known, key)
-        : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+      const decision =
+        reply.rules || isOfOtherKind
+          ? await this.#decisionOf(known, key)
+          : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(decision, reply.rules !== undefined || reply.limits !== undefined);
+      const find = verdictFind(
+        decision,
+        isOfOtherKind || reply.rules !== undefined || reply.limits !== undefined,
+      );
       const { kind } = find;
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
       return [{ ...whose(key), ...find }];
@@ -231,6 +239,8 @@ export class Finder {
     if (typeof key !== 'string' || slot) return undefined;
     const limiter = this.#session.limiters.liveLimiter(name, ofDimension(limits, by));
     try {
+      // By then it has read the override of all keys.
+      await limiter.overrideOf().catch(() => undefined);
       return ofLimiter(await limiter.peek({ [by]: key }));
     } finally {
       await limiter.close();
