@@ -184,10 +184,19 @@ for (const kind of serverKinds) {
       );
       expect((await limiter.peek('ada')).limit).to.equal(10);
       expect((await limiter.peek('bob')).limit).to.equal(20);
+      await limiter.overrideAll({ limit: 7 });
       const lines = (await headgate(['overrides', '--json', ...where])).stdout;
+      writeFileSync(file, `${lines}{"name":"login","key":"eva","change":"1/1h"}\n`);
+      const other = await headgate(['override', '--file', file, ...of]);
+      expect([other.code, /line 4: it is of the limiter "login"/.test(other.stderr)]).to.deep.equal([
+        2,
+        true,
+      ]);
       writeFileSync(file, lines);
+      expect((await headgate(['override', '--file', file, ...of])).code).to.equal(0);
+      expect(await jsonLines('overrides', ...where)).to.have.length(3);
       await json('override', '--file', file, '--remove', ...of);
-      expect((await limiter.peek('bob')).limit).to.equal(5);
+      for (const key of ['bob', undefined]) expect(await limiter.overrideOf(key)).to.equal(undefined);
       rmSync(directory, { recursive: true });
       await close();
     });

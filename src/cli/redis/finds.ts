@@ -15,7 +15,8 @@ import {
 } from '../../stores/keys.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
-import { dimensionJson, showKeyOf, showText, textOrHash } from '../keys.js';
+import { printable } from '../format.js';
+import { dimensionJson, showKeyOf, textOrHash, withinJson } from '../keys.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
@@ -289,13 +290,12 @@ export function whose({
   by,
   slot,
 }: Pick<StateKey, 'name' | 'key' | 'by' | 'slot'>): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
-  const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };
-  return { name, key, ...dimensionJson(by), ...within };
+  return { name, key, ...dimensionJson(by), ...withinJson(slot) };
 }
 
 /** For people: a key, with its dimension unless it is the default one. */
 export function showKey({ key, dimension: by = DEFAULT_DIMENSION, within }: Omit<Find, 'name'>): string {
-  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${within}`);
+  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${printable(within)}`);
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
