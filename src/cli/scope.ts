@@ -82,7 +82,7 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
 }
 
 /** The reason why a ban in a scope would have no effect. Undefined: there is none. */
-function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
+export function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
   const no = (why: string): Doubt => ({

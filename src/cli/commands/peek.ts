@@ -9,7 +9,7 @@ import { keyOf, show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofDimension, ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import type { State } from '../state.js';
-import { differing, subjectIn, unknownScope } from '../scope.js';
+import { cannotBan, differing, subjectIn, unknownScope } from '../scope.js';
 import { verdictsOf } from '../redis/finds.js';
 import { changeText, overrideJson } from './override.js';
 
@@ -106,7 +106,9 @@ async function outlookOf(
   // An override of another kind, such as another window, counts by policies of its own.
   const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
   const found = await state.stored(name, policies, key, dimension);
-  const isBanned = bannedForMs > 0;
+  const unseen = bannedForMs > 0 ? cannotBan(state.published, name, dimension) : undefined;
+  if (unseen?.code === 'NO_BAN') warn(io, unseen);
+  const isBanned = bannedForMs > 0 && unseen?.code !== 'NO_BAN';
   const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
   return {
     cost,
@@ -117,8 +119,8 @@ async function outlookOf(
     policies: decision ? verdictsOf(decision) : [],
     bannedForMs,
     // Who made a ban by hand, if it was noted.
-    bannedBy: (isBanned && note?.by) || null,
-    banReason: (isBanned && note?.reason) || null,
+    bannedBy: (bannedForMs > 0 && note?.by) || null,
+    banReason: (bannedForMs > 0 && note?.reason) || null,
     override,
     // A mistyped scope, key or policy would otherwise look like one that was never charged.
     stored: found.includes(true),
