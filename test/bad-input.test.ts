@@ -477,6 +477,9 @@ describe('bad input', () => {
       { limit: 1, window: 1 },
       { limit: 1e12, window: '366d' },
       { limit, window: '1.5h' },
+      // In floating point these products are no whole numbers.
+      { limit, window: '1.1h' },
+      { limit, window: '1.001s' },
       { limit, window: '15 m' },
       { limit, window: '500ms', segments: undefined, name: undefined, ban: undefined, shadow: undefined },
       { limit, window, algorithm: 'leaky-bucket', maxDelay: 0 },

@@ -3,7 +3,15 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { clientKeys } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/operators/ban-book.js';
-import { ALL_KEYS, escapeName, kindOfHash, parseWho, type Hash, type KeyText } from '../stores/keys.js';
+import {
+  ALL_KEYS,
+  escapeName,
+  kindOfHash,
+  parseWho,
+  type Hash,
+  type KeyText,
+  type StateKey,
+} from '../stores/keys.js';
 import type { Options } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { count, many, printable } from './format.js';
@@ -153,6 +161,8 @@ export interface Whose {
   /** Undefined: all keys. */
   readonly key: string | Hash | undefined;
   readonly by: string;
+  /** With `slotBy`: within which key it is counted. */
+  readonly slot?: StateKey['slot'];
 }
 
 /** Reads the text between the braces of a key in Redis. Undefined: it is none of this name. */
@@ -160,16 +170,29 @@ export function whoseOf(who: string, name: string | undefined): Whose | undefine
   const isAll = who.endsWith(`:${ALL_KEYS}`);
   const whose = parseWho(isAll ? who.slice(0, -ALL_KEYS.length) : who);
   if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return undefined;
-  return { name: name ?? whose.name, key: isAll ? undefined : whose.key, by: whose.by };
+  const { key, by, slot } = whose;
+  return { name: name ?? whose.name, key: isAll ? undefined : key, by, ...(slot && { slot }) };
 }
 
-/** For people: a key, with its dimension unless it is the default one. */
-export const showKeyOf = ({ key, by }: Pick<Whose, 'key' | 'by'>): string =>
-  key === undefined ? 'all keys' : prefixOf(by) + showText(key);
+/** For people: a key, with its dimension unless it is the default one, and within which key it is counted. */
+export function showKeyOf({ key, by, slot }: Pick<Whose, 'key' | 'by' | 'slot'>): string {
+  if (key === undefined) return 'all keys';
+  const within = slot && ` in ${prefixOf(slot.by)}${slot.key === undefined ? '-' : showText(slot.key)}`;
+  return prefixOf(by) + showText(key) + (within ?? '');
+}
 
 /** For programs: the fields of the key. */
-export const keyJson = ({ key, by }: Pick<Whose, 'key' | 'by'>): object =>
-  key === undefined ? { all: true } : { ...textOrHash('key', key), ...dimensionJson(by) };
+export const keyJson = ({ key, by, slot }: Pick<Whose, 'key' | 'by' | 'slot'>): object =>
+  key === undefined
+    ? { all: true }
+    : { ...textOrHash('key', key), ...dimensionJson(by), ...withinJson(slot) };
+
+/** The field that says within which key another one is counted. Only keys of limiters with `slotBy` have it. */
+export function withinJson(slot: StateKey['slot']): { within?: string } {
+  if (!slot) return {};
+  const { by, key = '-' } = slot;
+  return { within: `${by} ${typeof key === 'string' ? key : showText(key)}` };
+}
 
 /** For people: a text, or its hash. */
 export function showText(text: string | Hash): string {

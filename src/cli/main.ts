@@ -11,6 +11,9 @@ stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   stderr.write(`The output could not be written: ${message}\n`, () => process.exit(1));
 });
 
+// Nobody reads what is said: the command goes on, and its exit code tells the outcome.
+stderr.on('error', () => {});
+
 /** The user's name. In a container, a user may have none. */
 function systemUser(): string | undefined {
   try {

@@ -82,7 +82,7 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
 }
 
 /** The reason why a ban in a scope would have no effect. Undefined: there is none. */
-function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
+export function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
   const no = (why: string): Doubt => ({
@@ -116,27 +116,23 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
 }
 
 /**
- * Checks whether bans in these scopes will be enforced, by what limiters have published.
+ * Checks whether bans of keys of a dimension will be enforced in a scope, by what limiters have published.
  *
  * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless it is forced, which only warns
  */
 export function checkBans(
   published: Published,
-  names: readonly string[],
+  name: string,
+  dimension: string,
   { force = false }: Pick<Options, 'force'>,
   io: Io,
-  dimension?: string,
 ): void {
-  for (const name of names) {
-    // In an import, each ban has its own dimension.
-    const its = dimension ?? published.scopes.get(name)?.[0]?.banBy ?? DEFAULT_DIMENSION;
-    checkKeys(published, name, its);
-    const doubt = cannotBan(published, name, its);
-    if (doubt && !force) {
-      throw new CliError(doubt.code, `${doubt.message} Nobody was banned: --force bans all the same.`);
-    }
-    warn(io, doubt ?? partlyCannotBan(published, name));
+  checkKeys(published, name, dimension);
+  const doubt = cannotBan(published, name, dimension);
+  if (doubt && !force) {
+    throw new CliError(doubt.code, `${doubt.message} Nobody was banned: --force bans all the same.`);
   }
+  warn(io, doubt ?? partlyCannotBan(published, name));
 }
 
 export function warnUnnoted(io: Io, why: string | undefined): void {

@@ -22,6 +22,12 @@ export function toText(milliseconds: number): string {
   return `${milliseconds / length}${unit}`;
 }
 
+/** Undoes what floating point adds to a product, or takes off: 1.1 hours are 3960000.0000000005 ms. */
+function exactly(product: number): number {
+  const whole = Math.round(product);
+  return Math.abs(product - whole) <= 4 * Number.EPSILON * whole ? whole : product;
+}
+
 /**
  * Converts a duration to whole milliseconds.
  *
@@ -32,7 +38,7 @@ export function toText(milliseconds: number): string {
 export function toMilliseconds(option: string, value: unknown, least = 1): number {
   const fix = `Write whole milliseconds from ${least} to ${MAX_DURATION}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   let result: unknown = value;
-  if (typeof value === 'string') result = TEXT.test(value) ? ms(value as ms.StringValue) : NaN;
+  if (typeof value === 'string') result = TEXT.test(value) ? exactly(ms(value as ms.StringValue)) : NaN;
   if (
     typeof result !== 'number' ||
     !Number.isSafeInteger(result) ||

@@ -75,6 +75,8 @@ interface Token {
   readonly text: string;
   /** Where the token begins, counted from 1. */
   readonly at: number;
+  /** How many characters it has in the text, if a slash between spaces makes them more. */
+  readonly length?: number;
 }
 
 /** A policy that was written as text. */
@@ -161,7 +163,7 @@ class Parser {
     }
     const span = SPANS.find(({ field }) => fields.includes(field))!;
     const limitToken = { text: limit, at: token.at };
-    const spanToken = { text: length, at: token.at + token.text.length - length.length };
+    const spanToken = { text: length, at: token.at + (token.length ?? token.text.length) - length.length };
     this.#set('limit', this.#read(limitToken, 'number'), limitToken);
     this.#set(span.field, this.#read(spanToken, span.form), spanToken);
   }
@@ -253,7 +255,7 @@ function tokensOf(text: string, from: number): Token[] {
     const at = from + index + 1;
     if (tokens.length > 0 && option) {
       tokens.push({ text: option, at }, { text: word.slice(option.length + 1), at: at + option.length + 1 });
-    } else tokens.push({ text: word.replace(/\s*\/\s*/, '/'), at });
+    } else tokens.push({ text: word.replace(/\s*\/\s*/, '/'), at, length: word.length });
   }
   return tokens;
 }

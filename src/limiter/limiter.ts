@@ -201,7 +201,7 @@ export class Limiter {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
-    const policies = () => (sets.size > 0 ? this.policies : this.#scope.everything.policies);
+    const policies = () => (sets.size > 0 ? this.policies : this.#scope.told);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
     const overrides = this.#live !== undefined;
@@ -269,15 +269,12 @@ export class Limiter {
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    let subject = this.#chargedTo(
-      key,
-      options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier),
-    );
-    if (this.#live && options.tier === undefined) {
-      // The policies of the key's override are charged, too, although this process may not have decided by them yet.
+    const setOf = () => (options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier));
+    let subject = this.#chargedTo(key, setOf());
+    // What overrides the key may be of another kind, by which this process has not decided it yet.
+    if (this.#live) {
       await this.#live.refresh(key, this.set);
-      for (const each of this.tiers.all) this.#live.setFor(key, each);
-      subject = this.#chargedTo(key, this.#scope.everything);
+      subject = this.#chargedTo(key, setOf());
     }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#wake(subject);

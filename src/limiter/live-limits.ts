@@ -143,21 +143,10 @@ export class LiveLimits {
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
     const own = this.setFor(key, set);
     const unread = unreadBy(own);
-    return unread.length === 0 ? own : this.#readOf(key, set, unread);
-  }
-
-  /** Reads what a key has now, for what is done by hand: no question has told it. Then `setFor` knows it, too. */
-  async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
-    return this.#readOf(key, set, recordDimensions(this.#scope.subject(this.#scope.everything, key).set));
-  }
-
-  #readOf(key: Key, set: PolicySet, dimensions: readonly string[]): MaybePromise<PolicySet> {
+    if (unread.length === 0) return own;
     const subject = this.#scope.subject(this.#scope.everything, key);
-    const answers = dimensions.map((by) => this.#records.read({ subject, by }));
-    const learn = (read: readonly Read[]): PolicySet => {
-      const told = read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))] as const);
-      return this.learn(key, set, Object.fromEntries(told));
-    };
+    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const learn = (read: readonly Read[]): PolicySet => this.learn(key, set, rulesOf(unread, read));
     // A store in this process answers at once.
     if (!answers.some((answer) => isPromise(answer))) return learn(answers as Read[]);
     // While the store is away, what was known last stays in force.
@@ -174,6 +163,16 @@ export class LiveLimits {
       if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
       this.#known.set(id, rules);
     }
+    return this.setFor(key, set);
+  }
+
+  /** Reads what overrides a key, for what is done by hand: no question has told it. Then the scope knows all policies that charge the key. */
+  async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
+    await this.#read();
+    const subject = this.#scope.subject(this.#scope.everything, key);
+    const dimensions = recordDimensions(subject.set);
+    const read = await Promise.all(dimensions.map(async (by) => this.#records.read({ subject, by })));
+    for (const each of this.#tiers.all) this.learn(key, each, rulesOf(dimensions, read));
     return this.setFor(key, set);
   }
 
@@ -289,6 +288,7 @@ export class LiveLimits {
   #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
     return perSet((set) => {
       const configured = this.#withAll(set);
+      if (configured !== set) this.#scope.remember(configured.policies, true);
       const made = new Map<string, PolicySet>();
       return (rules) => {
         if (!rules) return configured;
@@ -297,7 +297,7 @@ export class LiveLimits {
         if (!own) {
           if (made.size >= MOST_SETS) made.clear();
           made.set(id, (own = this.#withRules(configured, rules)));
-          this.#scope.remember(own.policies);
+          this.#scope.remember(own.policies, true);
         }
         return own;
       };
@@ -390,6 +390,11 @@ export function overrideOf({ since, until, json }: Line): Override | undefined {
   const { change, by, reason } = said;
   const ends = until === Infinity ? undefined : new Date(until);
   return { change: change as OverrideChange, since: new Date(since), until: ends, by, reason };
+}
+
+/** What the records of dimensions tell that is not said in numbers. */
+function rulesOf(dimensions: readonly string[], read: readonly Read[]): Rules {
+  return Object.fromEntries(read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))]));
 }
 
 /** The dimensions of which overrides leave out all policies. */

@@ -20,6 +20,8 @@ export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
+  /** Those of `everything` that overrides have made, for some keys and some time. */
+  readonly #ofOverrides = new Set<CompiledPolicy>();
   /** Dimensions that keys may have in addition to those of a set: the adapter's, and those of other tiers. */
   #known: readonly string[];
 
@@ -36,6 +38,11 @@ export class Scope {
     return this.#everything;
   }
 
+  /** The policies to tell of: all but those of overrides. */
+  get told(): readonly CompiledPolicy[] {
+    return this.#everything.policies.filter((policy) => !this.#ofOverrides.has(policy));
+  }
+
   /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
   costs(cost: Cost, set: PolicySet): Costs {
     return costsOf(checkCosts(cost, set.policies, this.#everything.policies), set.policies);
@@ -46,11 +53,12 @@ export class Scope {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** Adds policies to those that a reset covers. */
-  remember(policies: readonly CompiledPolicy[]): void {
+  /** Adds policies to those that a reset covers. @param ofOverride whether an override has made them */
+  remember(policies: readonly CompiledPolicy[], ofOverride = false): void {
     const before = this.#everything.policies;
     const known = distinct([...before, ...policies]).slice(0, Math.max(MOST_KNOWN, before.length));
     if (known.length === before.length) return;
+    if (ofOverride) for (const policy of known.slice(before.length)) this.#ofOverrides.add(policy);
     this.#everything = this.with(known);
     this.#known = this.#allKnown();
   }

@@ -214,6 +214,14 @@ function contractOfBans(suite: Suite): void {
     expectFields('at the end', await limiter.consume('key'), { allowed: true });
   });
 
+  suite.add('a ban by hand replaces an earlier one, even a longer one', async (lab) => {
+    const { limiter } = await lab.open({ limit: 1, window: '1m', ban: {} });
+    for (const hours of [1, 3, 2]) {
+      await limiter.ban('key', hours * 3_600_000);
+      expectFields('a request', await limiter.consume('key'), banned(hours * 3_600_000));
+    }
+  });
+
   suite.add('bans one key by hand, for as long as a year', async (lab) => {
     const { clock, limiter } = await lab.open({ limit: 1, window: '1m', ban: { max: '1h', for: '1h' } });
     await limiter.ban('key', '366d');

@@ -59,6 +59,12 @@ for (const kind of serverKinds) {
     it('bans are of the dimension that the limiter bans by', async () => {
       const { limiter, of, where, store } = await open(byAccount);
       expect((await headgate(['ban', 'ada', '1h', ...of])).stderr).to.match(/--dimension account/);
+      const stdin = () => Readable.from(['ada\n']);
+      const imported = ['bans', 'import', '-', '--for', '1h', '--dry-run', ...of];
+      const { code, stderr } = await headgate(imported, { stdin: stdin() });
+      expect([code, /--dimension account/.test(stderr)]).to.deep.equal([5, true]);
+      const right = await headgate([...imported, '--dimension', 'account'], { stdin: stdin() });
+      expect(right.code).to.equal(0);
       await json('ban', 'ada', '1h', '--dimension', 'account', '--reason', 'spam', ...of);
       expect(await limiter.peek({ key: 'x', account: 'ada' })).to.include({ reason: 'banned' });
       const [ban] = await jsonLines('list', '--banned', ...of);
@@ -97,6 +103,15 @@ for (const kind of serverKinds) {
       );
       const [find] = await jsonLines('list', '--limited', ...of);
       expect(find).to.include({ dimension: 'account', key: '203.0.113.7', within: 'org x' });
+      const long = 'o'.repeat(80);
+      await limiter.ban({ account: 'ada', org: long }, '1h');
+      const within = `org ${long}`;
+      for (const command of [
+        ['list', '--banned', '--scan'],
+        ['bans', 'log'],
+      ])
+        expect((await jsonLines(...command, ...of))[0]).to.include({ key: 'ada', within });
+      expect((await headgate(['bans', 'log', ...of])).stdout).to.match(/account ada in org oooo/);
       await limiter.close();
       await store.close?.();
     });

@@ -373,6 +373,10 @@ for (const kind of ['redis', 'valkey'] as const) {
             .to.match(says)
             .and.match(/^headgate: warning: /);
           expect(forced.stdout).to.contain(`a is banned in ${name}`);
+          const asked = await run('peek', 'a', '--name', name, '--policy', '2/1h');
+          expect(asked.code).to.equal(name === 'open' ? 0 : 3);
+          expect(asked.stdout).to.contain('banned for ');
+          expect(asked.stderr).to.match(says);
         }
         expect((await run('ban', 'a', '1h', '--name', 'api')).stderr).to.equal('');
         expect((await run('ban', 'a', '1h', '--name', 'ghost')).stderr).to.match(

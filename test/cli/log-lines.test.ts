@@ -263,6 +263,13 @@ describe('lines of access logs', () => {
       expect(read(cloudFront, { keyField: 'x-forwarded-for' })[3]).to.have.property('key', '5.6.7.8');
     });
 
+    it('lists of addresses, as CloudFront and IIS write their spaces', () => {
+      for (const list of ['5.6.7.8,%2010.0.0.1', '9.9.9.9,+5.6.7.8,+10.0.0.1', '5.6.7.8,10.0.0.1']) {
+        const lines = ['#Fields: date time x-forwarded-for', `2026-10-05 13:55:36 ${list}`];
+        expect(read(lines, { keyField: 'x-forwarded-for' })[1]).to.have.property('key', '5.6.7.8');
+      }
+    });
+
     it('IIS', () => {
       expect(read(iis)[2]).to.deep.equal({ key: '192.0.2.1', time: TIME });
       expect(read(iis, { keys: loggedKeys(['user method path s-port']) })[2]).to.have.property(
@@ -305,6 +312,7 @@ describe('lines of access logs', () => {
       '192.0.2.1 - - [05/Oct/2026:13:55:36 +0000] "'.repeat(10_000),
       `192.0.2.1 - - [05/Oct/2026:13:55:36 +0000] "${'\\\\'.repeat(200_000)}`,
       `192.0.2.1 ${'- ['.repeat(200_000)}`,
+      '1, '.repeat(300_000),
       `{${'"a":{'.repeat(100_000)}`,
     ];
     for (const line of odd) expect(parser()(line)).to.have.property('problem');
@@ -319,6 +327,8 @@ describe('lines of access logs', () => {
       '2026-10-05 13:55:36',
       '2026-10-05T13:55:36,000+0000',
       '2026-10-05T11:55:36-02:00',
+      '2026-10-05 15:55:36 +0200',
+      '2026-10-05T15:55:36 +02:00',
     ]) {
       expect(parseTime(time), time).to.equal(TIME);
     }

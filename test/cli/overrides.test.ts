@@ -107,6 +107,39 @@ for (const kind of serverKinds) {
       await close();
     });
 
+    it('an override of another window does not confuse the commands, and a reset leaves it', async () => {
+      const { limiter, of, where, close } = await open({ limit: 5, window: '1m', ban: {} });
+      const named = ['--name', 'api', ...where];
+      const spend = async (key: string) => {
+        for (let i = 0; i < 3; i++) await limiter.consume(key);
+      };
+      await limiter.override('eva', '2/1h');
+      await spend('eva');
+      // The limiter has published itself again.
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const [api] = ((await json('limits', ...where)) as { limiters: { configurations: object[] }[] })
+        .limiters;
+      expect(api!.configurations).to.have.length(1);
+      expect(api!.configurations[0]).to.deep.include({ policies: ['5/1m'] });
+      const eva = { key: 'eva', kind: 'limited', overridden: true };
+      expect(await jsonLines('list', '--limited', ...named)).to.have.length(1);
+      expect((await jsonLines('list', '--limited', ...named))[0]).to.deep.include(eva);
+      expect(await json('peek', 'eva', ...named)).to.deep.include({ allowed: false, stored: true });
+      expect(await json('reset', 'eva', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await json('peek', 'eva', ...named)).to.deep.include({ allowed: true });
+      await spend('eva');
+      expect(await json('reset', 'eva', '--scan', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await limiter.peek('eva')).to.include({ limit: 2, remaining: 2 });
+      await json('override', '--all', '1/2h', ...of);
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      await spend('bob');
+      const [bob] = await jsonLines('list', '--limited', ...named);
+      expect(bob).to.deep.include({ key: 'bob', kind: 'limited', overridden: true });
+      expect(await json('reset', 'bob', ...named)).to.deep.include({ policies: ['default'] });
+      expect(await limiter.peek('bob')).to.include({ limit: 1, remaining: 1 });
+      await close();
+    });
+
     it('several policies, tiers, dimensions, all keys', async () => {
       const { limiter, of, where, close } = await open({
         policies: [
@@ -151,10 +184,19 @@ for (const kind of serverKinds) {
       );
       expect((await limiter.peek('ada')).limit).to.equal(10);
       expect((await limiter.peek('bob')).limit).to.equal(20);
+      await limiter.overrideAll({ limit: 7 });
       const lines = (await headgate(['overrides', '--json', ...where])).stdout;
+      writeFileSync(file, `${lines}{"name":"login","key":"eva","change":"1/1h"}\n`);
+      const other = await headgate(['override', '--file', file, ...of]);
+      expect([other.code, /line 4: it is of the limiter "login"/.test(other.stderr)]).to.deep.equal([
+        2,
+        true,
+      ]);
       writeFileSync(file, lines);
+      expect((await headgate(['override', '--file', file, ...of])).code).to.equal(0);
+      expect(await jsonLines('overrides', ...where)).to.have.length(3);
       await json('override', '--file', file, '--remove', ...of);
-      expect((await limiter.peek('bob')).limit).to.equal(5);
+      for (const key of ['bob', undefined]) expect(await limiter.overrideOf(key)).to.equal(undefined);
       rmSync(directory, { recursive: true });
       await close();
     });

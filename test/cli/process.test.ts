@@ -41,6 +41,13 @@ describe('the process', function () {
     expect(stderr).to.equal('');
   });
 
+  it('goes on when nobody reads what it says', async () => {
+    const { stdout } = await shell(
+      `headgate unban nobody --name nope --prefix ${prefix} 2> >(exec <&-); echo $?`,
+    );
+    expect(stdout).to.equal('nobody was not banned in nope.\n0\n');
+  });
+
   it('writes all of it to a pipe, and its exit code tells the outcome', async () => {
     const peek = `headgate peek user:1 --name api --policy 1/1h --prefix ${prefix}`;
     const { stdout } = await shell(

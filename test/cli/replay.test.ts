@@ -580,6 +580,12 @@ describe('headgate replay', () => {
         2,
         'is a log that is read',
       ],
+      [
+        'the report in a log by another name',
+        ['a.log', '--report', 'link.html', '--policy', '1/1m'],
+        2,
+        'is a log that is read',
+      ],
       ['the report nowhere', ['a.log', '--report', 'no/r.html', '--policy', '1/1m'], 2, 'cannot be written'],
       ['the report a directory', ['a.log', '--report', '.', '--policy', '1/1m'], 2, 'is a directory'],
     ];
@@ -588,6 +594,7 @@ describe('headgate replay', () => {
         logs.write('a.log', [line]);
         logs.write('empty.log', '');
         logs.write('odd.log', ['odd', 'lines']);
+        if (args.includes('link.html')) symlinkSync('a.log', join(logs.path, 'link.html'));
         const found = await replay(args);
         expect(found.code, found.stderr).to.equal(code);
         expect(found.stdout).to.equal('');

@@ -195,6 +195,14 @@ describe('headgate suggest', () => {
     });
   });
 
+  it('a quote in the name of a policy ends neither the word of a shell nor a text', async () => {
+    logs.write('a.log', lines);
+    const { stdout } = await run(['suggest', '--policy', "it's=1/1m", 'a.log']);
+    const array = /^policies: (\[[^]*?^\])$/m.exec(stdout)![1]!;
+    expect((runInNewContext(array) as Policy[])[0]).to.include({ name: "it's" });
+    expect(stdout).to.match(/--policy 'it'\\''s=\d+\/1m'$/m);
+  });
+
   it('keeps the options that say what a request is', async () => {
     logs.write('a.log', lines);
     const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];

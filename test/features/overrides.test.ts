@@ -28,6 +28,22 @@ for (const [name, createStore] of Object.entries(stores)) {
       return { clock, limiter: limiterOn(createStore(clock.read), { overrides: true, ...options } as never) };
     };
 
+    it('a reset forgets what was charged under an override of another window, which this limiter has never met', async () => {
+      const clock = new TestClock();
+      const store = createStore(clock.read);
+      const options = { name: 'shared', overrides: true, limit: 5, window: '1m' } as const;
+      const [one, other] = [limiterOn(store, options), limiterOn(store, options)];
+      await one.override('k', '2/1h');
+      await spend(one, 'k', 3);
+      await other.reset('k');
+      expect(await one.peek('k')).to.include({ limit: 2, remaining: 2 });
+      await one.removeOverride('k');
+      await one.overrideAll('3/2h');
+      await spend(one, 'k', 3);
+      await other.reset('k');
+      expect(await one.peek('k')).to.include({ limit: 3, remaining: 3 });
+    });
+
     for (const policy of policies) {
       const { algorithm } = policy;
 

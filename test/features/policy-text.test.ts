@@ -64,6 +64,7 @@ describe('a policy as text', () => {
     ['100/1x', 'at character 5: "1x" is not a length of time', "'15m'"],
     ['a=b=100/1m', 'at character 3: "b=100/1m" is not an algorithm'],
     ['100/1m burst=', 'at character 8: "burst=" is not known here'],
+    ['100 / 1x', 'at character 7: "1x" is not a length of time'],
     ['100/60', 'at character 5: "60" is not a length of time'],
     ['5/400d', 'at character 3: "400d" is not a length of time', 'up to 366 days'],
     ['token-buket 100/1m', 'at character 1: "token-buket" is not an algorithm', 'token-bucket'],

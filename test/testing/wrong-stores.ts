@@ -1,7 +1,16 @@
 // Stores that are wrong in one thing each, made of the memory store. The kit must catch every one.
 import { setImmediate as turn } from 'node:timers/promises';
 import { memoryStore, type Policy, type Store } from 'headgate';
-import type { Change, ChangeReply, Keys, PolicySet, Query, Reply, Subject } from 'headgate/stores';
+import type {
+  Change,
+  ChangeReply,
+  Keys,
+  OverridePlace,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from 'headgate/stores';
 import { stateStore, type StateChange } from 'headgate/stores';
 import type { StoreUnderTest } from 'headgate/testing';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
@@ -182,6 +191,48 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
   },
+  'overrides that cannot be read back': {
+    createStore: but(({ overrides }) => ({
+      overrides: {
+        read: async (place) => ['', (await overrides!.read(place))[1]] as const,
+        change: (place, change) => overrides!.change(place, change),
+      },
+    })),
+    caughtBy: ['law 16, live', 'an override of all keys can be read back, and is of one limiter'],
+  },
+  'overrides of all keys of all limiters': {
+    createStore: but(({ overrides }) => {
+      const of = (place: OverridePlace) => ('set' in place ? { set: { ...place.set, name: 'x' } } : place);
+      return {
+        overrides: {
+          read: (place) => overrides!.read(of(place)),
+          change: (place, change) => overrides!.change(of(place), change),
+        },
+      };
+    }),
+    caughtBy: ['law 16, live', 'an override of all keys can be read back, and is of one limiter'],
+  },
+  'a reset that ends an override': {
+    createStore: but((right) => {
+      const places: OverridePlace[] = [];
+      const { overrides } = right;
+      const end = { line: '', duration: 0, life: 0, note: {} };
+      return {
+        overrides: {
+          read: (place) => overrides!.read(place),
+          change: (place, change) => {
+            places.push(place);
+            return overrides!.change(place, change);
+          },
+        },
+        reset: async (subject) => {
+          await right.reset(subject);
+          for (const place of places) await overrides!.change(place, end);
+        },
+      };
+    }),
+    caughtBy: ['law 16, live', 'a reset leaves an override as it is'],
+  },
   'overrides that never end': {
     createStore: but(({ overrides }) => ({
       overrides: {
@@ -327,6 +378,18 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
       ban: (subject, duration) => right.ban(subject, duration > 0 ? FOREVER : 0),
     })),
     caughtBy: ['contract', 'bans one key by hand, for the given time'],
+  },
+  'a ban that never becomes shorter': {
+    createStore: but((right) => {
+      let longest = 0;
+      return {
+        ban: (subject, duration) => {
+          longest = duration > 0 ? Math.max(longest, duration) : 0;
+          return right.ban(subject, longest);
+        },
+      };
+    }),
+    caughtBy: ['contract', 'a ban by hand replaces an earlier one, even a longer one'],
   },
   'a ban that lasts a day at most': {
     createStore: but((right) => ({

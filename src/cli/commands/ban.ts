@@ -37,7 +37,7 @@ async function ban(given: string, length: string | undefined, options: Options, 
   const duration = lengthOf(length, options.for);
   const note = noteOf(options, io);
   await withState(options, io, async ({ published, bans, keyText }) => {
-    checkBans(published, [name], options, io, typed.dimension);
+    checkBans(published, name, typed.dimension, options, io);
     const subject = subjectIn(published, name, typed, io);
     const heads = headsOf(bans, name, subject);
     const done = { action: 'ban', ...loggedOf(name, subject, keyText), forMs: duration, ...note } as const;

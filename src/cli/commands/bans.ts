@@ -1,5 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Hash } from '../../stores/keys.js';
 import { bookKeys, type LoggedBan } from '../../stores/redis/operators/ban-book.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
 import { nameOf, noteOf, type CliCommand, type Options } from '../command.js';
@@ -82,8 +84,15 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     const { published } = state;
     const { typed, over, others } = lines;
     const typedFor = typed.length > 0 ? [nameOf(options)] : [];
-    const names = lines.bans.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
-    checkBans(published, [...new Set([...names, ...typedFor])], options, io);
+    /** By limiter: the dimensions of the keys. */
+    const wantedBy = new Map<string, Set<string>>();
+    const noteKey = (name: string | Hash, dimension = DEFAULT_DIMENSION): void => {
+      if (typeof name === 'string') wantedBy.set(name, (wantedBy.get(name) ?? new Set()).add(dimension));
+    };
+    for (const { name, dimension } of lines.bans) noteKey(name, dimension);
+    for (const name of typedFor) for (const { dimension } of typed) noteKey(name, dimension);
+    for (const [name, dimensions] of wantedBy)
+      for (const dimension of dimensions) checkBans(published, name, dimension, options, io);
     const told = typedFor.flatMap((name): WantedBan[] => {
       const subjects = subjectsIn(published, name, typed, io);
       return subjects.flatMap(({ keys, dimension }) =>

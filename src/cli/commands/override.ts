@@ -123,9 +123,18 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
 
 /** A line of `overrides --json`. @throws CliError `USAGE` */
 function fromJson(line: string, options: Options, io: Io): Wanted {
-  const { key, dimension, change, until } = JSON.parse(line) as Readonly<Record<string, unknown>>;
-  if (typeof key !== 'string')
+  const { name, nameHash, key, all, dimension, within, change, until } = JSON.parse(line) as Readonly<
+    Record<string, unknown>
+  >;
+  // The lines of all limiters would otherwise become overrides of one.
+  if ((name ?? nameHash ?? options.name) !== options.name)
+    throw usageError(
+      `it is of the limiter ${JSON.stringify(name ?? nameHash)}. Leave it out, or write --name with that.`,
+    );
+  if (typeof key !== 'string' && (all !== true || key !== undefined))
     throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
+  if (within !== undefined)
+    throw usageError('it is of a limiter with `slotBy`, whose overrides are made by the program alone.');
   const note = timed(options, io);
   const isTimed = note.for !== undefined || note.until !== undefined;
   return {

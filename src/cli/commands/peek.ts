@@ -9,7 +9,7 @@ import { keyOf, show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofDimension, ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import type { State } from '../state.js';
-import { differing, subjectIn, unknownScope } from '../scope.js';
+import { cannotBan, differing, subjectIn, unknownScope } from '../scope.js';
 import { verdictsOf } from '../redis/finds.js';
 import { changeText, overrideJson } from './override.js';
 
@@ -95,16 +95,20 @@ async function outlookOf(
     own && (own.overrides ? state.liveLimiter(name, own) : state.limiter(name, own.policies, own.shadow));
   const override = own?.overrides && limiter ? await overrideOf(limiter, whole) : null;
   const head = state.bans.head(name, key, dimension);
-  const [answer, [bannedForMs = 0], [note], found] = await Promise.all([
+  const [answer, [bannedForMs = 0], [note]] = await Promise.all([
     limiter?.peek(whole, { cost }),
     state.bans.left([head]),
     state.bans.notes([head]),
-    state.stored(name, limiter?.policies ?? [], key, dimension),
   ]);
   if (override && !fits(limiter!, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
   await limiter?.close();
   const decision = answer && ofLimiter(answer);
-  const isBanned = bannedForMs > 0;
+  // An override of another kind, such as another window, counts by policies of its own.
+  const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
+  const found = await state.stored(name, policies, key, dimension);
+  const unseen = bannedForMs > 0 ? cannotBan(state.published, name, dimension) : undefined;
+  if (unseen?.code === 'NO_BAN') warn(io, unseen);
+  const isBanned = bannedForMs > 0 && unseen?.code !== 'NO_BAN';
   const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
   return {
     cost,
@@ -115,8 +119,8 @@ async function outlookOf(
     policies: decision ? verdictsOf(decision) : [],
     bannedForMs,
     // Who made a ban by hand, if it was noted.
-    bannedBy: (isBanned && note?.by) || null,
-    banReason: (isBanned && note?.reason) || null,
+    bannedBy: (bannedForMs > 0 && note?.by) || null,
+    banReason: (bannedForMs > 0 && note?.reason) || null,
     override,
     // A mistyped scope, key or policy would otherwise look like one that was never charged.
     stored: found.includes(true),

@@ -1,5 +1,6 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
+import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { ofLimiter } from '../../limiter/decision.js';
 import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { nameOf, type CliCommand, type Options as Shared } from '../command.js';
@@ -7,10 +8,10 @@ import { usageError } from '../errors.js';
 import { duration, printable, quoted } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { headsOf, show, subjectJson, typedKey, type Subject } from '../keys.js';
-import { ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
+import { ofDimension, ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import { policyNameOf } from '../redis/finds.js';
-import { scan } from '../redis/scan.js';
+import { scan, type FoundKey } from '../redis/scan.js';
 import { subjectIn, unknownScope } from '../scope.js';
 import type { State } from '../state.js';
 
@@ -94,7 +95,8 @@ async function resetTiers(
   const names = new Set<string>();
   for (const set of sets.map((each) => each.filter((policy) => own.includes(policy)))) {
     if (set.length === 0) continue;
-    for (const charged of await resetPolicies(state, name, subject, set)) names.add(charged);
+    const charged = await resetPolicies(state, name, subject, { ...limits, policies: set });
+    for (const policy of charged) names.add(policy);
   }
   return [...names];
 }
@@ -104,17 +106,32 @@ async function resetPolicies(
   state: State,
   name: string,
   { keys, dimension }: Subject,
-  policies: readonly Policy[],
+  limits: Limits,
 ): Promise<string[]> {
-  const limiter = state.limiter(name, policies);
+  const { redis, published } = state;
+  // A file does not say whether its limiters have overrides.
+  const isLive = !redis || (published.scopes.get(name) ?? []).some(({ overrides }) => overrides);
+  const limiter = isLive
+    ? state.liveLimiter(name, ofDimension(limits, dimension))
+    : state.limiter(name, limits.policies);
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
-    const [, ...found] = await state.stored(name, limiter.policies, key, dimension);
-    await limiter.reset({ [dimension]: key });
-    limiter.policies.forEach((policy, i) => found[i] && charged.add(policy.name));
+    const whole = { [dimension]: key };
+    // An override of another kind, such as another window, counts by policies of its own.
+    const inForce = isLive ? ofLimiter(await limiter.peek(whole)).set.policies : [];
+    const policies = [...limiter.policies, ...inForce];
+    const [, ...found] = await state.stored(name, policies, key, dimension);
+    await limiter.reset(whole);
+    policies.forEach((policy, i) => found[i] && charged.add(policy.name));
   };
-  for (let at = 0; at < keys.length; at += TOGETHER) {
-    await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
+  try {
+    // By then the limiter has read the override of all keys.
+    if (isLive) await limiter.overrideOf().catch(() => undefined);
+    for (let at = 0; at < keys.length; at += TOGETHER) {
+      await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
+    }
+  } finally {
+    await limiter.close();
   }
   return [...charged];
 }
@@ -131,7 +148,8 @@ async function resetAll({ redis: session, bans }: State, name: string, subject: 
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
   const pattern = statePattern(session.prefix, name, isSole ? session.hashing.text(keys[0]!) : undefined);
   for await (const page of scan(session, pattern)) {
-    const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
+    const isState = ({ id }: FoundKey): boolean => id !== BAN_TAG && id !== OVERRIDE_TAG;
+    const states = page.filter((key) => isState(key) && !isReset(key) && heads.has(key.head));
     for (const state of states) {
       await session.run(assemble('reset', [], false), [state.redisKey, resetKey(state)], ['', '0']);
       reset.add(policyNameOf(state.id));

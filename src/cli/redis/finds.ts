@@ -1,5 +1,5 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { inForce, OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import { algorithms, type Kernel } from '../../algorithms/index.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
@@ -15,7 +15,8 @@ import {
 } from '../../stores/keys.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
-import { dimensionJson, showKeyOf, showText, textOrHash } from '../keys.js';
+import { printable } from '../format.js';
+import { dimensionJson, showKeyOf, textOrHash, withinJson } from '../keys.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
@@ -150,7 +151,9 @@ export class Finder {
       const known = this.#known.get(key.scope);
       const group = `${key.by} ${key.scope}`;
       const isBan = key.id === BAN_TAG;
-      if (isBan || !known?.policies.some(({ id, by }) => id === key.id && by === key.by)) {
+      // An override of another kind, such as another window, counts by policies of its own.
+      const isLive = known?.limits.overrides ?? false;
+      if (isBan || !known?.policies.some(({ id, by }) => (isLive || id === key.id) && by === key.by)) {
         if (states === true || (states && !known)) (isBan ? bans : others).push(key);
       } else if (!judged.get(group)?.push(key)) judged.set(group, [key]);
     }
@@ -197,6 +200,8 @@ export class Finder {
     const { name, limits } = known;
     const ofAll = recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`);
     const all = limits.overrides && (await this.#session.call('GET', ofAll));
+    // Another window or tier for all keys, too, only a limiter can read.
+    const isOfOtherKind = (inForce(all, Date.now())?.rule ?? '') !== '';
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
@@ -211,11 +216,15 @@ export class Finder {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const who = typeof key.key === 'string' ? key.key : key.key.hash;
-      const decision = reply.rules
-        ? await this.#decisionOf(known, key)
-        : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+      const decision =
+        reply.rules || isOfOtherKind
+          ? await this.#decisionOf(known, key)
+          : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(decision, reply.rules !== undefined || reply.limits !== undefined);
+      const find = verdictFind(
+        decision,
+        isOfOtherKind || reply.rules !== undefined || reply.limits !== undefined,
+      );
       const { kind } = find;
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
       return [{ ...whose(key), ...find }];
@@ -231,6 +240,8 @@ export class Finder {
     if (typeof key !== 'string' || slot) return undefined;
     const limiter = this.#session.limiters.liveLimiter(name, ofDimension(limits, by));
     try {
+      // By then it has read the override of all keys.
+      await limiter.overrideOf().catch(() => undefined);
       return ofLimiter(await limiter.peek({ [by]: key }));
     } finally {
       await limiter.close();
@@ -279,13 +290,12 @@ export function whose({
   by,
   slot,
 }: Pick<StateKey, 'name' | 'key' | 'by' | 'slot'>): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
-  const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };
-  return { name, key, ...dimensionJson(by), ...within };
+  return { name, key, ...dimensionJson(by), ...withinJson(slot) };
 }
 
 /** For people: a key, with its dimension unless it is the default one. */
 export function showKey({ key, dimension: by = DEFAULT_DIMENSION, within }: Omit<Find, 'name'>): string {
-  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${within}`);
+  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${printable(within)}`);
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */

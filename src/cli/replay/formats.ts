@@ -43,6 +43,9 @@ const present = (text: string | undefined): string | undefined =>
 const COMMON =
   /^((?:[^\s,]+, ?)*\S+) (\S+ .*?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
 
+/** The time in such a line. A long line without one is told from the others at once. */
+const COMMON_TIME = /\[\d\d\/[A-Za-z]{3}\/\d{4}:/;
+
 const LIST = /^(?:[^\s,]+, ?)*\S+/;
 
 /**
@@ -57,7 +60,7 @@ const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
 
 /** Reads a line. Undefined if it has none of these formats. */
 export function parseTextLine(line: string): LoggedRequest | undefined {
-  const common = COMMON.exec(line);
+  const common = COMMON_TIME.test(line) ? COMMON.exec(line) : null;
   if (common) return textRequest(common[1]!, common[2]!, common[3]!, common[4]!, common[5]!);
   const balancer = BALANCER.exec(line);
   if (!balancer) return undefined;

@@ -206,7 +206,8 @@ export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
  * client's claim.
  */
 function fromList(list: readonly string[], trustedHops: number | undefined): string | undefined {
-  const entries = list.map((entry) => entry.trim());
+  // In W3C logs values have no spaces: IIS writes `+` behind the commas, and CloudFront `%20`.
+  const entries = list.map((entry) => entry.replace(/^(?:\+|%20)/, '').trim());
   // The text contains a comma, but no addresses.
   if (addressIn(entries.at(-1)!) === undefined) return undefined;
   if (trustedHops !== undefined) return entries[Math.max(0, entries.length - trustedHops)];

@@ -21,12 +21,16 @@ export interface Report extends Results {
 /** Checks, before the work is done, whether a report can be written. @throws CliError */
 export async function checkReportPath(path: string, logs: readonly string[], { cwd }: Io): Promise<string> {
   const file = resolve(cwd, path);
-  if (logs.some((log) => resolve(cwd, log) === file)) {
-    throw usageError(
-      `--report: ${path} is a log that is read. Write the name of a new file: --report report.html.`,
-    );
-  }
   const found = await stat(file).catch(() => undefined);
+  for (const log of logs) {
+    // A link is another name of the same file.
+    const its = found && (await stat(resolve(cwd, log)).catch(() => undefined));
+    const isSame = its !== undefined && its.dev === found!.dev && its.ino === found!.ino;
+    if (isSame || resolve(cwd, log) === file)
+      throw usageError(
+        `--report: ${path} is a log that is read. Write the name of a new file: --report report.html.`,
+      );
+  }
   if (found?.isDirectory()) {
     throw usageError(
       `--report: ${path} is a directory. Write the name of a file in it: --report ${path}/report.html.`,

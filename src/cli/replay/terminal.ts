@@ -143,7 +143,7 @@ export function suggestText(
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
-    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
+    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy).replaceAll("'", "'\\''")}'`).join(' ')}`,
     logNotes(logs, found)
       .map((note) => dim(note))
       .join('\n'),
@@ -180,7 +180,8 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
 function arrayOf(policies: readonly Policy[]): string {
   const lines = policies.map((policy) => {
     const fields = Object.entries(policy).map(([name, value]) => {
-      const text = typeof value === 'number' ? literal(value) : `'${String(value)}'`;
+      const text =
+        typeof value === 'number' ? literal(value) : `'${String(value).replace(/['\\]/g, '\\$&')}'`;
       return `${name}: ${text}`;
     });
     return `  { ${fields.join(', ')} },`;

@@ -45,7 +45,14 @@ function fromText(text: string): number {
   const iso = ISO.exec(text);
   if (!iso) return NaN;
   const zoned = iso[1] === undefined && text.length > 10 ? `${text}Z` : text;
-  return Math.floor(Date.parse(zoned.replace(' ', 'T').replace(',', '.').replace(/\s/, '')));
+  return Math.floor(
+    Date.parse(
+      zoned
+        .replace(/ (?=\d)/, 'T')
+        .replace(',', '.')
+        .replace(/\s/, ''),
+    ),
+  );
 }
 
 function fromClf(clf: readonly string[]): number {

@@ -27,6 +27,30 @@ export function lawOfLive(suite: Suite): void {
     return;
   }
   for (const algorithm of suite.algorithms) ofAlgorithm(suite, algorithm);
+  const [some] = suite.algorithms;
+  if (some !== undefined) ofRecords(suite, some);
+}
+
+function ofRecords(suite: Suite, algorithm: Algorithm): void {
+  suite.add('an override of all keys can be read back, and is of one limiter', async (lab) => {
+    const { store, limiter } = await lab.open({ ...optionsOf(algorithm, 5), name: 'a' });
+    const other = limiterOn(store, { ...optionsOf(algorithm, 5), name: 'b' });
+    await limiter.overrideAll({ limit: 7 }, { by: 'ada' });
+    const { change, by } = (await limiter.overrideOf()) ?? {};
+    expectEqual('the override', { change, by }, { change: { limit: 7 }, by: 'ada' });
+    expectEqual('that of a key', await limiter.overrideOf('key'), undefined);
+    expectEqual('that of another limiter', await other.overrideOf(), undefined);
+    expectEqual('whether there was one', await limiter.removeOverride(), true);
+    expectEqual('the override that ended', await limiter.overrideOf(), undefined);
+  });
+
+  suite.add('a reset leaves an override as it is', async (lab) => {
+    const [limiter] = await both(lab, algorithm, 5);
+    await limiter.override('key', { limit: 50 });
+    await limiter.consume('key', { cost: 4 });
+    await limiter.reset('key');
+    expectFields('after the reset', await limiter.peek('key'), { limit: 50, remaining: 50 });
+  });
 }
 
 function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
