@@ -22,6 +22,12 @@ export function toText(milliseconds: number): string {
   return `${milliseconds / length}${unit}`;
 }
 
+/** Takes off what a product of floats is beside a whole number: 4.1 minutes are 245999.99999999997 ms. */
+function whole(product: number): number {
+  const rounded = Math.round(product);
+  return Math.abs(product - rounded) <= product * 2 ** -50 ? rounded : product;
+}
+
 /**
  * Converts a duration to whole milliseconds.
  *
@@ -32,7 +38,7 @@ export function toText(milliseconds: number): string {
 export function toMilliseconds(option: string, value: unknown, least = 1): number {
   const fix = `Write whole milliseconds from ${least} to ${MAX_DURATION}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   let result: unknown = value;
-  if (typeof value === 'string') result = TEXT.test(value) ? ms(value as ms.StringValue) : NaN;
+  if (typeof value === 'string') result = TEXT.test(value) ? whole(ms(value as ms.StringValue)) : NaN;
   if (
     typeof result !== 'number' ||
     !Number.isSafeInteger(result) ||

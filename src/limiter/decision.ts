@@ -228,7 +228,8 @@ export function conclude(
   const other = ruling ?? (isUsual ? undefined : rulingOf(reply));
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
-    allowed && !other ? account : undefined,
+    // A store without room for one of the keys has charged the others.
+    allowed && (!other || reply.full === 0) ? account : undefined,
     query,
     reply,
     set,
