@@ -1,13 +1,13 @@
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
-import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
+import type { ChangeReply, Charged, PolicySet, Query, Reply, Store, Subject } from '../contract/store.js';
 import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
 /** The store methods by which a decision later changes what it charged. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
-  checkCost(cost: unknown): Cost;
+  checkCost(cost: unknown, set: PolicySet): Cost;
 }
 
 /**

@@ -144,7 +144,7 @@ class OwnDecision implements DecisionFields {
   }
 
   async settle(actual: Cost): Promise<void> {
-    if (this.#account) this.#account.checkCost(actual);
+    if (this.#account) this.#account.checkCost(actual, this.#query.set);
     else checkCosts(actual);
     await this.#charge()?.settle(actual);
   }
