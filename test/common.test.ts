@@ -1,6 +1,6 @@
 // What everything stands on, on its own: messages, durations as text, secrets, a promise with one listener, real timers.
 import { expect } from 'chai';
-import { toText } from '../src/common/duration.js';
+import { toMilliseconds, toText } from '../src/common/duration.js';
 import { HeadgateError, show } from '../src/common/errors.js';
 import { Eventual } from '../src/common/eventual.js';
 import { faultOfSecret } from '../src/common/secret.js';
@@ -50,6 +50,21 @@ describe('a duration as text', () => {
   ] as const) {
     it(text, () => expect(toText(milliseconds)).to.equal(text));
   }
+});
+
+describe('a duration from text', () => {
+  it('is exact, where a product of floats is not', () => {
+    for (const [unit, ms] of [
+      ['s', 1000],
+      ['m', 60_000],
+      ['h', 3_600_000],
+      ['d', 86_400_000],
+    ] as const)
+      for (let hundredths = 1; hundredths <= 3000; hundredths++)
+        expect(toMilliseconds('x', `${hundredths / 100}${unit}`)).to.equal((hundredths * ms) / 100);
+    for (const text of ['1.000001ms', '0.0001s', '366.000001d'])
+      expect(() => toMilliseconds('x', text), text).to.throw('is not valid');
+  });
 });
 
 describe('a secret', () => {

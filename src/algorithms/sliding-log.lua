@@ -46,17 +46,24 @@ local function sliding_log_header(log)
   return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
 end
 
--- Rewrites a log: its runs in order, from the start of a ring with `room` places.
-local function sliding_log_rewrite(key, p, log, room)
+-- Rewrites a log: its runs in order, from the start of a ring with more places if it `grows`. Runs whose units were all given back are
+-- left out. The ring grows by half, but not beyond what the limit needs. Where there were such runs, there is room beyond the limit, so
+-- that not every charge rewrites the ring.
+local function sliding_log_rewrite(key, p, log, grows)
   log.value = redis.call('GET', key)
   local base = sliding_log_run(key, log, 0)
   local runs = {}
+  local before
   for i = 0, log.runs - 1 do
     local time, through = sliding_log_run(key, log, i)
-    runs[i + 1] = struct.pack('>I5I3', time - base, through)
+    if through ~= before then runs[#runs + 1] = struct.pack('>I5I3', time - base, through) end
+    before = through
   end
-  log.value, log.base, log.head, log.room = nil, base, 0, room
-  local rest = string.rep('\0', 8 * (room - log.runs))
+  local kept, room = #runs, log.room
+  local most = kept < log.runs and 2 ^ 23 or p[1]
+  if grows then room = math.max(kept + 1, math.min(most, math.ceil(1.5 * kept) + 2)) end
+  log.value, log.base, log.head, log.room, log.runs = nil, base, 0, room, kept
+  local rest = string.rep('\0', 8 * (room - kept))
   headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 
@@ -74,12 +81,12 @@ local function sliding_log_read(key, p, now, writable)
   log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = newest }
   if newest > now then
     log.newest = now
-    if writable then sliding_log_rewrite(key, p, log, room) end
+    if writable then sliding_log_rewrite(key, p, log, false) end
   end
   local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
   if oldest > 0 then
     local _, through = sliding_log_run(key, log, oldest - 1)
-    log.before, log.head, log.runs = through, (log.head + oldest) % room, runs - oldest
+    log.before, log.head, log.runs = through, (log.head + oldest) % room, log.runs - oldest
   end
   log.live = (last - log.before) % 2 ^ 24
   return log
@@ -112,9 +119,7 @@ local function sliding_log_commit(key, p, cost, now, log)
     return remaining, window
   end
   if log.newest ~= now then
-    -- Grow the ring by half, but not beyond what the limit needs.
-    local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
-    if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
+    if log.runs == log.room then sliding_log_rewrite(key, p, log, true) end
     log.runs, log.newest = log.runs + 1, now
   end
   log.last = log.last + cost

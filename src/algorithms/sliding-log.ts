@@ -156,18 +156,26 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return (this.#logs[row] = log);
   }
 
-  /** Grows the ring by half, but not beyond what the limit needs. */
+  /**
+   * Grows the ring by half, but not beyond what the limit needs. Runs whose units were all given back are left out. Where there were such
+   * runs, there is room beyond the limit, so that not every charge rewrites the ring.
+   */
   #grow(log: Log, limit: number): void {
-    const room = Math.max(this.#runs + 1, Math.min(limit, Math.ceil(1.5 * this.#runs) + 2));
+    const kept: number[] = [];
+    for (let i = 0; i < this.#runs; i++)
+      if (i === 0 || this.#through(i) > this.#through(i - 1)) kept.push(this.#at(i));
+    const most = kept.length < this.#runs ? MOST_UNITS : limit;
+    const room = Math.max(kept.length + 1, Math.min(most, Math.ceil(1.5 * kept.length) + 2));
     const times = new Float64Array(room);
     const ends = new Float64Array(room);
-    for (let i = 0; i < this.#runs; i++) {
-      times[i] = log.times[this.#at(i)]!;
-      ends[i] = log.ends[this.#at(i)]!;
+    for (const [i, at] of kept.entries()) {
+      times[i] = log.times[at]!;
+      ends[i] = log.ends[at]!;
     }
     log.times = times;
     log.ends = ends;
     this.#head = 0;
+    this.#runs = kept.length;
   }
 
   #keep(log: Log, stop: number): void {

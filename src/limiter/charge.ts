@@ -1,13 +1,13 @@
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
-import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
+import type { ChangeReply, Charged, PolicySet, Query, Reply, Store, Subject } from '../contract/store.js';
 import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
 /** The store methods by which a decision later changes what it charged. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
-  checkCost(cost: unknown): Cost;
+  checkCost(cost: unknown, set: PolicySet): Cost;
 }
 
 /**
@@ -51,7 +51,7 @@ export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** Per policy: 1; or 0 for a shadow that would have denied, because it charges nothing. */
+  /** Per policy: 1; or 0 if it charged nothing: a shadow that would have denied, or one for whose key the store had no room. */
   readonly #shares: readonly number[];
   #units: readonly number[];
   /** The charges of the request in order. The last one is given back first. */
@@ -66,10 +66,12 @@ export class Charge {
     this.#account = account;
     this.#query = query;
     this.#reply = reply;
-    this.#units = query.set.policies.map((_, i) => costAt(query, i));
     this.#hasSlots = query.lease !== '';
-    this.#shares = verdicts.map(({ allowed }) => (allowed ? 1 : 0));
-    this.#entries = [entryOf(this.#units, this.#of(this.#units), reply)];
+    // A charge takes time to come back. A key without room has nothing that could.
+    const hasRoom = ({ resetAfterMs }: Verdict): boolean => reply.full === undefined || resetAfterMs > 0;
+    this.#shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
+    this.#units = this.#of(query.set.policies.map((_, i) => costAt(query, i)));
+    this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
 
   /** Per policy, the units that are charged now. */
@@ -80,10 +82,11 @@ export class Charge {
   /** Changes the charge to `actual`: charges or gives back the difference. Policies that are not named keep what they were charged. */
   async settle(actual: Cost): Promise<void> {
     const before = this.#units;
-    const units = this.#query.set.policies.map(({ name }, i) => {
+    const wanted = this.#query.set.policies.map(({ name }, i) => {
       if (typeof actual === 'number') return actual;
       return Object.hasOwn(actual, name) ? actual[name]! : before[i]!;
     });
+    const units = this.#of(wanted);
     const less = units.map((own, i) => Math.max(0, before[i]! - own));
     const more = units.map((own, i) => Math.max(0, own - before[i]!));
     if (!less.some(isSome) && !more.some(isSome)) return;
@@ -119,7 +122,9 @@ export class Charge {
     const { set, key, cost, costs, lease } = this.#query;
     const { degraded } = this.#reply;
     const change = { set, key, cost, costs, lease, action, degraded };
-    const isPlain = !set.policies.some(({ shadow, traits }) => shadow && traits.holdsSlots);
+    const isPlain = !set.policies.some(
+      ({ shadow, traits }, i) => traits.holdsSlots && (shadow || this.#shares[i] === 0),
+    );
     if (isPlain && costs === undefined) return this.#account.lease(change);
     const ask = async (wanted: boolean): Promise<boolean | undefined> => {
       const at = [...set.policies.keys()].filter((i) => {
@@ -135,7 +140,7 @@ export class Charge {
     return enforced ?? shadows ?? false;
   }
 
-  /** The given units; 0 for a shadow that charges nothing. */
+  /** The given units; 0 for a policy that charges nothing. */
   #of(units: readonly number[]): number[] {
     return this.#shares.map((share, i) => share * units[i]!);
   }
@@ -143,7 +148,7 @@ export class Charge {
   async #add(asked: readonly number[]): Promise<void> {
     // Until the store answers, it is unknown what was charged. Without an answer it stays unknown.
     const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
-    const reply = await this.#adjust(this.#of(asked), undefined);
+    const reply = await this.#adjust(asked, undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);
   }
 

@@ -144,7 +144,7 @@ class OwnDecision implements DecisionFields {
   }
 
   async settle(actual: Cost): Promise<void> {
-    if (this.#account) this.#account.checkCost(actual);
+    if (this.#account) this.#account.checkCost(actual, this.#query.set);
     else checkCosts(actual);
     await this.#charge()?.settle(actual);
   }
@@ -228,7 +228,8 @@ export function conclude(
   const other = ruling ?? (isUsual ? undefined : rulingOf(reply));
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
-    allowed && !other ? account : undefined,
+    // A store without room for one of the keys has charged the others.
+    allowed && (!other || reply.full === 0) ? account : undefined,
     query,
     reply,
     set,

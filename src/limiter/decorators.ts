@@ -68,7 +68,7 @@ const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
  * Limits a method, or all methods of a class, including static ones. Inherited methods stay as they are. So do methods with a decorator of
- * their own, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In `key`, `cost` and
+ * their own, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In `key`, `cost` and
  * `fallback`, `this` is the method's. A limited method returns a promise, so the original must return one too. Each method has its own
  * quota, unless a common `limiter` or `name` is given.
  *

@@ -149,7 +149,7 @@ export class Limiter {
       store,
       this.#slots,
       (subject) => this.#wake(subject),
-      (cost) => this.checkCost(cost),
+      (cost, set) => this.checkCost(cost, set),
     );
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
@@ -402,7 +402,7 @@ export class Limiter {
   /** @internal The denial of a request that the store did not answer for as long as the request could wait. */
   unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
     const subject = this.subject(key, set);
-    const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set), peek: true, lease: '' };
+    const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
     return this.#tell(conclude(undefined, query, reply, false), false);
   }
@@ -453,7 +453,7 @@ export class Limiter {
     priority = 0,
   ): Promise<LimiterDecision> {
     const subject = this.subject(key, set);
-    const costs = this.#scope.costs(cost, subject.set);
+    const costs = this.#scope.costs(cost, subject.set, set);
     const isTooMuch = subject.set.policies.some(
       ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
     );
@@ -630,7 +630,7 @@ export class Limiter {
     let cost: number;
     let costs: Costs['costs'];
     if (typeof asked === 'number') cost = checkCost(asked);
-    else ({ cost, costs } = this.#scope.costs(asked, set));
+    else ({ cost, costs } = this.#scope.costs(asked, set, given));
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();

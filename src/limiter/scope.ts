@@ -43,9 +43,12 @@ export class Scope {
     return this.#everything.policies.filter((policy) => !this.#ofOverrides.has(policy));
   }
 
-  /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
-  costs(cost: Cost, set: PolicySet): Costs {
-    return costsOf(checkCosts(cost, set.policies, this.#everything.policies), set.policies);
+  /**
+   * @param of the set that `set` is a part of: a cost may name all of its policies
+   * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
+   */
+  costs(cost: Cost, set: PolicySet, of = set): Costs {
+    return costsOf(checkCosts(cost, of.policies, this.#everything.policies), set.policies);
   }
 
   /** A set of other policies in this scope. */

@@ -408,6 +408,18 @@ describe('a cost per policy', () => {
     expect(left(decision)).to.deep.equal({ requests: 0, tokens: 1000 });
   });
 
+  it('names policies that came with the request, however many others there were', async () => {
+    const limiter = createLimiter({ limit: 5, window: '1h' });
+    for (let i = 0; i < 120; i++) limiter.compile([{ name: `p${i}`, limit: 10, window: '1h' }]);
+    const set = limiter.compile([tokens, { ...requests, by: 'account' }]);
+    const all = await limiter.decide({ key: 'k', account: 'ada' }, { requests: 2, tokens: 500 }, set);
+    await all.settle({ tokens: 200 });
+    const some = await limiter.decide({ key: 'k' }, { requests: 2, tokens: 100 }, set);
+    expect(left(some)).to.deep.equal({ tokens: 700 });
+    await limiter.waitBy(set, { key: 'k' }, { requests: 2, tokens: 700 }, Infinity, undefined);
+    expect((await failure(() => some.settle({ other: 1 }))).code).to.equal('HEADGATE_UNKNOWN_POLICY');
+  });
+
   it('consumeAll takes a cost per policy for each limiter', async () => {
     const [a, b] = [limiter(), createLimiter('1/1h')];
     const asks = [

@@ -353,6 +353,33 @@ describe('policies by several keys', () => {
     expect((await full.peek(keys, { cost: 0 })).allowed).to.equal(true);
   });
 
+  it('without room for one of the keys, what the others were charged can be given back', async () => {
+    const store = memoryStore({ maxKeys: 100 });
+    const policies = [
+      ...POLICIES.slice(0, 1),
+      { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1h', by: 'account' },
+      { name: 'tokens', limit: 100, window: '1h', by: 'account' },
+    ] as const;
+    const full = createLimiter({ store, policies, warnings: false });
+    for (let i = 0; i < 1_000; i++) for (let n = 0; n < 3; n++) await full.consume(`ip${i}`);
+    const left = async () => (await full.peek({ account: 'ada' })).policies.map(({ remaining }) => remaining);
+    const decision = await full.consume({ key: 'new', account: 'ada' }, { cost: { tokens: 40 } });
+    expect(decision).to.include({ allowed: true, reason: 'store-full', policy: 'slots', charged: 1 });
+    expect(await left()).to.deep.equal([0, 60]);
+    expect(full.gauges.slots).to.equal(1);
+    expect(await decision.renew()).to.equal(true);
+    await decision.settle({ tokens: 10 });
+    expect(await left()).to.deep.equal([0, 90]);
+    expect(await decision.release()).to.equal(true);
+    await decision.settle(5);
+    expect(await left()).to.deep.equal([1, 95]);
+    await decision.refund();
+    expect(await left()).to.deep.equal([1, 100]);
+    const alone = await full.consume('new');
+    await alone.settle(5);
+    expect(alone).to.include({ reason: 'store-full', charged: 0 });
+  });
+
   it('each dimension has room of its own in memory', async () => {
     const store = memoryStore({ maxKeys: 100 });
     const flooded = createLimiter({ store, policies: POLICIES });

@@ -1,6 +1,11 @@
 // What a store knows of charges that were given back or reset, and for how many keys.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { History, Returns } from '../../src/stores/state/returns.js';
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
 
 describe('what is known of a key’s charges', () => {
   it('a reset is over for charges of its step and before, and forgets what moved', () => {
@@ -36,6 +41,21 @@ describe('what is known of a key’s charges', () => {
       history.load(saved);
       expect(history.save()).to.deep.equal([0]);
     }
+  });
+
+  it('keeps no long key itself, and tells long keys apart', () => {
+    const returns = new Returns();
+    const long = 'x'.repeat(200);
+    const keys = [long, `${long}\ud800`, `${long}\udfff`, long.slice(0, 128)];
+    const made = keys.map((key) => returns.open('policy', key, 0, 1));
+    expect(new Set(made).size).to.equal(keys.length);
+    expect(keys.map((key) => returns.find('policy', key))).to.deep.equal(made);
+    gc();
+    const before = process.memoryUsage().heapUsed;
+    for (let i = 0; i < 200; i++) returns.open('policy', 'x'.repeat(100_000) + i, 0, 1);
+    gc();
+    expect(process.memoryUsage().heapUsed - before).to.be.below(2 ** 21);
+    expect(returns.find('policy', long)).to.equal(made[0]);
   });
 
   it('is kept of the last 1,000 keys, and of 100,000 as long as it matters', () => {

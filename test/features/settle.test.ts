@@ -1,9 +1,11 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
+import type { Redis } from 'ioredis';
 import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
+import { slidingLog } from '../../src/algorithms/sliding-log.js';
 import { burstOf, overhangOf, policyOf, windowed, windowOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
-import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
+import { clients, limiterOn, memory, stores, TestClock } from '../support/stores.js';
 
 const quotas = windowed.filter((algorithm) => algorithm !== 'concurrency');
 
@@ -187,10 +189,55 @@ for (const [name, createStore] of Object.entries(stores)) {
       const { policies } = await limiter.peek('k');
       expect(policies.map(({ remaining }) => remaining)).to.deep.equal([8, 0]);
     });
+
+    it('a log does not grow with what was given back', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), {
+        algorithm: 'sliding-log',
+        limit: 8,
+        window: '1h',
+      });
+      const open: Decision[] = [];
+      const admitted: number[] = [];
+      for (let i = 0; i < 300; i++) {
+        clock.now += 1;
+        open.push(await limiter.consume('k'));
+        if (i % 50 === 0) admitted.push(clock.now);
+        if (open.length > 2) {
+          const [oldest] = open.splice(0, 1) as [Decision];
+          if ((i - 2) % 50 !== 0) await oldest.refund();
+        }
+      }
+      for (const each of open) await each.refund();
+      expect(await limiter.peek('k')).to.include({
+        remaining: 2,
+        resetAfterMs: admitted[5]! + 3_600_000 - clock.now,
+      });
+      expect(await limiter.peek('k', { cost: 4 })).to.include({
+        retryAfterMs: admitted[1]! + 3_600_000 - clock.now,
+      });
+      const client = (clients as Record<string, Redis | undefined>)[name];
+      const [key] = client ? await client.keys(`*:k}l2@1h`) : [];
+      if (key !== undefined) expect(await client!.strlen(key)).to.be.at.most(29 + 8 * 13);
+      clock.now = admitted[2]! + 3_600_000;
+      expect((await limiter.peek('k')).remaining).to.equal(5);
+    });
   });
 }
 
 describe('settle and refund', () => {
+  it('a log in memory does not grow with what was given back', () => {
+    const p = { limit: 8, window: 3_600_000 };
+    const column = slidingLog.createColumn(1, p);
+    for (let now = 1000; now < 1300; now++) {
+      column.look(1, p, 1, now, true);
+      column.commit(1, p, 1, now, '');
+      column.adjust(1, p, -1, now, { mark: now - 2 + p.window, at: now - 2, shift: 0 });
+    }
+    expect(column.save(1)).to.have.length.at.most(1 + 2 * 13);
+    expect(column.remaining).to.equal(6);
+  });
+
   const failing = (inner: Store): { store: Store; down: boolean } => {
     const state = {
       down: false,

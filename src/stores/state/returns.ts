@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
 /** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
@@ -112,7 +113,11 @@ export class Returns implements Histories {
   }
 }
 
-/** NUL separates the parts: it cannot occur in a policy's id, because names are printable. */
+/** Longer keys are hashed: a client may choose its key, and must not fill the memory with it. */
+const LONGEST = 128;
+
+/** A control character separates the parts: it cannot occur in a policy's id, because names are printable. */
 function idOf(policy: string, key: string): string {
-  return `${policy}\0${key}`;
+  if (key.length <= LONGEST) return `${policy}\0${key}`;
+  return `${policy}\x01${createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64')}`;
 }
