@@ -173,6 +173,16 @@ describe('a probe', () => {
     assert.equal(read.key, write.key);
   });
 
+  it('reads its own key if the one that failed has moved to another server', () => {
+    const serverOf: Store['serverOf'] = ({ key }) => (key === 'ada' ? 'b:2' : 'a:1');
+    const [write, read] = probesOf({ ...cluster, serverOf }, { set: idle.set, key: 'ada' }, idle, 'a:1')!;
+    assert.deepEqual([read.set, read.key], [write.set, write.key]);
+    assert.equal(
+      probesOf({ ...cluster, serverOf }, { set: idle.set, key: 'bob' }, idle, 'a:1')![1].key,
+      'bob',
+    );
+  });
+
   it('has a key for each dimension', () => {
     const [write] = probesOf(cluster, { set: idle.set, key: ['a', 'b'] }, idle, undefined)!;
     assert.equal(write.key.length, 2);

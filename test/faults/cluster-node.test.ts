@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
 import { Cluster as ValkeyCluster } from 'iovalkey';
 import { createCluster } from 'redis';
-import { createLimiter, type Health } from 'headgate';
+import { createLimiter, type Decision, type Health } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import { slotOf } from '../../src/stores/redis/clients/hash-slot.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
@@ -150,6 +150,48 @@ describe('a cluster of which one server does not answer', function () {
         end();
       }
     });
+  }
+
+  // Its server is found well again although a probe by keys of several dimensions asks other servers, too.
+  it('with acrossSlots, by keys of which the first lies there: it is up again once it answers', async () => {
+    await stopFor([0, 1]);
+  });
+
+  /** Stops the first server, until it counts as down. @param places on which servers the address and the organisation lie */
+  async function stopFor(
+    [ipAt, orgAt]: [number, number],
+    whileDown = async (_: () => Promise<Decision>) => {},
+  ) {
+    const { client, end } = await clients['ioredis 6']!(cluster);
+    const limiter = createLimiter({
+      name: 'across',
+      store: redisStore(client, { prefix: freshPrefix() }),
+      policies: ['ip=10/10m', 'org=10/10m by org'],
+      acrossSlots: true,
+      timeout: TIMEOUT,
+    });
+    const keyOn = (server: number, tag: string): string => {
+      for (let i = 0; ; i++)
+        if (Math.floor((slotOf(`{across:${tag}${i}}`) * SERVERS) / 16_384) === server) return String(i);
+    };
+    const key = { key: keyOn(ipAt, ''), org: keyOn(orgAt, '%@org=') };
+    const [hung] = cluster.servers;
+    try {
+      await until(async () => !(await limiter.consume(key)).degraded);
+      await hung!.kill('SIGSTOP');
+      await until(async () => {
+        await limiter.consume(key);
+        return limiter.health.serversDown.join() === `127.0.0.1:${hung!.port}`;
+      });
+      await whileDown(() => limiter.consume(key));
+      await hung!.kill('SIGCONT');
+      await until(() => limiter.health.serversDown.length === 0);
+      assert.equal((await limiter.consume(key)).degraded, false);
+    } finally {
+      await hung!.kill('SIGCONT');
+      await limiter.close();
+      end();
+    }
   }
 
   it('node-redis learns again who has slots that it has forgotten', async () => {

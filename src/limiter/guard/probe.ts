@@ -48,13 +48,17 @@ export function probesOf(
   const { set, key } = failed ?? idle;
   let own = sets.get(set);
   if (!own) sets.set(set, (own = { ...set, name: 'headgate-probe', ban: undefined }));
+  // A cluster may have moved the key to another server, whose answer would say nothing of this one.
+  const isThere = failed && (server === undefined || store.serverOf?.(failed) === server);
   const first = (probes++ % KEYS) * TRIES;
   for (let i = 0; i < TRIES; i++) {
     const probe = String(first + i);
     const keys: Keys = typeof key === 'string' ? probe : key.map(() => probe);
     const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, call: newCall() };
-    if (server === undefined || store.serverOf?.(write) === server)
-      return [write, { set, key: failed ? key : keys, cost: 1, peek: true, lease: '', call: newCall() }];
+    if (server === undefined || store.serverOf?.(write) === server) {
+      const read = isThere ? { set, key } : { set: own, key: keys };
+      return [write, { ...read, cost: 1, peek: true, lease: '', call: newCall() }];
+    }
   }
   return undefined;
 }

@@ -333,7 +333,11 @@ export class StoreGuard implements Store, Prober {
     if (!queries) return false;
     // The answers are awaited twice: until the timeout, and until the client has ended the calls.
     const answers = queries.map(async (query) => this.#store.decide(query));
-    const answer = Promise.all(answers).then(([, read]) => read!);
+    const answer = Promise.all(answers).then(([, read]) => {
+      // Keys of several dimensions lie on several servers. It is this one that has proved to be well.
+      if (server !== undefined) queries[1].call!.server = server;
+      return read!;
+    });
     await this.#await(new PendingCall<Query, Reply>(this, queries[1]), answer).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
