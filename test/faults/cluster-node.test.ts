@@ -157,6 +157,18 @@ describe('a cluster of which one server does not answer', function () {
     await stopFor([0, 1]);
   });
 
+  it('with acrossSlots, by keys of which the last lies there: it is not waited for once it is down', async () => {
+    await stopFor([1, 0], async (consume) => {
+      let waited = 0;
+      for (let i = 0; i < 10; i++) {
+        const at = performance.now();
+        assert.equal((await consume()).degraded, true);
+        if (performance.now() - at >= TIMEOUT) waited++;
+      }
+      assert.ok(waited < 5, `${waited} of 10 waited`);
+    });
+  });
+
   /** Stops the first server, until it counts as down. @param places on which servers the address and the organisation lie */
   async function stopFor(
     [ipAt, orgAt]: [number, number],

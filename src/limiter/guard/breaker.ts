@@ -4,6 +4,7 @@ import { warnOfRejected, warnOfThrown, type Warn } from '../../common/warnings.j
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
+import { partsOf, type Part } from '../../contract/parts.js';
 import type { Store, Subject } from '../../contract/store.js';
 
 /**
@@ -31,10 +32,16 @@ export class Breaker {
     this.idle = new IdleProbes(this);
   }
 
-  /** What is down for a subject: the store, or the server with its key. Undefined: the question may be sent. */
+  /** What is down for a subject: the store, or a server with one of its keys. Undefined: the question may be sent. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
-    return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
+    const down = this.#downAt(undefined);
+    if (down) return down;
+    for (const { set, keyOf } of keysApart(subject)) {
+      const circuit = this.#downAt(this.#store.serverOf?.({ set, key: keyOf(subject.key) }));
+      if (circuit) return circuit;
+    }
+    return this.#downAt(this.#store.serverOf?.(subject));
   }
 
   /** Whether a server is down, or all of them are. */
@@ -163,6 +170,11 @@ export class Breaker {
       }
     }
   }
+}
+
+/** The parts of a question whose keys may lie on several servers. */
+function keysApart({ set, key }: Subject): readonly Part[] {
+  return typeof key === 'string' || set.dimensions?.slotBy !== undefined ? [] : partsOf(set);
 }
 
 const breakers = new WeakMap<Store, Breaker>();
