@@ -113,6 +113,32 @@ describe('give-backs', () => {
     });
   }
 
+  for (const words of [
+    'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
+    'NOREPLICAS Not enough good replicas to write.',
+  ]) {
+    it(`of units that are answered with "${words}" are tried again: the server has run nothing`, async () => {
+      const memory = memoryStore();
+      let asked = 0;
+      const store: Store = {
+        decide: async (query) => memory.decide(query),
+        adjust: async (change) => {
+          if (asked++ === 0) throw new Error(words);
+          return memory.adjust(change);
+        },
+        lease: async (change) => memory.lease(change),
+        reset: async (subject) => memory.reset(subject),
+        ban: async (subject, duration) => memory.ban(subject, duration),
+      };
+      const limiter = createLimiter({ store, limit: 1000, window: '10m' });
+      const decision = await limiter.consume('key');
+      await decision.refund();
+      await until(() => asked === 2);
+      assert.equal((await limiter.peek('key')).remaining, 1000);
+      await limiter.close();
+    });
+  }
+
   it('wait in a queue that is bounded: the oldest are forgotten', async () => {
     let isUp = false;
     const backlog = new Backlog(() => isUp);
