@@ -207,6 +207,30 @@ describe('a circuit', () => {
     assert.equal(prober.waits, 3);
   });
 
+  it('is not kept by a client that stays connected', async () => {
+    let thens = 0;
+    let resolve = (): void => {};
+    const ready = new Promise<void>((done) => (resolve = done));
+    const { then } = ready;
+    ready.then = function (...args: Parameters<typeof then>) {
+      thens++;
+      return then.apply(this, args);
+    } as typeof then;
+    prober.whenReady = () => ready;
+    const circuits = Array.from({ length: 9 }, () => new Circuit('a:1', () => {}));
+    for (const each of circuits) {
+      circuit = each;
+      goDown();
+      if (each !== circuits.at(-1)) each.success();
+    }
+    assert.equal(thens, 1);
+    prober.whenReady = () => new Promise(() => {});
+    resolve();
+    await new Promise(setImmediate);
+    assert.equal(prober.asked.length, 1, 'who is up is not asked');
+    circuit.unwatch(prober);
+  });
+
   it('is slow for five seconds after a late answer, as long as it fails', () => {
     failTimes(1);
     assert.equal(circuit.slow, false, 'no answer came');

@@ -31,6 +31,24 @@ const LATEST = 2000;
 /** A server that answered too late within this time, ms, is slow and not gone. It is longer than the pause between two probes. */
 const SLOW_FOR = 5000;
 
+/**
+ * The circuits that wait for a client, by what tells that it is ready. A connection may last for as long as the process: what it would
+ * call must not keep each circuit that was down meanwhile.
+ */
+const waiting = new WeakMap<Promise<void>, Map<Circuit, () => void>>();
+
+function waitFor(ready: Promise<void>): Map<Circuit, () => void> {
+  const known = waiting.get(ready);
+  if (known) return known;
+  const circuits = new Map<Circuit, () => void>();
+  waiting.set(ready, circuits);
+  void ready.then(() => {
+    waiting.delete(ready);
+    for (const isReady of circuits.values()) isReady();
+  });
+  return circuits;
+}
+
 /** Learns from calls whether a server is up. */
 export class Circuit {
   readonly server: string | undefined;
@@ -50,7 +68,8 @@ export class Circuit {
   #probing = false;
   /** Whether to probe again as soon as the current probe ends. */
   #again = false;
-  #awaitsReady = false;
+  /** What tells that the client is ready, if this circuit waits for it or did when it was down. */
+  #ready: Promise<void> | undefined;
   /** What will be given back once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);
 
@@ -151,14 +170,13 @@ export class Circuit {
   }
 
   #probeWhenReady(prober: Prober): void {
-    if (this.#awaitsReady) return;
-    this.#awaitsReady = true;
-    void prober.whenReady()?.then(() => {
-      this.#awaitsReady = false;
-      if (!this.#down) return;
-      void this.#probe();
-      this.#probeWhenReady(prober);
-    });
+    if (!this.#ready || !waiting.has(this.#ready)) this.#ready = prober.whenReady();
+    if (this.#ready) waitFor(this.#ready).set(this, () => this.#isReady(prober));
+  }
+
+  #isReady(prober: Prober): void {
+    void this.#probe();
+    this.#probeWhenReady(prober);
   }
 
   #setDown(down: boolean): void {
@@ -167,6 +185,7 @@ export class Circuit {
     if (!down) {
       this.#stop();
       this.#probers.clear();
+      if (this.#ready) waiting.get(this.#ready)?.delete(this);
       this.backlog.drain();
     }
     this.#onChange();
