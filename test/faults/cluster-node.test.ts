@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
 import { Cluster as ValkeyCluster } from 'iovalkey';
-import { createCluster } from 'redis';
+import { createCluster, RESP_TYPES } from 'redis';
 import { createLimiter, type Decision, type Health } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import { slotOf } from '../../src/stores/redis/clients/hash-slot.js';
@@ -205,6 +205,21 @@ describe('a cluster of which one server does not answer', function () {
       end();
     }
   }
+
+  it('what node-redis makes of replies to other commands does not matter', async () => {
+    const typeMapping = { [RESP_TYPES.NUMBER]: String, [RESP_TYPES.BLOB_STRING]: Buffer };
+    const client = createCluster({
+      rootNodes: [{ url: cluster.servers[0]!.url }],
+      commandOptions: { typeMapping },
+    });
+    client.on('error', () => {});
+    await client.connect();
+    const store = redisStore(client as unknown as RedisClient, { prefix: freshPrefix() });
+    const limiter = createLimiter({ store, limit: 10, window: '1m', connectTimeout: '10s', timeout: '10s' });
+    assert.equal((await limiter.consume('first')).degraded, false);
+    await limiter.close();
+    client.destroy();
+  });
 
   it('node-redis learns again who has slots that it has forgotten', async () => {
     const { client, end } = await clients['node-redis']!(cluster);

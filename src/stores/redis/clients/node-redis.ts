@@ -39,6 +39,7 @@ interface Client extends NodeRedisLike {
   /** Only for clusters, since version 6. */
   readonly isReady?: boolean;
   withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  withTypeMapping(typeMapping: undefined): NodeRedisLike;
   sendCommand(command: readonly string[]): Promise<unknown>;
   readonly options?: Options;
   /** Since version 6. */
@@ -83,7 +84,7 @@ export class NodeRedisCommands implements Commands {
     // The client's own timeout costs as much as the command, and the store has one already. A cluster keeps it, because there it also
     // bounds the wait for a node.
     this.#sender = this.cluster
-      ? client
+      ? this.#client.withTypeMapping(undefined)
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
     this.#lastError = new LastError(client);
     client.on('reconnecting', () => (this.#reconnecting = true));
