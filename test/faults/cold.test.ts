@@ -1,8 +1,9 @@
 // What a fresh process asks first: its client still connects, and the server knows no script.
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
+import { createClient } from 'redis';
 import { createLimiter } from 'headgate';
-import { redisStore } from 'headgate/redis';
+import { redisStore, type RedisClient } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { startServer } from '../support/servers.js';
 import { freshPrefix } from '../support/stores.js';
@@ -89,6 +90,39 @@ describe('a cold start', () => {
     await limiter.close();
     end();
   });
+
+  const refused: Record<string, (port: number) => { client: RedisClient; end(): void }> = {
+    'ioredis, by Sentinel'(port) {
+      const client = new Redis({ sentinels: [{ host: '127.0.0.1', port }], name: 'x' });
+      client.on('error', () => {});
+      return { client, end: () => client.disconnect() };
+    },
+    'node-redis that waits'(port) {
+      const client = createClient({ socket: { port, reconnectStrategy: () => 60_000 } });
+      client.on('error', () => {});
+      client.connect().catch(() => {});
+      return { client, end: () => client.destroy() };
+    },
+    'node-redis that gives up'(port) {
+      const client = createClient({ socket: { port, reconnectStrategy: false } });
+      client.on('error', () => {});
+      client.connect().catch(() => {});
+      return { client, end: () => {} };
+    },
+  };
+  for (const [name, connect] of Object.entries(refused)) {
+    it(`whose connection is refused is not waited for, by ${name}`, async () => {
+      const proxy = new Proxy(servers.redis.port);
+      await proxy.open();
+      await proxy.close();
+      const { client, end } = connect(proxy.port);
+      const store = redisStore(client);
+      const limiter = createLimiter({ store, limit: 5, window: '1m', connectTimeout: '1m' });
+      assert.equal((await limiter.consume('first')).degraded, true);
+      await limiter.close();
+      end();
+    });
+  }
 
   it('against a server that does not answer ends after `connectTimeout`', async () => {
     const proxy = new Proxy(servers.redis.port);

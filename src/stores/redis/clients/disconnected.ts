@@ -25,18 +25,26 @@ export function connecting(tls: boolean): string {
   return `${what}, by TLS (rediss://): a server that does not speak TLS on this port never answers.`;
 }
 
-/** Resolves with the first event of `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first event of `down` */
+/**
+ * Resolves with the first event of `up`.
+ *
+ * @param isOne whether an error tells that the client could not connect. Some have no other event before they try again. A cluster's client
+ * may still reach another server.
+ * @throws HeadgateError `HEADGATE_STORE_AWAY` with the first event of `down`
+ */
 export function connection(
   client: Emitter,
   up: readonly string[],
   down: readonly string[],
   lastError: LastError,
+  isOne: boolean,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = () => {
       clearTimeout(timer);
       for (const event of up) client.removeListener(event, succeed);
       for (const event of down) client.removeListener(event, fail);
+      lastError.next.delete(fail);
     };
     const succeed = () => {
       done();
@@ -49,5 +57,6 @@ export function connection(
     const timer = setTimeout(fail, LONGEST).unref();
     for (const event of up) client.once(event, succeed);
     for (const event of down) client.once(event, fail);
+    if (isOne) lastError.next.add(fail);
   });
 }

@@ -155,6 +155,7 @@ export class IoredisCommands implements Commands {
       ['ready'],
       ['close', 'end'],
       this.#lastError,
+      !this.cluster,
     ).finally(() => (this.#connecting = undefined)));
   }
 

@@ -8,6 +8,8 @@ export class LastError {
   readonly #client: Emitter;
   #listens = false;
   #error: unknown;
+  /** Called at the next error. */
+  readonly next = new Set<() => void>();
 
   constructor(client: Emitter) {
     this.#client = client;
@@ -19,7 +21,10 @@ export class LastError {
   #listen(): void {
     if (this.#listens) return;
     this.#listens = true;
-    this.#client.on('error', (error) => (this.#error = error));
+    this.#client.on('error', (error) => {
+      this.#error = error;
+      for (const listener of this.next) listener();
+    });
     this.#client.on('ready', () => (this.#error = undefined));
   }
 

@@ -123,6 +123,7 @@ export class NodeRedisCommands implements Commands {
       [this.#up],
       ['reconnecting', 'end'],
       this.#lastError,
+      !this.cluster,
     ).finally(() => (this.#connecting = undefined)));
   }
 
