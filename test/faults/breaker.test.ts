@@ -1,12 +1,13 @@
 // Which servers of a store are down, and who is told: by a clock of the test. circuit.test.ts has what one server's failures mean.
 import assert from 'node:assert/strict';
-import { HeadgateError, type Health, type Store } from 'headgate';
+import { createLimiter, HeadgateError, type Health, memoryStore, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
 import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
 import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
 import type { Prober } from '../../src/limiter/guard/circuit.js';
 import { checkTimeout } from '../../src/limiter/guard/failure.js';
 import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
+import { sleep, until } from './load.js';
 
 const set = {} as PolicySet;
 const prober: Prober = { probe: async () => true, whenReady: () => undefined };
@@ -181,6 +182,29 @@ describe('a probe', () => {
       probesOf({ ...cluster, serverOf }, { set: idle.set, key: 'bob' }, idle, 'a:1')![1].key,
       'bob',
     );
+  });
+
+  it('that is answered too late is not repeated at once: an overloaded store is asked no more often than one that is gone', async () => {
+    let asked = 0;
+    const memory = memoryStore();
+    const slow: Store = {
+      ...store,
+      async decide(query) {
+        asked++;
+        await sleep(30);
+        return memory.decide(query);
+      },
+    };
+    const limiter = createLimiter({ store: slow, limit: 1e6, window: '1s', timeout: 10, connectTimeout: 10 });
+    await until(async () => {
+      await limiter.consume('ada');
+      return limiter.health.state === 'down';
+    });
+    asked = 0;
+    await sleep(600);
+    assert.ok(asked > 0 && asked <= 14, `${asked} questions`);
+    assert.equal(limiter.health.slow, true);
+    await limiter.close();
   });
 
   it('has a key for each dimension', () => {

@@ -121,8 +121,8 @@ export class Breaker {
   }
 
   /** The store has answered a call after the caller stopped waiting. */
-  answeredLate({ call }: Subject): void {
-    this.#circuits.get(call?.server)?.answeredLate();
+  answeredLate({ call }: Subject, wasProbe = false): void {
+    this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }
 
   /** A limiter was closed. */

@@ -126,10 +126,14 @@ export class Circuit {
     this.#probeWhenReady(prober);
   }
 
-  /** The server has answered a call after the caller stopped waiting. If it had stalled, it may be back. */
-  answeredLate(): void {
+  /**
+   * The server has answered a call after the caller stopped waiting. If it had stalled, it may be back.
+   *
+   * @param wasProbe whether the call was a probe: the next one follows after its pause, which began with this one
+   */
+  answeredLate(wasProbe = false): void {
     this.#answeredLate = performance.now();
-    if (this.#down) void this.#probe();
+    if (this.#down && !wasProbe) void this.#probe();
   }
 
   /** A limiter needs a server that is down. */
@@ -144,9 +148,11 @@ export class Circuit {
     if (this.#probers.size === 0) this.#stop();
   }
 
-  #schedule(): void {
+  /** @param passed of the pause, ms */
+  #schedule(passed = 0): void {
     const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
-    this.#timer = this.#startTimer(() => void this.#probe(), pause * (1 + Math.random())).unref();
+    const left = Math.max(0, pause * (1 + Math.random()) - passed);
+    this.#timer = this.#startTimer(() => void this.#probe(), left).unref();
   }
 
   #stop(): void {
@@ -160,13 +166,14 @@ export class Circuit {
     this.#again = this.#probing;
     if (this.#probing || !prober) return;
     this.#probing = true;
+    const began = performance.now();
     const isThere = await prober.probe(this.server, this.#failed);
     this.#probing = false;
     if (!isThere) this.success();
     // There are none if the server is up, or if no limiter needs it.
     if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
-    else this.#schedule();
+    else this.#schedule(performance.now() - began);
   }
 
   #probeWhenReady(prober: Prober): void {

@@ -64,7 +64,7 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     const isAwaited = timeouts.finish(this);
     const isFlawed = this.decides && !isReply(value, this.question.set);
     if (!isAwaited) {
-      breaker.answeredLate(this.question);
+      this.late();
       if (!isFlawed) this.undo(value);
     } else if (isFlawed) {
       this.fail(malformedReply(value));
@@ -77,11 +77,10 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
   /** The store has failed, possibly too late. */
   override reject(thrown: Error): void {
     const error = coded(thrown);
-    const { timeouts, breaker } = this.guard;
-    const isAwaited = timeouts.finish(this);
+    const isAwaited = this.guard.timeouts.finish(this);
     this.lost(error);
     if (isAwaited) this.fail(error);
-    else if (error.code === 'HEADGATE_PROCESS_LATE') breaker.answeredLate(this.question);
+    else if (error.code === 'HEADGATE_PROCESS_LATE') this.late();
   }
 
   expire(error: HeadgateError): void {
@@ -109,11 +108,23 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     throw error;
   }
 
+  /** The store has answered, but nobody waited any more. */
+  protected late(): void {
+    this.guard.breaker.answeredLate(this.question);
+  }
+
   /** The answer came too late: takes back what the store has done. */
   protected undo(_value: T): void {}
 
   /** The answer is lost, so it may be unknown what the store has done. */
   protected lost(_error: HeadgateError): void {}
+}
+
+/** Asks whether a store is back. */
+class PendingProbe extends PendingCall<Query, Reply> {
+  protected override late(): void {
+    this.guard.breaker.answeredLate(this.question, true);
+  }
 }
 
 /** Asks for a decision. Without the store's answer, the mode decides. */
@@ -338,7 +349,7 @@ export class StoreGuard implements Store, Prober {
       if (server !== undefined) queries[1].call!.server = server;
       return read!;
     });
-    await this.#await(new PendingCall<Query, Reply>(this, queries[1]), answer).catch(() => {});
+    await this.#await(new PendingProbe(this, queries[1]), answer).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
     return true;
