@@ -182,6 +182,8 @@ export type OverridePlace =
   | {
       /** The set of the limiter whose keys are all meant. */
       readonly set: PolicySet;
+      /** As a subject's. */
+      readonly call?: Call | undefined;
     };
 
 /** Keeps overrides beside the state that they change, or, for all keys of a limiter, under a key of its own. */

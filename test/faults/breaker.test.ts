@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createLimiter, HeadgateError, type Health, memoryStore, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
-import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
+import { newCall, type OverridePlace, type PolicySet, type Subject } from '../../src/contract/store.js';
 import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
 import type { Prober } from '../../src/limiter/guard/circuit.js';
 import { checkTimeout } from '../../src/limiter/guard/failure.js';
@@ -219,6 +219,25 @@ describe('a probe', () => {
     assert.equal(tried, 1000);
     assert.equal(probesOf({ ...cluster, serverOf: () => 'a:1' }, undefined, idle, 'b:2'), undefined);
     assert.equal(probesOf(store, undefined, idle, 'b:2'), undefined);
+  });
+});
+
+describe('what is asked of overrides', () => {
+  it('tells the store of the call, as any question does: for whom it waits, and no longer', async () => {
+    const asked: OverridePlace[] = [];
+    const hangs = (place: OverridePlace) => (asked.push(place), new Promise<never>(() => {}));
+    const limiter = createLimiter({
+      store: { ...store, overrides: { read: hangs, change: hangs } },
+      ...{ limit: 1, window: '1s', overrides: true, timeout: 5, connectTimeout: 5, warnings: false },
+    });
+    await assert.rejects(limiter.override('ada', '2/1s'), { code: 'HEADGATE_STORE_TIMEOUT' });
+    await assert.rejects(limiter.overrideAll('2/1s'), { code: 'HEADGATE_STORE_TIMEOUT' });
+    await limiter.close();
+    const calls = asked.map((place) => ('subject' in place ? place.subject.call : place.call));
+    assert.deepEqual(
+      calls.map((call) => call?.abandoned),
+      calls.map(() => true),
+    );
   });
 });
 

@@ -235,11 +235,13 @@ export class StoreGuard implements Store, Prober {
   get overrides(): OverrideStore | undefined {
     const { overrides } = this.#store;
     if (!overrides) return undefined;
-    const ask = <T>(place: OverridePlace, call: () => MaybePromise<T>): Promise<T> =>
-      this.#ask('subject' in place ? place.subject : { set: place.set, key: '' }, call);
+    const ask = <T>(place: OverridePlace, send: (place: OverridePlace) => MaybePromise<T>): Promise<T> =>
+      'subject' in place
+        ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
+        : this.#ask({ set: place.set, key: '' }, ({ call }) => send({ ...place, call }));
     return {
-      change: (place, change) => ask(place, () => overrides.change(place, change)),
-      read: (place) => ask(place, () => overrides.read(place)),
+      change: (place, change) => ask(place, (asked) => overrides.change(asked, change)),
+      read: (place) => ask(place, (asked) => overrides.read(asked)),
     };
   }
 

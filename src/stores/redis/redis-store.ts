@@ -344,7 +344,8 @@ export class RedisStore implements Store {
         ),
       );
       const isWorthIt = line !== '' || inForce(...before);
-      if (isWorthIt) await this.#note(subject, who, change);
+      // Nobody waits for this only for a time.
+      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, who, change);
       return before;
     },
   };
@@ -398,7 +399,7 @@ function isAcross({ set, key }: Subject): boolean {
 }
 
 function subjectAt(place: OverridePlace): Subject {
-  return 'subject' in place ? place.subject : { set: place.set, key: '' };
+  return 'subject' in place ? place.subject : { set: place.set, key: '', call: place.call };
 }
 
 /** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
