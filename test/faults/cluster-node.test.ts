@@ -214,7 +214,7 @@ describe('a cluster of which one server does not answer', function () {
     });
     client.on('error', () => {});
     await client.connect();
-    const store = redisStore(client as unknown as RedisClient, { prefix: freshPrefix() });
+    const store = redisStore(client, { prefix: freshPrefix() });
     const limiter = createLimiter({ store, limit: 10, window: '1m', connectTimeout: '10s', timeout: '10s' });
     assert.equal((await limiter.consume('first')).degraded, false);
     await limiter.close();

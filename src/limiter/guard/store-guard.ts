@@ -238,7 +238,7 @@ export class StoreGuard implements Store, Prober {
     const ask = <T>(place: OverridePlace, send: (place: OverridePlace) => MaybePromise<T>): Promise<T> =>
       'subject' in place
         ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
-        : this.#ask({ set: place.set, key: '' }, ({ call }) => send({ ...place, call }));
+        : this.#ask<Subject, T>({ set: place.set, key: '' }, ({ call }) => send({ ...place, call }));
     return {
       change: (place, change) => ask(place, (asked) => overrides.change(asked, change)),
       read: (place) => ask(place, (asked) => overrides.read(asked)),
