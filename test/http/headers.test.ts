@@ -52,6 +52,25 @@ describe('headgate/http', () => {
     }
   });
 
+  it('tells the unit to who has waited, too', async () => {
+    const limiter = createLimiter({ algorithm: 'gcra', limit: 5, window: '1m', unit: 'tokens' });
+    const fields = rateLimitHeaders(await limiter.wait('k'));
+    expect(fields['RateLimit-Policy']).to.equal('"default";q=5;w=60;qu="tokens"');
+  });
+
+  it('tells when there is more under an override of the burst: never too early', async () => {
+    const store = memoryStore({ clock: new TestClock().read });
+    const bucket = { algorithm: 'token-bucket', limit: 10, window: '100s', burst: 100 } as const;
+    const limiter = createLimiter({ store, ...bucket, overrides: true });
+    for (const burst of [10, 500]) {
+      const key = String(burst);
+      await limiter.override(key, { burst });
+      const fields = rateLimitHeaders(await limiter.consume(key, { cost: burst }));
+      expect(fields['RateLimit']).to.equal('"default";r=0;t=10');
+    }
+    await limiter.close();
+  });
+
   it('tells in the older dialects of a quota that denies, though slots deny longer', async () => {
     const limiter = createLimiter({
       store: memoryStore({ clock: new TestClock().read }),
