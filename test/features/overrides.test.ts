@@ -408,6 +408,16 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.wait('k', { timeout: '5s' });
       expect((await limiter.peek('k')).policies[0]).to.include({ limit: 900, remaining: 898 });
       await limiter.close();
+      const other = limiterOn(createStore(), {
+        policies: policies.slice(1),
+        tiers: { pro: policies },
+        overrides: true,
+      });
+      await other.override('k', { tier: 'pro' });
+      await other.consume('k');
+      await other.wait('k', { timeout: '5s' });
+      expect((await other.peek('k')).policies[0]).to.include({ name: 'a', remaining: 998 });
+      await other.close();
     });
 
     it('policies of each request: a dimension that no request has had yet, and a name that not each has', async () => {
