@@ -21,6 +21,11 @@ describe('headgate/http', () => {
     }
   });
 
+  it('tells nothing of a limiter that is off', async () => {
+    const limiter = createLimiter({ policies: [minute], enabled: false });
+    expect(rateLimitHeaders(await limiter.consume('k'), all)).to.deep.equal({});
+  });
+
   it('tells nothing of policies that are all shadows', async () => {
     const shadows = [minute, slots, { ...minute, name: 'other' }].map((policy) => ({
       ...policy,
