@@ -108,7 +108,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
-    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.policies);
+    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
   if (typeof wait === 'object') {
@@ -126,7 +126,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
 /** The limiter in checked options, or a new one made of them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
-  return options.limiter ?? assembleLimiter(options, { defaultName, cost });
+  return options.limiter ?? assembleLimiter(options, { defaultName, cost, tier: options.tier });
 }
 
 /** A function that asks the limiter before it calls `fn`. */
