@@ -209,7 +209,7 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
 /**
  * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`. Without a fallback,
  * the promise rejects with `HEADGATE_DENIED`, which carries the decision. Slots of concurrency policies are held until the function's
- * promise is settled. The limiter is named after the function, unless a name is given.
+ * promise is settled, or their lease ends. The limiter is named after the function, unless a name is given.
  *
  * @example
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })
