@@ -212,8 +212,8 @@ describe('tiers and a fixed cost', () => {
     for (const make of [
       (options: object) => rateLimit({ ...both, ...options } as never),
       (options: object) => rateLimit({ limiter, ...options } as never),
-      (options: object) => rateLimited(work, { ...both, ...options } as never),
-      (options: object) => rateLimited(work, { limiter, ...options } as never),
+      (options: object) => rateLimited(work, { ...both, ...options }),
+      (options: object) => rateLimited(work, { limiter, ...options }),
     ]) {
       make({ cost: 50, tier: 'pro' });
       make({ cost: 50, tier: () => 'pro' });
