@@ -509,6 +509,13 @@ describe('warnings of the set-up', () => {
     expect(warned.map(({ code }) => code)).to.deep.equal(['HEADGATE_LIMITER_IN_HANDLER']);
   });
 
+  it('no short window that is written with its unit, whatever the limit is', async () => {
+    createLimiter({ limit: 100, window: '100ms' });
+    createLimiter('500/500ms');
+    await new Promise(setImmediate);
+    expect(warned).to.deep.equal([]);
+  });
+
   it('only the first 1,000 requests of a limiter are looked at', async () => {
     const app = Fastify();
     await app.register(rateLimitPlugin, { limit: 1e6, window: '1h' });

@@ -192,7 +192,7 @@ export interface Traits {
    */
   readonly reserving?: (ms: number) => {
     readonly params: Params;
-    readonly traits: Omit<Traits, 'holdsSlots'>;
+    readonly traits: Pick<Traits, 'paceMs' | 'aheadMs' | 'slices'>;
   };
 }
 

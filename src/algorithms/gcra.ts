@@ -312,7 +312,7 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
       const ahead = Math.max(patience, Math.min(ms * scale, ceiling - capacity));
       return {
         params: { ...params, patience: ahead },
-        traits: { ...traits, paceMs: increment / scale, aheadMs: ahead / scale, slices: undefined },
+        traits: { paceMs: increment / scale, aheadMs: ahead / scale, slices: undefined },
       };
     },
   };

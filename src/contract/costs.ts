@@ -82,11 +82,20 @@ export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[
   return cost as Cost;
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if no request of this cost could ever be admitted */
-export function checkCapacity(cost: Cost, policies: readonly CompiledPolicy[]): void {
-  const costs = costsOf(cost, policies);
-  const tooSmall = policies.find(({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity);
-  if (!tooSmall) return;
+/**
+ * @param sets the sets of policies of which one decides
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` if no request of this cost could ever be admitted
+ */
+export function checkCapacity(
+  cost: Cost,
+  sets: readonly { readonly policies: readonly CompiledPolicy[] }[],
+): void {
+  const all = sets.map(({ policies }) => {
+    const costs = costsOf(cost, policies);
+    return policies.find(({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity);
+  });
+  const [tooSmall] = all;
+  if (!tooSmall || all.includes(undefined)) return;
   const { name, traits } = tooSmall;
   const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
   throw invalidOption('cost', cost, fix);

@@ -55,7 +55,7 @@ export function compileOptions<Req, Res>(
   // The limiter is made last, because it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) {
-    checkCapacity(compiled.cost, given.policies);
+    checkCapacity(compiled.cost, given.tiers.decidingBy(options.tier));
     if (!policiesOf) given.checkCost(compiled.cost);
   }
   checkTier(options, given);
@@ -181,7 +181,7 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
   const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
   const dimensions = Object.keys(options.keys ?? {});
   const dynamic = policiesOfRequest(options) !== undefined;
-  return assembleLimiter(own, { ...assembly, dimensions, dynamic });
+  return assembleLimiter(own, { ...assembly, tier: options.tier, dimensions, dynamic });
 }
 
 /** Checks the option `tier` as far as possible without a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -81,7 +81,9 @@ export function compileHeaders(
     const { set, policies, reason, shadow } = decision;
     const texts = textsOf(set);
     // Clients are told of enforced policies only. A banned key has no verdicts.
-    if (shadow || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned')) return texts;
+    const isSilent = shadow || reason === 'disabled';
+    if (isSilent || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned'))
+      return texts;
     const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
     return structured ? structured(target, res, decision, stacked) : texts;

@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import { all, type LimiterDecision } from './decision.js';
+import { all, ofLimiter, type LimiterDecision } from './decision.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { invalidOption } from '../common/errors.js';
@@ -22,7 +22,10 @@ export interface Ask {
 export class JointDecision {
   /** Whether all limiters admitted the request. */
   readonly allowed: boolean;
-  /** The decision that counts: the denial, or, if all admitted, the one with the smallest share of its limit left. */
+  /**
+   * The decision that counts: the denial, or, if all admitted, the one with the smallest share of its limit left. That of a shadow only if
+   * there are no others.
+   */
   readonly decision: Decision;
   /** The decisions of the limiters that were asked, in order. The first denial is the last one. */
   readonly decisions: readonly Decision[];
@@ -93,9 +96,12 @@ async function giveBack(
   await all(decisions.map(act)).catch(() => {});
 }
 
-/** The share of the limit that is left. */
-function share({ remaining, limit }: Decision): number {
-  return limit === 0 ? 1 : remaining / limit;
+/** The share of the limit that is left. Infinity if nobody is limited by it: of shadows, and of what was not counted. */
+function share(decision: Decision): number {
+  const { remaining, limit, reason } = decision;
+  const { shadow, set } = ofLimiter(decision);
+  const isTold = reason === undefined && !shadow && set.policies.some((policy) => !policy.shadow);
+  return isTold ? remaining / limit : Infinity;
 }
 
 function check(asks: readonly Ask[]): void {

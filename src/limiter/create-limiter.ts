@@ -64,6 +64,8 @@ export interface Assembly {
   dynamic?: boolean;
   /** The cost of each request, if it is fixed. */
   cost?: Cost;
+  /** The tier of each request, or a function that chooses it. */
+  tier?: unknown;
   /** The dimensions for which the adapter supplies keys. */
   dimensions?: readonly string[];
 }
@@ -71,7 +73,7 @@ export interface Assembly {
 /** `createLimiter` for options that were already checked. @throws as `createLimiter` */
 export function assembleLimiter(
   options: LimiterOptions & { policies?: Policies | undefined },
-  { defaultName = 'default', dynamic = false, cost = 0, dimensions: known = [] }: Assembly = {},
+  { defaultName = 'default', dynamic = false, cost = 0, tier, dimensions: known = [] }: Assembly = {},
 ): Limiter {
   const inTiers = options.tiers !== undefined && !hasPolicies(options);
   const policies =
@@ -89,7 +91,7 @@ export function assembleLimiter(
     timeout: checkTimeout('timeout', options.timeout),
   });
   const tiers = new Tiers(options.tiers, set, by);
-  checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), policies);
+  checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
   if (!dynamic) checkUsed(by, tiers.all);
   const shadow = checkBoolean('shadow', options.shadow, false);
   const enabled = checkEnabled(options.enabled);

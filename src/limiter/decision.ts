@@ -261,19 +261,24 @@ const withLimits = perSet((set) => {
     let own = made.get(id);
     if (!own) {
       if (made.size >= MOST_LIMITED) made.clear();
-      const policies = set.policies.map((policy, i) =>
-        limits[i] === policy.limit ? policy : { ...policy, ...limitedTo(policy, limits[i]!) },
-      );
+      const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
       made.set(id, (own = { ...set, policies }));
     }
     return own;
   };
 });
 
-/** What another limit changes for who reads a decision. */
-function limitedTo(policy: CompiledPolicy, limit: number): Pick<CompiledPolicy, 'limit' | 'traits'> {
+/** A policy with the limit that an override has set, for who reads a decision. */
+function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
+  const { drains, aheadMs } = policy.traits;
+  if (limit === policy.limit && !drains) return policy;
   const { traits } = changedPolicy(policy, { limit });
-  return { limit, traits };
+  if (!drains) return { ...policy, limit, traits };
+  // Who waits is given a turn as far ahead as before.
+  const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
+  // An override may set another burst, which no reply tells. But it tells how long a unit takes.
+  const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
+  return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
 }
 
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {

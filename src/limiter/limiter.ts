@@ -399,12 +399,12 @@ export class Limiter {
     return this.#tell(decision.queueFull(decision.retryAfterMs ?? 0), false);
   }
 
-  /** @internal The denial of a request that the store did not answer for as long as the request could wait. */
+  /** @internal The denial of a request that the store did not answer for as long as the request could wait. A shadow admits it. */
   unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
     const subject = this.subject(key, set);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
-    return this.#tell(conclude(undefined, query, reply, false), false);
+    return this.#tell(conclude(undefined, query, reply, this.shadow), false);
   }
 
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
@@ -465,7 +465,13 @@ export class Limiter {
     }
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
     enter(this.source, this.name, this.#waiting);
-    return this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
+    try {
+      return await this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
+    } catch (error) {
+      // A shadow turns nobody away, even if the store takes longer than the request could wait.
+      if (!this.shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
+      return this.unanswered(set, key, cost);
+    }
   }
 
   /** Whether a cost is above a capacity by the limits that a key has now. */

@@ -35,6 +35,7 @@ import {
 } from '../contract/store.js';
 import type { Scope } from './scope.js';
 import type { Tiers } from './tiers.js';
+import { asPatient } from './waiting/patient.js';
 
 /**
  * Which limits a key has for a time: for a limiter with one policy, a policy as text (`'1000/1m'`) or some of its fields
@@ -287,7 +288,7 @@ export class LiveLimits {
 
   #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
     return perSet((set) => {
-      const configured = this.#withAll(set);
+      const configured = asPatient(this.#withAll(set), set);
       if (configured !== set) this.#scope.remember(configured.policies, true);
       const made = new Map<string, PolicySet>();
       return (rules) => {
@@ -296,7 +297,7 @@ export class LiveLimits {
         let own = made.get(id);
         if (!own) {
           if (made.size >= MOST_SETS) made.clear();
-          made.set(id, (own = this.#withRules(configured, rules)));
+          made.set(id, (own = asPatient(this.#withRules(configured, rules), set)));
           this.#scope.remember(own.policies, true);
         }
         return own;

@@ -108,7 +108,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
-    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.policies);
+    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
   if (typeof wait === 'object') {
@@ -126,7 +126,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
 /** The limiter in checked options, or a new one made of them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
-  return options.limiter ?? assembleLimiter(options, { defaultName, cost });
+  return options.limiter ?? assembleLimiter(options, { defaultName, cost, tier: options.tier });
 }
 
 /** A function that asks the limiter before it calls `fn`. */
@@ -209,7 +209,7 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
 /**
  * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`. Without a fallback,
  * the promise rejects with `HEADGATE_DENIED`, which carries the decision. Slots of concurrency policies are held until the function's
- * promise is settled. The limiter is named after the function, unless a name is given.
+ * promise is settled, or their lease ends. The limiter is named after the function, unless a name is given.
  *
  * @example
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })

@@ -9,7 +9,8 @@ const SHORT = 1000;
 /** Warns of a window that was probably meant in seconds. */
 export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): void {
   for (const { name, window, source } of policies) {
-    const isNumber = Object.values(source).includes(window);
+    const { window: given, lease } = source as { window?: unknown; lease?: unknown };
+    const isNumber = (given ?? lease) === window;
     if (window >= SHORT || !isNumber) continue;
     warn(
       'HEADGATE_SHORT_WINDOW',

@@ -38,6 +38,13 @@ export class Tiers {
     return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
   }
 
+  /** The sets that may decide, given the option `tier`: a tier's name, or a function. */
+  decidingBy(tier: unknown): readonly PolicySet[] {
+    if (typeof tier === 'function') return this.all;
+    const set = tier === undefined ? this.#base : this.sets.get(tier as string);
+    return set ? [set] : [];
+  }
+
   /**
    * The policies of a tier. Without a tier: the limiter's own.
    *

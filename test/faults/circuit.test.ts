@@ -212,7 +212,7 @@ describe('a circuit', () => {
     let resolve = (): void => {};
     const ready = new Promise<void>((done) => (resolve = done));
     const { then } = ready;
-    ready.then = function (...args: Parameters<typeof then>) {
+    ready.then = function (this: Promise<void>, ...args: Parameters<typeof then>) {
       thens++;
       return then.apply(this, args);
     } as typeof then;

@@ -160,6 +160,17 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('attempts', () => {
+  it('are not made by who waits, also while the store is away', async () => {
+    const fail = () => Promise.reject(new Error('away'));
+    const store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
+    const policies = ['a=fixed-window 1000/1h attempts', 'b=fixed-window 1/200ms'];
+    const limiter = createLimiter({ store, policies, warnings: false });
+    await limiter.consume('k');
+    await limiter.wait('k', { timeout: '5s' });
+    expect((await limiter.peek('k')).policies[0]).to.include({ remaining: 998 });
+    await limiter.close();
+  });
+
   it('over HTTP: 300 requests at one account use up the address, and ban it', async () => {
     const address = createLimiter({ ...ADDRESS, name: 'address', ban: { after: 3 } });
     const app = express()

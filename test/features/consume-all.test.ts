@@ -67,6 +67,28 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await consumeAll([none])).decision).to.include({ allowed: true, limit: 0 });
     });
 
+    it('a shadow, and a limiter that is off, do not change what is told', async () => {
+      const { perAddress } = setup();
+      const store = createStore(new TestClock().read);
+      const small = { limit: 1, window: '1m' } as const;
+      const silent = [
+        limiterOn(store, { ...small, name: 'shadow', shadow: true }),
+        limiterOn(store, { name: 'tried', policies: [{ ...small, shadow: true }] }),
+        limiterOn(store, {
+          ...{ name: 'off', algorithm: 'token-bucket', limit: 10, burst: 1, window: '1m' },
+          enabled: false,
+        }),
+      ].map((limiter) => ({ limiter, key: 'k' }));
+      const asks = [...silent, { limiter: perAddress, key: 'k' }];
+      for (const remaining of [9, 8])
+        for (const order of [asks, [...asks].reverse()]) {
+          const joint = await consumeAll(order);
+          expect(joint.decision).to.include({ allowed: true, limit: 10, remaining, reason: undefined });
+          if (order === asks) await joint.decisions.at(-1)!.refund();
+        }
+      expect((await consumeAll(silent.slice(0, 1))).decision).to.include({ reason: 'quota-exceeded' });
+    });
+
     it('charges none if one denies, whatever the order', async () => {
       const { all, left, perAccount } = setup();
       await perAccount.consume('ada', { cost: 2 });

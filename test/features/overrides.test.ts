@@ -379,6 +379,27 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
+    it('buckets give those who wait their turns at the pace of the override', async () => {
+      const bucket = {
+        algorithm: 'token-bucket',
+        limit: 10,
+        window: '1s',
+        burst: 1,
+        unit: 'tokens',
+      } as const;
+      for (const all of [false, true]) {
+        const limiter = limiterOn(createStore(), { ...bucket, overrides: true });
+        const change = { limit: 20, burst: 1 };
+        await (all ? limiter.overrideAll(change) : limiter.override('k', change));
+        const began = performance.now();
+        const decisions = await Promise.all(Array.from({ length: 7 }, () => limiter.wait('k')));
+        // One at once, and one each 50 ms.
+        expect(performance.now() - began).to.be.at.least(6 * 50 - 20);
+        expect(decisions.map(({ limit }) => limit)).to.deep.equal(Array(7).fill(20));
+        await limiter.close();
+      }
+    });
+
     it('a request that waits is no attempt, whatever the override', async () => {
       const policies = ['a=fixed-window 1000/1h attempts', 'b=fixed-window 1/200ms'];
       const limiter = limiterOn(createStore(), { policies, overrides: true });
@@ -387,6 +408,16 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.wait('k', { timeout: '5s' });
       expect((await limiter.peek('k')).policies[0]).to.include({ limit: 900, remaining: 898 });
       await limiter.close();
+      const other = limiterOn(createStore(), {
+        policies: policies.slice(1),
+        tiers: { pro: policies },
+        overrides: true,
+      });
+      await other.override('k', { tier: 'pro' });
+      await other.consume('k');
+      await other.wait('k', { timeout: '5s' });
+      expect((await other.peek('k')).policies[0]).to.include({ name: 'a', remaining: 998 });
+      await other.close();
     });
 
     it('policies of each request: a dimension that no request has had yet, and a name that not each has', async () => {

@@ -203,6 +203,31 @@ describe('tiers are checked when the limiter is made', () => {
   });
 });
 
+describe('tiers and a fixed cost', () => {
+  const both = { limit: 20, window: '1m', tiers: { pro: '1000/1m' } } as const;
+
+  it('is refused if the tiers that decide never admit it, and only then', async () => {
+    const limiter = createLimiter(both);
+    const work = () => Promise.resolve();
+    for (const make of [
+      (options: object) => rateLimit({ ...both, ...options } as never),
+      (options: object) => rateLimit({ limiter, ...options } as never),
+      (options: object) => rateLimited(work, { ...both, ...options }),
+      (options: object) => rateLimited(work, { limiter, ...options }),
+    ]) {
+      make({ cost: 50, tier: 'pro' });
+      make({ cost: 50, tier: () => 'pro' });
+      for (const refused of [{ cost: 50 }, { cost: 1001, tier: 'pro' }, { cost: 1001, tier: () => 'pro' }]) {
+        const { code, message } = await errorOf(() => make(refused));
+        expect(message).to.match(/^cost: /);
+        expect(code).to.equal('HEADGATE_INVALID_OPTION');
+      }
+    }
+    const only = { tiers: { free: '5/1m' }, tier: 'free', cost: 6 } as const;
+    expect((await errorOf(() => rateLimit(only))).code).to.equal('HEADGATE_INVALID_OPTION');
+  });
+});
+
 describe('tiers of functions', () => {
   it('by the arguments, or one', async () => {
     const who = (user: { plan: string }) => Promise.resolve(user.plan);

@@ -21,6 +21,11 @@ describe('headgate/http', () => {
     }
   });
 
+  it('tells nothing of a limiter that is off', async () => {
+    const limiter = createLimiter({ policies: [minute], enabled: false });
+    expect(rateLimitHeaders(await limiter.consume('k'), all)).to.deep.equal({});
+  });
+
   it('tells nothing of policies that are all shadows', async () => {
     const shadows = [minute, slots, { ...minute, name: 'other' }].map((policy) => ({
       ...policy,
@@ -50,6 +55,25 @@ describe('headgate/http', () => {
       expect(rateLimitHeaders(decision, ['draft-6', 'draft-7', 'legacy'])).to.deep.equal({});
       expect(rateLimitHeaders(decision)).to.have.all.keys('RateLimit', 'RateLimit-Policy');
     }
+  });
+
+  it('tells the unit to who has waited, too', async () => {
+    const limiter = createLimiter({ algorithm: 'gcra', limit: 5, window: '1m', unit: 'tokens' });
+    const fields = rateLimitHeaders(await limiter.wait('k'));
+    expect(fields['RateLimit-Policy']).to.equal('"default";q=5;w=60;qu="tokens"');
+  });
+
+  it('tells when there is more under an override of the burst: never too early', async () => {
+    const store = memoryStore({ clock: new TestClock().read });
+    const bucket = { algorithm: 'token-bucket', limit: 10, window: '100s', burst: 100 } as const;
+    const limiter = createLimiter({ store, ...bucket, overrides: true });
+    for (const burst of [10, 500]) {
+      const key = String(burst);
+      await limiter.override(key, { burst });
+      const fields = rateLimitHeaders(await limiter.consume(key, { cost: burst }));
+      expect(fields['RateLimit']).to.equal('"default";r=0;t=10');
+    }
+    await limiter.close();
   });
 
   it('tells in the older dialects of a quota that denies, though slots deny longer', async () => {

@@ -151,6 +151,17 @@ describe('wait over HTTP', () => {
     const { status, headers } = await ask(url);
     expect([status, headers.get('retry-after')]).to.deep.equal([503, '1']);
     expect((await limiter.peek('ada')).remaining).to.equal(5);
+    const shadow = createLimiter({
+      name: 'shadow',
+      store,
+      limit: 5,
+      window: '1h',
+      timeout: '1s',
+      shadow: true,
+    });
+    expect((await ask(await serve({ limiter: shadow, wait: '20ms' }))).status).to.equal(200);
+    const waited = await shadow.wait('ada', { timeout: '20ms' });
+    expect(waited).to.include({ allowed: true, reason: 'store-error' });
   });
 
   it('a shadow holds nobody up', async () => {

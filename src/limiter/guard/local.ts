@@ -57,6 +57,10 @@ function localSet(set: PolicySet, share: number): PolicySet {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
+  // While a request waits, it is no attempt: see `patient`.
+  const compiled = compilePolicies('policies', policies).map((policy, i) => {
+    return { ...policy, attempts: set.policies[i]!.attempts };
+  });
   // It has no records, so it decides by what is known now.
-  return { ...set, policies: compilePolicies('policies', policies), overrides: undefined };
+  return { ...set, policies: compiled, overrides: undefined };
 }
