@@ -18,7 +18,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'compat/fastify-rate-limit/counter.ts': 1000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and those that come
   'http/client-key.ts': 1000,
-  'http/node-response.ts': 700, // requests under way on one connection
+  'http/follow.ts': 700, // requests under way on one connection
   'http/compile-options.ts': 1000,
   'limiter/limiter.ts': 1000, // requests under way
   'limiter/slots.ts': 12_001, // slots that are held
@@ -43,7 +43,7 @@ const PASSING = [
   'limiter/limiter',
   'limiter/waiting/lines',
   'limiter/waiting/rooms',
-  'http/node-response',
+  'http/follow',
   'algorithms/concurrency',
   'limiter/slots',
   'limiter/guard/backlog',

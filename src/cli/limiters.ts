@@ -33,3 +33,8 @@ export function limitersOn(store: () => Store, timeout: number) {
 }
 
 export type Limiters = ReturnType<typeof limitersOn>;
+
+/** Resolves once a limiter has read the override of all keys, if it can: before, it decides without. */
+export async function readOverrideOfAll(limiter: Limiter): Promise<void> {
+  await limiter.overrideOf().catch(() => undefined);
+}

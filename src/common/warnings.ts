@@ -55,13 +55,25 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
   };
 }
 
-/** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
-export function warnOfThrown(option: string, error: unknown): void {
-  process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
+/**
+ * Calls a listener of the user, which must not fail what it is told of: what it throws, or rejects with, is a warning.
+ *
+ * @param option the name by which the user gave it
+ */
+export function tellUser<Told extends unknown[]>(
+  option: string,
+  listener: (...told: Told) => unknown,
+  ...told: Told
+): void {
+  try {
+    const promise = listener(...told) as Partial<Promise<unknown>> | null | undefined;
+    if (typeof promise?.then === 'function') promise.then(undefined, (error) => warnOfThrown(option, error));
+  } catch (error) {
+    warnOfThrown(option, error);
+  }
 }
 
-/** The same for what an async function of the user rejects with. @param returned what the function has returned */
-export function warnOfRejected(option: string, returned: unknown): void {
-  const promise = returned as Partial<Promise<unknown>> | null | undefined;
-  if (typeof promise?.then === 'function') promise.then(undefined, (error) => warnOfThrown(option, error));
+/** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
+function warnOfThrown(option: string, error: unknown): void {
+  process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
 }

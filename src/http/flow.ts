@@ -1,6 +1,6 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
-import { warnOfThrown } from '../common/warnings.js';
+import { tellUser } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
@@ -225,7 +225,7 @@ export class Flow<Req extends object, Res> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
-    if (onDecision) report(onDecision, decision, req);
+    if (onDecision) tellUser('onDecision', onDecision, decision, req);
     let texts: Texts | undefined;
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
@@ -273,7 +273,7 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
-      if (this.#refunds) this.#refund(decision, req, res, completed).catch(warn('requestWasSuccessful'));
+      if (this.#refunds) tellUser('requestWasSuccessful', () => this.#refund(decision, req, res, completed));
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
@@ -304,23 +304,6 @@ function goOn(outcome: Promise<Outcome>, next: Next): void {
 
 function fail(error: unknown): never {
   throw publicError(error);
-}
-
-function report<Req>(
-  onDecision: (decision: LimiterDecision, req: Req) => unknown,
-  decision: LimiterDecision,
-  req: Req,
-): void {
-  try {
-    const result = onDecision(decision, req);
-    if (isPromise(result)) result.catch(warn('onDecision'));
-  } catch (error) {
-    warn('onDecision')(error);
-  }
-}
-
-function warn(option: string): (error: unknown) => void {
-  return (error) => warnOfThrown(option, error);
 }
 
 /** Ignores errors of give-backs while the store is away: such charges end by themselves. */

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import { follow } from './follow.js';
 import type { ResponsePort } from './framework.js';
 
 /** A response of HTTP/1, or of HTTP/2 with its stream. */
@@ -33,11 +34,11 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
     res.once('finish', finish);
     res.once('close', cut);
     // Before Node 24, a response that waits behind another one of its connection emits nothing when the connection closes.
-    if (connection) follow(connection, cut);
+    const unfollow = connection && follow(connection, ['close'], cut);
     return () => {
       res.off('finish', finish);
       res.off('close', cut);
-      if (connection) followers.get(connection)?.delete(cut);
+      unfollow?.();
     };
   },
 };
@@ -45,18 +46,4 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
 /** An HTTP/2 stream or a socket. Undefined for a response that a tool made without one. */
 function connectionOf(res: Response): Duplex | undefined {
   return res.stream ?? (res.req as { socket?: Duplex } | undefined)?.socket;
-}
-
-/** The functions to call when a connection closes. */
-const followers = new WeakMap<Duplex, Set<() => void>>();
-
-/** Uses one listener per connection. A client may pipeline any number of requests, and Node warns of more than ten listeners. */
-function follow(connection: Duplex, closed: () => void): void {
-  let all = followers.get(connection);
-  if (!all) {
-    const made = (all = new Set<() => void>());
-    followers.set(connection, made);
-    connection.once('close', () => made.forEach((tell) => tell()));
-  }
-  all.add(closed);
 }

@@ -6,7 +6,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
-import { warnOfRejected, warnOfThrown, type Warn } from '../common/warnings.js';
+import { tellUser, type Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -701,11 +701,7 @@ export class Limiter {
       const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, local, decision };
       decisionChannel.publish(message);
     }
-    try {
-      warnOfRejected('onDecision', this.#onDecision?.(decision));
-    } catch (error) {
-      warnOfThrown('onDecision', error);
-    }
+    if (this.#onDecision) tellUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 

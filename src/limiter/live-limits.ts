@@ -344,11 +344,7 @@ export class LiveLimits {
       if (!changes) return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
       const policies = set.policies.flatMap((policy) => {
         const own = isOf(by)(policy) ? changes.get(policy.name) : undefined;
-        if (own === undefined) return [policy];
-        if (own === false) return [];
-        const changed = changedPolicy(policy, own);
-        // While a request waits, it is no attempt: see `patient`.
-        return changed.attempts === policy.attempts ? [changed] : [{ ...changed, attempts: policy.attempts }];
+        return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
       });
       const made = withPolicies(set, policies, this.#scope.by);
       this.#store.checkDimensions?.(made);

@@ -9,6 +9,7 @@ import { duration, printable, quoted } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { headsOf, show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofDimension, ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
+import { readOverrideOfAll } from '../limiters.js';
 import { withState } from '../open.js';
 import { policyNameOf } from '../redis/finds.js';
 import { scan, type FoundKey } from '../redis/scan.js';
@@ -125,8 +126,7 @@ async function resetPolicies(
     policies.forEach((policy, i) => found[i] && charged.add(policy.name));
   };
   try {
-    // By then the limiter has read the override of all keys.
-    if (isLive) await limiter.overrideOf().catch(() => undefined);
+    if (isLive) await readOverrideOfAll(limiter);
     for (let at = 0; at < keys.length; at += TOGETHER) {
       await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
     }

@@ -17,6 +17,7 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import { printable } from '../format.js';
 import { dimensionJson, showKeyOf, textOrHash, withinJson } from '../keys.js';
+import { readOverrideOfAll } from '../limiters.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
@@ -240,8 +241,7 @@ export class Finder {
     if (typeof key !== 'string' || slot) return undefined;
     const limiter = this.#session.limiters.liveLimiter(name, ofDimension(limits, by));
     try {
-      // By then it has read the override of all keys.
-      await limiter.overrideOf().catch(() => undefined);
+      await readOverrideOfAll(limiter);
       return ofLimiter(await limiter.peek({ [by]: key }));
     } finally {
       await limiter.close();

@@ -1,6 +1,6 @@
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
-import { warnOfRejected, warnOfThrown, type Warn } from '../../common/warnings.js';
+import { tellUser, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
@@ -162,13 +162,7 @@ export class Breaker {
     const { lastError, serversDown } = health;
     if (lastError && state === 'down') this.#warn('is down', lastError);
     else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
-    for (const listener of this.listeners) {
-      try {
-        warnOfRejected('onHealth', listener(health));
-      } catch (error) {
-        warnOfThrown('onHealth', error);
-      }
-    }
+    for (const listener of this.listeners) tellUser('onHealth', listener, health);
   }
 }
 

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
+import { escapeKey } from '../keys.js';
 
 /** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
 const FEW = 1000;
@@ -113,11 +113,10 @@ export class Returns implements Histories {
   }
 }
 
-/** Longer keys are hashed: a client may choose its key, and must not fill the memory with it. */
-const LONGEST = 128;
-
-/** A control character separates the parts: it cannot occur in a policy's id, because names are printable. */
+/**
+ * NUL separates the parts: it cannot occur in a policy's id, because names are printable. Long keys are hashed: a client may choose its key,
+ * and must not fill the memory with it.
+ */
 function idOf(policy: string, key: string): string {
-  if (key.length <= LONGEST) return `${policy}\0${key}`;
-  return `${policy}\x01${createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64')}`;
+  return `${policy}\0${escapeKey(key)}`;
 }

@@ -4,6 +4,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { Decision } from '../../../common/decision.js';
 import type { Flow } from '../../flow.js';
 import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } from '../proxies.js';
+import { follow } from '../../follow.js';
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 import { problemOf as problemText } from '../../problem.js';
@@ -89,20 +90,6 @@ class NoResponse implements Response {
 interface Socket {
   readonly disconnected?: boolean;
   readonly readyState?: number;
-  once(event: string, listener: () => void): unknown;
-}
-
-/** The functions to call when a socket closes. Its messages share one listener for each event: Node warns of more than ten. */
-const followers = new WeakMap<Socket, Set<() => void>>();
-
-function followersOf(socket: Socket): Set<() => void> {
-  let all = followers.get(socket);
-  if (!all) {
-    const made = (all = new Set<() => void>());
-    followers.set(socket, made);
-    for (const event of ['disconnect', 'close']) socket.once(event, () => made.forEach((tell) => tell()));
-  }
-  return all;
 }
 
 /** The handler's work ends when the connection closes, and then counts as not completed. */
@@ -111,12 +98,7 @@ const socketEnding: NoResponse['ending'] = {
     const { disconnected, readyState } = res as unknown as Socket;
     return disconnected === true || (readyState !== undefined && readyState > 1);
   },
-  onEnd: (res, ended) => {
-    const all = followersOf(res);
-    const cut = (): void => ended(false);
-    all.add(cut);
-    return () => void all.delete(cut);
-  },
+  onEnd: (res, ended) => follow(res, ['disconnect', 'close'], () => ended(false)),
 };
 
 /** Nest does not tell when a message was handled, so the work counts as ended at once. */
