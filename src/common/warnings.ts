@@ -1,4 +1,4 @@
-import { invalidOption, withPage } from './errors.js';
+import { invalidOption, show, withPage } from './errors.js';
 
 /** Every code of a process warning; `docs/errors.md` has a section for each. */
 export const WARNING_CODES = [
@@ -75,5 +75,7 @@ export function tellUser<Told extends unknown[]>(
 
 /** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
 function warnOfThrown(option: string, error: unknown): void {
-  process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
+  // Anything can be thrown, also what has no text.
+  const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);
+  process.emitWarning(`${option} threw: ${text}`, 'HeadgateWarning');
 }

@@ -43,6 +43,8 @@ const FIRST_PAUSE = 1000;
 const MOST_DOUBLED = 10;
 /** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
 const SETTLED = 50;
+/** The store tells whole milliseconds, and takes some to answer: a pause is longer than another one only by more than this, ms. */
+const ROUNDING = 5;
 /** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
@@ -197,11 +199,11 @@ export class Pauses {
       for (const after of [0, SETTLED]) {
         if (after > 0) await sleep(after, undefined);
         // A longer pause of this process has come in between, and is shared by itself.
-        if (this.#of(key).until > until) return;
+        if (this.#of(key).until > until + ROUNDING) return;
         const { reason, retryAfterMs = 0 } = await this.#limiter.peek(key);
         const left = Math.ceil(until - performance.now());
         if (left <= 0) return;
-        if (reason !== 'banned' || retryAfterMs + 5 < left)
+        if (reason !== 'banned' || retryAfterMs + ROUNDING < left)
           await this.#limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
       }
     } catch {

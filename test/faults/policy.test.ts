@@ -552,6 +552,27 @@ describe('the guard', () => {
     await limiter.close();
   });
 
+  it('a listener may throw what has no text', async () => {
+    const warnings: string[] = [];
+    const listen = ({ message }: Error) => void warnings.push(message);
+    process.on('warning', listen);
+    const bare = Object.create(null) as Error;
+    const throwing = [
+      () => Promise.reject(bare) as unknown as void,
+      () => {
+        throw bare;
+      },
+    ];
+    for (const onDecision of throwing) {
+      const limiter = createLimiter({ limit: 1, window: '1m', onDecision });
+      assert.equal((await limiter.consume('key')).allowed, true);
+      await limiter.close();
+    }
+    await sleep(1);
+    process.off('warning', listen);
+    assert.equal(warnings.filter((each) => each === 'onDecision threw: {}').length, 2);
+  });
+
   it('close: what is under way has its answer, what comes later is refused', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY], timeout: 30, connectTimeout: 30 });

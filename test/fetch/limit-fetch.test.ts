@@ -186,6 +186,19 @@ describe('limitFetch', function () {
     expect((await slow.limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
   });
 
+  it('a longer pause is put back if a shorter one replaces it at the same moment, also after a look at it', async () => {
+    const options = { ...wide, store: memoryStore(), name: 'partner', retry: false } as const;
+    const call = limitFetch(answers([429, { 'retry-after': '30' }]), options);
+    await call(url);
+    const { limiter } = call;
+    await sleep(5);
+    // The store tells whole milliseconds: it looks as if the pause were longer by a part of one.
+    await limiter.peek('partner.test');
+    await limiter.ban('partner.test', '1s');
+    await sleep(80);
+    expect((await limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
+  });
+
   it('a 429 widens the margin of spaced calls for all limiters on the store, once for each cause', async () => {
     const store = memoryStore();
     const options = { store, policies: ['50/1s'], maxPause: 5, retry: false } as const;
