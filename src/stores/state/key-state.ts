@@ -13,7 +13,8 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { hashedText, whoOf } from '../keys.js';
+import { hashedText } from '../escape-key.js';
+import { whoOf } from '../keys.js';
 import { History } from './returns.js';
 import type {
   Change,

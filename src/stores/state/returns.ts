@@ -1,5 +1,5 @@
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
-import { escapeKey } from '../keys.js';
+import { escapeKey } from '../escape-key.js';
 
 /** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
 const FEW = 1000;
