@@ -1,12 +1,13 @@
 import type { BanNote } from './ban-options.js';
 import type { CompiledBan } from '../algorithms/ban.js';
 import type { Decision } from '../common/decision.js';
-import type { HeadgateError } from '../common/errors.js';
+import { HeadgateError, show } from '../common/errors.js';
+import { MAX_UNITS } from '../common/validate.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
 import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
-import type { Verdicts } from './verdicts.js';
+import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** A value, or a promise of it. The memory store returns values, which saves a promise per request. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -151,6 +152,38 @@ export interface Reply {
   readonly late?: boolean;
 }
 
+export function malformedReply(reply: unknown): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_MALFORMED_REPLY',
+    `The store's reply is not a decision: ${show(reply)}.`,
+  );
+}
+
+/** Whether a store's answer is a reply with verdicts on a set. Stores are not trusted to answer correctly. */
+export function isReply(answer: unknown, { policies, ban: banning, overrides }: PolicySet): answer is Reply {
+  const { now, step, ban, verdicts, full = 0, degraded, limits, rules } = (answer ?? {}) as Partial<Reply>;
+  if (
+    !Number.isSafeInteger(step) ||
+    !Number.isSafeInteger(now) ||
+    now! < 0 ||
+    !Number.isSafeInteger(ban) ||
+    !Array.isArray(verdicts)
+  )
+    return false;
+  if (ban !== 0 && !banning) return false;
+  if (rules !== undefined) return overrides !== undefined && verdicts.length === 0;
+  if (limits !== undefined && !(Array.isArray(limits) && limits.length === policies.length)) return false;
+  if (!Number.isSafeInteger(full) || full < 0) return false;
+  if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
+  return areVerdicts(verdicts, policies.length);
+}
+
+/** The next step after `last`, at a time in ms. Steps of one millisecond differ by their order, as far as microseconds allow. */
+export function stepAfter(last: number, now: number): number {
+  const first = now * 1000;
+  return last >= first && last < first + 1000 ? Math.min(last + 1, first + 999) : first;
+}
+
 /** What a store needs to know of a charge to give back exactly this one, and no units of others. */
 export interface Charged {
   /** The step of the charge. If the key was reset since, there is nothing left to give back. */
@@ -159,6 +192,20 @@ export interface Charged {
   readonly steps?: readonly number[];
   /** Per policy, when the charge ends by itself by the store's time, ms: `now` + `resetAfter`. */
   readonly marks: readonly number[];
+}
+
+/** Per policy: when the units that a reply charged stop counting by themselves. See `Charged`. */
+export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
+  if (known) return [...known];
+  const marks: number[] = [];
+  for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));
+  return marks;
+}
+
+/** What a store needs to give back exactly the charge of a reply. */
+export function chargedOf(reply: Reply): Charged {
+  const { step, steps } = reply;
+  return { step, marks: marksOf(reply), ...(steps && { steps }) };
 }
 
 /** A change of what was charged. */
@@ -198,6 +245,15 @@ export interface OverrideStore {
 export interface ChangeReply extends Reply {
   /** Per policy, the units that were charged. A bound on debt may make them fewer than requested. */
   readonly charged: readonly number[];
+}
+
+/** Whether a store's answer to a change tells what each policy was charged. */
+export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
+  return (
+    Array.isArray(charged) &&
+    charged.length === policies.length &&
+    charged.every((units) => Number.isSafeInteger(units) && units >= 0 && units <= MAX_UNITS)
+  );
 }
 
 /** What to do with the concurrency slots that a query acquired. */

@@ -4,7 +4,7 @@ import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { checkChoice } from '../common/validate.js';
 import type { PartitionKeys } from './partition-key.js';
-import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
+import { textsAfter, textsOf, type Texts } from './texts.js';
 
 /**
  * The header fields that tell clients their quota:
@@ -225,4 +225,8 @@ function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQ
  */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
   return allowed && Number(earlier ?? Infinity) <= remaining;
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
 }

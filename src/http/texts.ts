@@ -50,7 +50,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
     items: strings.map((string) => `${string};r=`),
     policyItems,
     structured: enforced.map((i) => policyItems[i]).join(', '),
-    plain: quotas.map((i) => `${policies[i]!.limit};w=${seconds(policies[i]!.window)}`).join(', '),
+    plain: quotas.map((i) => `${policies[i]!.limit};w=${Math.ceil(policies[i]!.window / 1000)}`).join(', '),
   };
 }
 
@@ -84,10 +84,6 @@ function structuredString(text: string): string {
 }
 
 function quotaText({ limit, window, traits: { holdsSlots, unit } }: CompiledPolicy): string {
-  const span = holdsSlots ? '' : `;w=${seconds(window)}`;
+  const span = holdsSlots ? '' : `;w=${Math.ceil(window / 1000)}`;
   return `;q=${limit}${span}${unit === undefined ? '' : `;qu="${unit}"`}`;
-}
-
-export function seconds(ms: number): number {
-  return Math.ceil(ms / 1000);
 }

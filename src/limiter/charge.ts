@@ -1,8 +1,16 @@
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
-import type { ChangeReply, Charged, PolicySet, Query, Reply, Store, Subject } from '../contract/store.js';
+import {
+  chargedOf,
+  type ChangeReply,
+  type Charged,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
 import type { Slots } from './slots.js';
-import { chargedOf } from '../contract/charged.js';
 
 /** The store methods by which a decision later changes what it charged. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {

@@ -6,7 +6,7 @@ import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/operators/ban-book.js';
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
-import { escapeKey } from '../../src/stores/escape-key.js';
+import { escapeKey } from '../../src/stores/keys.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';

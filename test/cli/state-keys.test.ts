@@ -4,8 +4,14 @@ import fc from 'fast-check';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import type { Policy } from '../../src/contract/policy.js';
-import { escapeKey } from '../../src/stores/escape-key.js';
-import { BAN_TAG, escapeName, KeyMaker, parseStateKey, statePattern } from '../../src/stores/keys.js';
+import {
+  BAN_TAG,
+  escapeKey,
+  escapeName,
+  KeyMaker,
+  parseStateKey,
+  statePattern,
+} from '../../src/stores/keys.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix } from '../support/stores.js';

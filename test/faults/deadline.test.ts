@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { StoreTime } from '../../src/stores/redis/calls/deadline.js';
+import { StoreTime } from '../../src/stores/redis/calls/script-calls.js';
 
 /** A call as the network makes it: how long it takes to the store and back, and how much the store's clock is set meanwhile. */
 const call = fc.record({

@@ -5,8 +5,7 @@ import { toMilliseconds } from '../../common/duration.js';
 import { compileBan } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Store, Subject } from '../../contract/store.js';
-import { escapeKey } from '../../stores/escape-key.js';
-import { ALL_KEYS, escapeName, escapeScope, escapeWho, parseStateKey } from '../../stores/keys.js';
+import { ALL_KEYS, escapeKey, escapeName, escapeScope, escapeWho, parseStateKey } from '../../stores/keys.js';
 import {
   APPLICATION,
   nodeDatabase,

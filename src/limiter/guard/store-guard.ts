@@ -7,9 +7,12 @@ import type { Circuit, Prober } from './circuit.js';
 import { Eventual } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
-import { isReply, malformedReply, tellsCharges } from '../../stores/reply.js';
 import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/store-error.js';
 import {
+  isReply,
+  malformedReply,
+  tellsCharges,
+  chargedOf,
   isPromise,
   newCall,
   type Call,
@@ -27,7 +30,6 @@ import {
 import type { BanNote } from '../../contract/ban-options.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { costAt } from '../../contract/costs.js';
-import { chargedOf } from '../../contract/charged.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
 /** How decisions are made while the store makes none: see `FailureOptions`. */

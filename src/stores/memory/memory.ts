@@ -2,7 +2,6 @@ import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
-import { stepAfter } from '../../contract/charged.js';
 import { UP, type Health } from '../../contract/health.js';
 import { changeRecord, type Line, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
@@ -12,6 +11,7 @@ import { WITHIN } from './page.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
 import {
+  stepAfter,
   perSet,
   type Change,
   type ChangeReply,

@@ -2,6 +2,8 @@ import { HeadgateError } from '../../common/errors.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import {
+  chargedOf,
+  marksOf,
   holdsSlots,
   type Change,
   type ChangeReply,
@@ -12,7 +14,6 @@ import {
   type Subject,
 } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
-import { chargedOf, marksOf } from '../../contract/charged.js';
 
 /** Decides by one key: the store itself. */
 export interface ByOneKey {

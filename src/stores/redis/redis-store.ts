@@ -10,21 +10,22 @@ import type { KeyHashing } from './secret-keys.js';
 import { DEADLINE, Plans, type Plan, type Records } from './calls/plans.js';
 import { Publisher } from './operators/publisher.js';
 import { assemble, type Script } from './scripts.js';
-import type {
-  Announced,
-  Announcement,
-  Change,
-  ChangeReply,
-  Clock,
-  LeaseChange,
-  MaybePromise,
-  OverridePlace,
-  OverrideStore,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
+import {
+  malformedReply,
+  type Announced,
+  type Announcement,
+  type Change,
+  type ChangeReply,
+  type Clock,
+  type LeaseChange,
+  type MaybePromise,
+  type OverridePlace,
+  type OverrideStore,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
@@ -32,7 +33,6 @@ import { warnOnce } from '../../common/warnings.js';
 import { FOR_EVER, inForce, MOST_LINES, type RecordChange } from '../../contract/overrides.js';
 import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
-import { malformedReply } from '../reply.js';
 import { Traffic } from './operators/traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
 

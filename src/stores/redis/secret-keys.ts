@@ -1,6 +1,5 @@
 import { checkSecret, keyedHash } from '../../common/secret.js';
-import { escapeKey, hashedText } from '../escape-key.js';
-import type { KeyText } from '../keys.js';
+import { escapeKey, hashedText, type KeyText } from '../keys.js';
 
 /** How a store writes keys. */
 export interface KeyHashing {

@@ -4,7 +4,7 @@ import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkSecret, keyedHash } from '../../common/secret.js';
 import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { hashedText } from '../escape-key.js';
+import { hashedText } from '../keys.js';
 import { stateStore } from '../state/state-store.js';
 import { createFile, Database, nodeDatabase, type SqliteDatabase, type Synchronous } from './database.js';
 import { Transactions } from './transactions.js';

@@ -3,7 +3,6 @@ import { BanColumn } from '../../algorithms/ban.js';
 import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
-import { stepAfter } from '../../contract/charged.js';
 import {
   changeRecord,
   OVERRIDE_TAG,
@@ -13,17 +12,17 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { hashedText } from '../escape-key.js';
-import { whoOf } from '../keys.js';
+import { hashedText, whoOf } from '../keys.js';
 import { History } from './returns.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
+import {
+  stepAfter,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
 } from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */

@@ -1,5 +1,5 @@
+import { createHash } from 'node:crypto';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
-import { escapeKey } from '../escape-key.js';
 
 /** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
 const FEW = 1000;
@@ -113,10 +113,11 @@ export class Returns implements Histories {
   }
 }
 
-/**
- * NUL separates the parts: it cannot occur in a policy's id, because names are printable. Long keys are hashed: a client may choose its key,
- * and must not fill the memory with it.
- */
+/** Longer keys are hashed: a client may choose its key, and must not fill the memory with it. */
+const LONGEST = 128;
+
+/** NUL separates the parts, and begins an id with a hash. It cannot occur in a policy's id, because names are printable. */
 function idOf(policy: string, key: string): string {
-  return `${policy}\0${escapeKey(key)}`;
+  if (key.length <= LONGEST) return `${policy}\0${key}`;
+  return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

@@ -1,11 +1,9 @@
 import { HeadgateError } from '../../../common/errors.js';
-import type { Commands, Done, ScriptCall } from '../clients/commands.js';
-import { OVER, StoreTime } from './deadline.js';
+import { OVER, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from '../server-version.js';
-import { stepAfter } from '../../../contract/charged.js';
-import type { Clock, Subject } from '../../../contract/store.js';
+import { stepAfter, type Clock, type Subject } from '../../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
@@ -173,6 +171,61 @@ class Sending implements ScriptCall {
   #isAbandoned(): boolean {
     for (const { call } of this.#call.asked) if (!call?.abandoned) return false;
     return true;
+  }
+}
+
+/**
+ * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. So
+ * the store's clock is learned from the replies, each of which begins with the store's time.
+ */
+export class StoreTime {
+  /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
+  #least = 0;
+  /** Whether there was a reply already. */
+  known = false;
+  #most = 0;
+  /** The last time that was translated, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
+  #said = 0;
+  #text = '0';
+
+  /**
+   * Learns from a reply.
+   *
+   * @param now the store's time, ms
+   * @param sent when the call was sent, and `received` when its reply was read, by `performance.now()`
+   */
+  learn(now: number, sent: number, received: number): void {
+    const least = now - received;
+    const most = now + 1 - sent;
+    // A reply that contradicts the bounds shows that the store's clock was set.
+    if (!this.known || least > this.#most || most < this.#least) {
+      this.known = true;
+      this.#least = least;
+      this.#most = most;
+      return;
+    }
+    // The fastest reply gives the narrowest bounds.
+    this.#least = Math.max(this.#least, least);
+    this.#most = Math.min(this.#most, most);
+  }
+
+  /**
+   * How much longer than `timeout` to wait for a call, ms, because its deadline may be that much too early. It is 0 unless a busy process
+   * read all replies late. The store would then refuse calls that are in time.
+   */
+  doubt(timeout: number): number {
+    return this.known ? Math.max(0, this.#most - this.#least - timeout / 2) : 0;
+  }
+
+  /** Translates a time by `performance.now()` into the store's time, rounded down. It errs on the early side, so that no call runs late. */
+  at(moment: number): string {
+    if (!this.known) return OVER;
+    const ms = Math.floor(moment + this.#least);
+    if (ms !== this.#said) {
+      this.#said = ms;
+      this.#text = String(ms);
+    }
+    return this.#text;
   }
 }
 

@@ -1,8 +1,7 @@
 import { HeadgateError } from '../../../common/errors.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { recordDimensions } from '../../../contract/overrides.js';
-import { malformedReply } from '../../reply.js';
-import type { ChangeReply, PolicySet, Reply } from '../../../contract/store.js';
+import { malformedReply, type ChangeReply, type PolicySet, type Reply } from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */

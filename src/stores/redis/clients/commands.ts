@@ -1,6 +1,11 @@
 /** Receives the result of a call, once: its reply, or an error. */
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
+/**
+ * A deadline that has passed by any store's clock. Nobody waits for the call; or the store's time is not known yet, and the refusal tells it.
+ */
+export const OVER = '1';
+
 /** A call of a script, as a client sends it. */
 export interface ScriptCall {
   readonly keys: readonly string[];

@@ -1,7 +1,6 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../../common/errors.js';
-import type { Commands, Hazard, ScriptCall, Server } from './commands.js';
-import { OVER } from '../calls/deadline.js';
+import { OVER, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';

@@ -94,7 +94,8 @@ export class Denials {
     if (typeof key !== 'string')
       return peek ? undefined : this.#recallAny(parts, policies, key, textOf(cost, costs));
     const { denied } = scope;
-    const row = peek ? 0 : denied.find(key);
+    if (peek || denied.size === 0) return undefined;
+    const row = denied.find(key);
     if (row === 0) return undefined;
     // Only the store knows when it admits another cost, or the same cost by other policies.
     return denied.policiesOf(row) === policies

@@ -1,7 +1,6 @@
 import type { Ahead } from '../../../algorithms/index.js';
-import { chargedOf } from '../../../contract/charged.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import type { Change, PolicySet, Reply, Subject } from '../../../contract/store.js';
+import { chargedOf, type Change, type PolicySet, type Reply, type Subject } from '../../../contract/store.js';
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
 
 /** The store's clock counts whole ms, so what it timed may end up to one earlier than it said. */
