@@ -72,7 +72,11 @@ async function atOnce(runs, width) {
       const said = [];
       for (const stream of [child.stdout, child.stderr])
         stream?.on('data', (/** @type {Buffer} */ chunk) => said.push(chunk));
+      const began = performance.now();
       const failed = (await end(child)) !== 0;
+      const files = run.filter((file) => file.startsWith('test/'));
+      const took = `${Math.round((performance.now() - began) / 1000)} s: ${files[0]} and ${files.length - 1} more files\n`;
+      said.push(Buffer.from(took));
       if (failed) failures.push({ run, text: `\n${run.join(' ')}:\n${Buffer.concat(said).toString()}` });
       else process.stdout.write(Buffer.concat(said));
     }

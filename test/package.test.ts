@@ -72,7 +72,7 @@ describe('the packed package', function () {
     expect(documents).to.have.members([
       'package.json',
       'LICENSE',
-      ...['README.md', 'CHANGELOG.md', 'SECURITY.md'],
+      ...['README.md', 'SECURITY.md'],
       // Errors name this page by its path.
       'docs/errors.md',
     ]);
