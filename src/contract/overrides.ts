@@ -86,34 +86,38 @@ export interface Line {
 /** A record that was read. */
 export class Overrides {
   readonly #lines: readonly Line[];
-  /** The policies as they are changed in the line that was asked for last. */
+  /** The policies as they are changed in the lines that were asked for last. */
   readonly #changed = new WeakMap<
     readonly CompiledPolicy[],
-    { readonly line: Line | undefined; readonly policies: readonly CompiledPolicy[] }
+    { readonly lines: readonly (Line | undefined)[]; readonly policies: readonly CompiledPolicy[] }
   >();
 
   constructor(record: OverrideRecord) {
     this.#lines = record.split('\n').flatMap(lineFrom);
   }
 
-  /** What was in force at a time. The newest comes first, so a key's own line wins against one of all keys that stands behind it. */
-  at(time: number): Line | undefined {
-    return this.#lines.find(({ since, until }) => since <= time && time < until);
+  /**
+   * What was in force at a time, for a policy if its id is given. The newest comes first, so a key's own line wins against one of all keys
+   * that stands behind it.
+   */
+  at(time: number, id?: string): Line | undefined {
+    return this.#lines.find((line) => line.since <= time && time < line.until && isAbout(line, id));
   }
 
   /** What is in force now. What was written last also is if the clock has gone back since. */
-  now(time: number): Line | undefined {
+  now(time: number, id?: string): Line | undefined {
     const [last] = this.#lines;
-    return last && last.since > time && time < last.until ? last : this.at(time);
+    const isAhead = last && last.since > time && time < last.until && isAbout(last, id);
+    return isAhead ? last : this.at(time, id);
   }
 
   /** The policies as they are in force. The same array as long as nothing changes. */
   policies(of: readonly CompiledPolicy[], now: number): readonly CompiledPolicy[] {
-    const line = this.now(now);
     const known = this.#changed.get(of);
-    if (known && known.line === line) return known.policies;
-    const policies = of.map((policy) => this.#change(policy, line));
-    this.#changed.set(of, { line, policies });
+    if (known && of.every(({ id }, i) => this.now(now, id) === known.lines[i])) return known.policies;
+    const lines = of.map(({ id }) => this.now(now, id));
+    const policies = of.map((policy, i) => this.#change(policy, lines[i]));
+    this.#changed.set(of, { lines, policies });
     return policies;
   }
 
@@ -127,8 +131,9 @@ export class Overrides {
       return { ...policy, limit, params: paramsOf(policy, numbers), ...moved };
     }
     const rates: Rates = {
-      at: (time) => paramsOf(policy, this.at(time)?.numbers.get(policy.id)),
-      near: (time) => this.#near(time).map((each) => paramsOf(policy, each?.numbers.get(policy.id))),
+      at: (time) => paramsOf(policy, this.at(time, policy.id)?.numbers.get(policy.id)),
+      near: (time) =>
+        this.#near(time, policy.id).map((each) => paramsOf(policy, each?.numbers.get(policy.id))),
       turns: (from, to) => this.#turns(from, to),
       base: policy.params,
     };
@@ -138,15 +143,20 @@ export class Overrides {
   }
 
   /** All that may have been in force within a millisecond. */
-  #near(time: number): (Line | undefined)[] {
+  #near(time: number, id: string): (Line | undefined)[] {
     const lines = this.#lines.filter(({ since, until }) => since <= time && time <= until);
-    return [...lines, this.at(time), this.at(time - 1)];
+    return [...lines, this.at(time, id), this.at(time - 1, id)];
   }
 
   #turns(from: number, to: number): number[] {
     const turns = new Set(this.#lines.flatMap(({ since, until }) => [since, until]));
     return [...turns].filter((turn) => turn > from && turn <= to).sort((a, b) => a - b);
   }
+}
+
+/** Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it. */
+function isAbout({ rule, numbers }: Line, id: string | undefined): boolean {
+  return id === undefined || rule !== '' || numbers.has(id);
 }
 
 function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undefined): Params {

@@ -129,6 +129,29 @@ for (const [name, createStore] of Object.entries(stores)) {
     }
 
     for (const policy of policies) {
+      it(`${policy.algorithm}: a key's own override of another policy leaves this one to that of all keys`, async () => {
+        const { clock, limiter } = make({ policies: [{ ...policy, name: 'a' }, 'b=20/1h'] });
+        await limiter.overrideAll({ a: { limit: 2 } }, { for: '20s' });
+        await limiter.override('k', { b: { limit: 7 } }, { for: '1h' });
+        const limits = async () => (await limiter.peek('k')).policies.map(({ limit }) => limit);
+        expect(await limits()).to.deep.equal([2, 7]);
+        await spend(limiter, 'k', 2);
+        const denied = await limiter.consume('k');
+        expect(denied).to.include({ allowed: false, policy: 'a', limit: 2 });
+        // The denial of a bucket ends with the override of all keys, which the store knows of these only.
+        if (['token-bucket', 'leaky-bucket', 'gcra'].includes(policy.algorithm!))
+          expect(denied.retryAfterMs).to.equal(20_000);
+        await limiter.override('k', { a: { limit: 4 } });
+        expect(await limits()).to.deep.equal([4, 20]);
+        await limiter.removeOverride('k');
+        expect(await limits()).to.deep.equal([2, 20]);
+        clock.now += 30_000;
+        await limiter.removeOverride();
+        expect(await limits()).to.deep.equal([10, 20]);
+      });
+    }
+
+    for (const policy of policies) {
       it(`${policy.algorithm}: a denial lasts no longer than the override that denies`, async () => {
         const { clock, limiter } = make(policy);
         await spend(limiter, 'k', 2);

@@ -37,7 +37,7 @@ export interface Place {
   readonly policies: readonly CompiledPolicy[];
   /** What the key's own record says now; undefined: nothing. */
   readonly line: Line | undefined;
-  /** When the policies become others by themselves, and which; undefined: never. */
+  /** What follows when overrides end; undefined: none ends by itself. */
   readonly next?: Next | undefined;
   /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
@@ -56,11 +56,12 @@ export interface Place {
   deny(until: number): void;
 }
 
-/** What follows when an override ends. */
+/** What follows when overrides end. */
 interface Next {
-  /** ms since the epoch. */
-  readonly at: number;
-  policies(): readonly CompiledPolicy[];
+  /** When that of each policy ends, ms since the epoch; Infinity: never. */
+  readonly ends: readonly number[];
+  /** The policies at a time. */
+  policies(at: number): readonly CompiledPolicy[];
 }
 
 /** The store's answer to `decide`. All policies of all places are charged, or none is. */
@@ -91,9 +92,10 @@ function waitingForNext(places: readonly Place[], query: Query, reply: Reply): R
     columns.map((column, i) => {
       const n = part.at[i]!;
       const wait = waitOf(reply.verdicts, n);
-      const until = next ? next.at - reply.now : Infinity;
-      if (admits(wait) || !(wait === NEVER || wait > until)) return wait;
-      column.look(row, next!.policies()[i]!.params, costAt(query, n), next!.at, false);
+      const end = next?.ends[i] ?? Infinity;
+      const until = end - reply.now;
+      if (until === Infinity || admits(wait) || !(wait === NEVER || wait > until)) return wait;
+      column.look(row, next!.policies(end)[i]!.params, costAt(query, n), end, false);
       if (column.wait === NEVER) return NEVER;
       return until + (admits(column.wait) ? 0 : column.wait);
     }),
@@ -127,9 +129,12 @@ export function overriddenBy(
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
   const line = readOverrides(record).now(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  const at = overrides.now(now)?.until ?? Infinity;
-  const next = at === Infinity ? undefined : { at, policies: () => overrides.policies(set.policies, at) };
-  return { line, policies: overrides.policies(set.policies, now), next };
+  const ends = set.policies.map(({ id }) => overrides.now(now, id)?.until ?? Infinity);
+  const next = ends.some(Number.isFinite) && {
+    ends,
+    policies: (at: number) => overrides.policies(set.policies, at),
+  };
+  return { line, policies: overrides.policies(set.policies, now), next: next || undefined };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {

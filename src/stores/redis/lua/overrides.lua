@@ -26,22 +26,6 @@ end
 
 --- rest
 
--- What is in force at a time: a line; nil if nothing is.
-local function headgate_line_at(record, time)
-  for line in string.gmatch(record, '[^\n]+') do
-    local since, stop = string.match(line, '^(%d+) (%d+)')
-    since, stop = tonumber(since), tonumber(stop)
-    if since and since <= time and (stop == 0 or time < stop) then return line end
-  end
-end
-
--- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
-local function headgate_line_now(record)
-  local since, stop = string.match(record, '^(%d+) (%d+)')
-  if since and since + 0 > now and (stop == '0' or now < stop + 0) then return string.match(record, '^[^\n]*') end
-  return headgate_line_at(record, now)
-end
-
 -- A field of a line: the numbers of a policy, or the revision.
 local function headgate_field(line, id)
   local _, from = string.find(line, '\t' .. id .. '\t', 1, true)
@@ -53,6 +37,28 @@ local function headgate_numbers(line, id)
   local field = headgate_field(line, id)
   local limit = field and string.find(field, '^%d+[ %d]*$') and tonumber(string.match(field, '^%d+'))
   return limit and limit >= 1 and limit <= 1e12 and field
+end
+
+-- Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it.
+local function headgate_is_about(line, id)
+  return not id or headgate_field(line, '*') or headgate_numbers(line, id)
+end
+
+-- What is in force at a time, for a policy if its id is given: a line; nil if nothing is.
+local function headgate_line_at(record, time, id)
+  for line in string.gmatch(record, '[^\n]+') do
+    local since, stop = string.match(line, '^(%d+) (%d+)')
+    since, stop = tonumber(since), tonumber(stop)
+    if since and since <= time and (stop == 0 or time < stop) and headgate_is_about(line, id) then return line end
+  end
+end
+
+-- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
+local function headgate_line_now(record, id)
+  local since, stop = string.match(record, '^(%d+) (%d+)')
+  local last = string.match(record, '^[^\n]*')
+  local is_ahead = since and since + 0 > now and (stop == '0' or now < stop + 0)
+  return is_ahead and headgate_is_about(last, id) and last or headgate_line_at(record, now, id)
 end
 
 -- When what is in force has changed, after one time and up to another.
@@ -97,7 +103,7 @@ end
 
 -- The params of a policy as they were at a time.
 local function headgate_params_at(p, time)
-  local line = headgate_line_at(p.record, time)
+  local line = headgate_line_at(p.record, time, p.id)
   local field = line and headgate_numbers(line, p.id)
   return field and headgate_with_numbers(p.base, field) or p.base
 end
@@ -120,7 +126,7 @@ local headgate_wait
 
 -- The params of a policy as a record changes them at a time. They keep what a bucket needs to know of earlier rates.
 local function headgate_override(p, id, record, time)
-  local line = time == now and headgate_line_now(record) or headgate_line_at(record, time)
+  local line = time == now and headgate_line_now(record, id) or headgate_line_at(record, time, id)
   local field = line and headgate_numbers(line, id)
   local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
