@@ -243,7 +243,7 @@ export function conclude(
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
       resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
-      delayMs: allowed && !shadow ? delayOf(policies, reply.verdicts) : 0,
+      delayMs: allowed && !shadow && mayDelay(set) ? delayOf(policies, reply.verdicts) : 0,
       reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
     },
   );
@@ -333,6 +333,9 @@ function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): 
   }
   return longest;
 }
+
+/** Whether a policy may hold a request until its turn. */
+const mayDelay = perSet(({ policies }) => policies.some(({ traits }) => traits.aheadMs !== undefined));
 
 /** The longest time that a policy holds the request, ms. */
 function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
