@@ -22,7 +22,8 @@ const chosen = process.argv.slice(2);
 const problems = chosen.length > 0 ? getPrograms('redis', 'valkey') : [];
 if (problems.length > 0) throw new Error(problems.join('\n'));
 const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pending', ...TESTS];
-const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none' };
+// Random tests search elsewhere: here they only have to run.
+const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
 let failed = 0;
 for (const major of MAJORS) {
   const [command, ...before] = commandOf(major);
