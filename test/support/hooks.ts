@@ -79,7 +79,12 @@ function checkAfterwards(test: Test) {
   test.fn = async function (this: Mocha.Context) {
     expectKeysWithoutTtl = false;
     running = this.runnable();
-    await (fn as Mocha.AsyncFunc).call(this);
+    try {
+      await (fn as Mocha.AsyncFunc).call(this);
+    } finally {
+      // More time for a test that has ended would start its timer again.
+      running = undefined;
+    }
     await removeKeysWithoutTtl();
     checkRejections();
   };
