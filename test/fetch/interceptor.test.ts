@@ -39,7 +39,7 @@ describe('limitFetch: the interceptor of undici', () => {
   }
 
   it('learns from the answer: a 429 is told to the caller, and pauses the next request', async () => {
-    const { call, ask } = made({ name: 'pauses', policies: ['100/1s'], timeout: 50 });
+    const { call, ask } = made({ name: 'pauses', policies: ['100/1s'], timeout: 300 });
     const told: unknown[] = [];
     const listener = (message: unknown): void => void told.push(message);
     subscribe('headgate:outbound', listener);
