@@ -148,6 +148,17 @@ for (const [name, createStore] of Object.entries(stores)) {
         clock.now += 1;
         expect((await limiter.consume('k')).allowed).to.equal(true);
       });
+
+      it(`${policy.algorithm}: a cost above the override waits for its end, however many periods it lasts`, async () => {
+        const { limiter } = make(policy);
+        await limiter.override('k', { limit: 5 }, { for: '30d' });
+        expect((await limiter.consume('k', { cost: 6 })).retryAfterMs).to.equal(30 * 24 * HOUR);
+        expect((await limiter.consume('k', { cost: 11 })).reason).to.equal('cost-exceeds-capacity');
+        const one: Policy = { ...policy, name: 'one' };
+        const several = make({ policies: [one, { name: 'other', limit: 100, window: '1h' }] }).limiter;
+        await several.override('k', { one: { limit: 5 } }, { for: '30d' });
+        expect((await several.consume('k', { cost: 6 })).retryAfterMs).to.equal(30 * 24 * HOUR);
+      });
     }
 
     it('what nobody can read leaves the configured limits in force', async () => {

@@ -135,7 +135,10 @@ end
 headgate_wait = function(look, key, p, cost, wait)
   local stop = p.stop or 0
   if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
-  local after = look(key, headgate_override(p.base, p.id, p.record, stop), cost, stop, false)
+  local later = headgate_override(p.base, p.id, p.record, stop)
+  local known, after = pcall(look, key, later, cost, stop, false)
+  -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
+  if not known then after = cost > later[1] and -1 or 0 end
   if after == -1 then return -1 end
   return stop - now + (after > 0 and after or 0)
 end
