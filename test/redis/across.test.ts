@@ -113,6 +113,21 @@ describe('keys across slots', () => {
     expect(await left()).to.deep.equal([1, 1, 1]);
   });
 
+  it('are given back once, even if the look after a denial fails', async () => {
+    const { store, limiter, left } = make({
+      policies: [{ ...ADDRESS, limit: 5 }, ACCOUNT],
+      onStoreError: 'throw',
+    });
+    for (const account of ['ada', 'bob']) await limiter.consume({ ...KEY, account });
+    store.before = ({ peek }) => {
+      if (peek) throw new Error('away');
+    };
+    const error: unknown = await limiter.consume(KEY).catch((reason: unknown) => reason);
+    expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
+    store.before = () => {};
+    expect(await left()).to.deep.equal([3, 0]);
+  });
+
   it('are given back what they were charged: a look nothing, nor a shadow that would have denied', async () => {
     const shadow = { ...ADDRESS, name: 'shadow', limit: 1, shadow: true } as const;
     const { limiter, left } = make({ policies: [ADDRESS, shadow, ACCOUNT] });

@@ -62,6 +62,8 @@ export class Across implements ByOneKey {
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
+        // If a look fails, nothing is left to be given back.
+        replies.length = 0;
         return merged(parts, await this.#look(query, parts, i, reply));
       }
     } catch (error) {
