@@ -199,6 +199,23 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume('k')).limit).to.equal(10);
     });
 
+    for (const policy of policies) {
+      it(`${policy.algorithm}: an override of all keys stays in force if the clock goes back`, async () => {
+        const { clock, limiter } = make(policy);
+        await limiter.overrideAll({ limit: 99 });
+        clock.now -= HOUR;
+        expect((await limiter.consume('k')).limit).to.equal(99);
+        const other = { name: 'other', algorithm: 'fixed-window', limit: 200, window: '1h' } as const;
+        const several = make({ policies: [{ ...policy, name: 'one' }, other] });
+        await several.limiter.overrideAll({ one: { limit: 99 } });
+        several.clock.now -= HOUR;
+        const { policies: verdicts } = await several.limiter.consume('k', { cost: 3 });
+        expect(verdicts[0]).to.include({ limit: 99, remaining: 96 });
+        await several.limiter.refund('k', 1);
+        expect((await several.limiter.peek('k')).policies[0]).to.include({ limit: 99, remaining: 97 });
+      });
+    }
+
     it('a raise by another limiter of the name wakes who waits, for a key and for all', async () => {
       const store = createStore();
       const options = {

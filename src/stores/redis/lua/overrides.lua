@@ -37,8 +37,9 @@ end
 
 -- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
 local function headgate_line_now(record)
-  local since, stop = string.match(record, '^(%d+) (%d+)')
-  if since and since + 0 > now and (stop == '0' or now < stop + 0) then return string.match(record, '^[^\n]*') end
+  -- An empty line stands for a key without a record of its own, before that of all keys.
+  local since, stop = string.match(record, '^\n?(%d+) (%d+)')
+  if since and since + 0 > now and (stop == '0' or now < stop + 0) then return string.match(record, '[^\n]+') end
   return headgate_line_at(record, now)
 end
 
