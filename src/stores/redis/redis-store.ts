@@ -139,7 +139,8 @@ export class RedisStore implements Store {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
-    return this.#commands.serverOf(keys[0]!);
+    // Without policies all keys are meant, whose record has a key of its own.
+    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, whoOfPlace({ set }, this.#text)));
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
