@@ -489,6 +489,15 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.overrideOf({ org: 'acme' })).to.deep.include({ change: { limit: 200 } });
     });
 
+    it('dimensions: a cost that another key can never pay is denied for good, while an override of one ends', async () => {
+      const { limiter } = make({ policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }] });
+      await limiter.override({ org: 'acme' }, { limit: 15 }, { for: '1h' });
+      expect(await limiter.consume({ key: 'ada', org: 'acme' }, { cost: 18 })).to.include({
+        allowed: false,
+        reason: 'cost-exceeds-capacity',
+      });
+    });
+
     it('policies by a key within another one, and a ban', async () => {
       const { limiter } = make({
         policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }],

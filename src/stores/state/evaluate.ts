@@ -91,9 +91,10 @@ function waitingForNext(places: readonly Place[], query: Query, reply: Reply): R
     columns.map((column, i) => {
       const n = part.at[i]!;
       const wait = waitOf(reply.verdicts, n);
-      const until = next ? next.at - reply.now : Infinity;
-      if (admits(wait) || !(wait === NEVER || wait > until)) return wait;
-      column.look(row, next!.policies()[i]!.params, costAt(query, n), next!.at, false);
+      if (!next || admits(wait)) return wait;
+      const until = next.at - reply.now;
+      if (wait !== NEVER && wait <= until) return wait;
+      column.look(row, next.policies()[i]!.params, costAt(query, n), next.at, false);
       if (column.wait === NEVER) return NEVER;
       return until + (admits(column.wait) ? 0 : column.wait);
     }),
