@@ -405,9 +405,9 @@ function subjectAt(place: OverridePlace): Subject {
 
 /** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
 function recordFrom(reply: unknown): [record: string, now: number] {
-  const [now, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
-  if (typeof now !== 'number' || typeof record !== 'string') throw malformedReply(reply);
-  return [record, now];
+  const [step, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  if (typeof step !== 'number' || typeof record !== 'string') throw malformedReply(reply);
+  return [record, Math.floor(step / 1000)];
 }
 
 /** What `adjust.lua` reads of each charge. */
