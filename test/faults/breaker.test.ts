@@ -174,6 +174,12 @@ describe('a probe', () => {
     assert.equal(read.key, write.key);
   });
 
+  it('is by its own policies if the question that failed has none, as about the override of all keys', () => {
+    const failed = { set: { ...idle.set, name: 'api', policies: [] }, key: '' };
+    const [write, read] = probesOf({ ...cluster, serverOf: () => 'a:1' }, failed, idle, 'a:1')!;
+    assert.deepEqual([write.set, read.set, read.key], [idle.set, idle.set, write.key]);
+  });
+
   it('reads its own key if the one that failed has moved to another server', () => {
     const serverOf: Store['serverOf'] = ({ key }) => (key === 'ada' ? 'b:2' : 'a:1');
     const [write, read] = probesOf({ ...cluster, serverOf }, { set: idle.set, key: 'ada' }, idle, 'a:1')!;

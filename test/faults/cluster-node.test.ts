@@ -206,6 +206,30 @@ describe('a cluster of which one server does not answer', function () {
     }
   }
 
+  it('an override of all keys is asked of the server that has it, whatever server hangs', async () => {
+    const { client, end } = await clients['ioredis 6']!(cluster);
+    const placeOf = (who: string) => Math.floor((slotOf(`{${who}}`) * SERVERS) / 16_384);
+    const isThere = (name: string) => placeOf(`${name}:`) === 0 && placeOf(`${name}:%@*`) === 1;
+    const name = Array.from({ length: 1000 }, (_, i) => `all${i}`).find(isThere)!;
+    const options = { name, limit: 10, window: '10m', overrides: true, timeout: TIMEOUT } as const;
+    const limiter = createLimiter({ ...options, store: redisStore(client, { prefix: freshPrefix() }) });
+    const [hung] = cluster.servers;
+    try {
+      await until(async () => !(await limiter.consume('')).degraded);
+      await hung!.kill('SIGSTOP');
+      await until(async () => {
+        await limiter.consume('');
+        return limiter.health.serversDown.length === 1;
+      });
+      await limiter.overrideAll({ limit: 20 });
+      assert.deepEqual((await limiter.overrideOf())!.change, { limit: 20 });
+    } finally {
+      await hung!.kill('SIGCONT');
+      await limiter.close();
+      end();
+    }
+  });
+
   it('what node-redis makes of replies to other commands does not matter', async () => {
     const typeMapping = { [RESP_TYPES.NUMBER]: String, [RESP_TYPES.BLOB_STRING]: Buffer };
     const client = createCluster({

@@ -274,6 +274,33 @@ describe('a store that keeps bytes elsewhere', () => {
     expect((await store.decide(query('key'))).verdicts[1]).to.equal(7);
   });
 
+  it('takes nothing back of what it charged in an attempt that did not succeed, and nobody waits for any more', async () => {
+    const clock = new TestClock();
+    let bytes: Uint8Array | undefined;
+    let other = Promise.resolve();
+    let otherWrites = () => {};
+    const store = stateStore({
+      async update(_, change) {
+        change(bytes, clock.now);
+        await other;
+        ({ bytes } = change(bytes, clock.now));
+      },
+    });
+    const policy = { algorithm: 'fixed-window', limit: 5, window: '1m' } as const;
+    const limiter = limiterOn(store, {
+      ...policy,
+      onStoreError: 'deny',
+      timeout: '5ms',
+      connectTimeout: '5ms',
+    });
+    await limiter.consume('key');
+    other = new Promise((resolve) => (otherWrites = resolve));
+    expect(await limiter.consume('key')).to.include({ allowed: false, reason: 'store-error' });
+    otherWrites();
+    await new Promise(setImmediate);
+    expect((await limiter.peek('key')).remaining).to.equal(4);
+  });
+
   it('tells all callers when a write fails, and asks again for later ones', async () => {
     const table = new Table();
     const store = stateStore(table);

@@ -171,6 +171,17 @@ for (const [name, createStore] of Object.entries(stores)) {
         clock.now += 1;
         expect((await limiter.consume('k')).allowed).to.equal(true);
       });
+
+      it(`${policy.algorithm}: a cost above the override waits for its end, however many periods it lasts`, async () => {
+        const { limiter } = make(policy);
+        await limiter.override('k', { limit: 5 }, { for: '30d' });
+        expect((await limiter.consume('k', { cost: 6 })).retryAfterMs).to.equal(30 * 24 * HOUR);
+        expect((await limiter.consume('k', { cost: 11 })).reason).to.equal('cost-exceeds-capacity');
+        const one: Policy = { ...policy, name: 'one' };
+        const several = make({ policies: [one, { name: 'other', limit: 100, window: '1h' }] }).limiter;
+        await several.override('k', { one: { limit: 5 } }, { for: '30d' });
+        expect((await several.consume('k', { cost: 6 })).retryAfterMs).to.equal(30 * 24 * HOUR);
+      });
     }
 
     it('what nobody can read leaves the configured limits in force', async () => {
@@ -210,6 +221,23 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.removeOverride('k')).to.equal(true);
       expect((await limiter.consume('k')).limit).to.equal(10);
     });
+
+    for (const policy of policies) {
+      it(`${policy.algorithm}: an override of all keys stays in force if the clock goes back`, async () => {
+        const { clock, limiter } = make(policy);
+        await limiter.overrideAll({ limit: 99 });
+        clock.now -= HOUR;
+        expect((await limiter.consume('k')).limit).to.equal(99);
+        const other = { name: 'other', algorithm: 'fixed-window', limit: 200, window: '1h' } as const;
+        const several = make({ policies: [{ ...policy, name: 'one' }, other] });
+        await several.limiter.overrideAll({ one: { limit: 99 } });
+        several.clock.now -= HOUR;
+        const { policies: verdicts } = await several.limiter.consume('k', { cost: 3 });
+        expect(verdicts[0]).to.include({ limit: 99, remaining: 96 });
+        await several.limiter.refund('k', 1);
+        expect((await several.limiter.peek('k')).policies[0]).to.include({ limit: 99, remaining: 97 });
+      });
+    }
 
     it('a raise by another limiter of the name wakes who waits, for a key and for all', async () => {
       const store = createStore();
@@ -482,6 +510,15 @@ for (const [name, createStore] of Object.entries(stores)) {
         (await limiter.peek({ key: 'bob', org: 'acme' })).policies.map(({ limit }) => limit),
       ).to.deep.equal([10, 200]);
       expect(await limiter.overrideOf({ org: 'acme' })).to.deep.include({ change: { limit: 200 } });
+    });
+
+    it('dimensions: a cost that another key can never pay is denied for good, while an override of one ends', async () => {
+      const { limiter } = make({ policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }] });
+      await limiter.override({ org: 'acme' }, { limit: 15 }, { for: '1h' });
+      expect(await limiter.consume({ key: 'ada', org: 'acme' }, { cost: 18 })).to.include({
+        allowed: false,
+        reason: 'cost-exceeds-capacity',
+      });
     });
 
     it('policies by a key within another one, and a ban', async () => {

@@ -1,10 +1,11 @@
 // Policies by keys that lie in several slots, decided one after the other: on a memory store that takes one key at a time.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Clock, type CreateLimiterOptions, type Store } from 'headgate';
-import type { LeaseChange, Query } from 'headgate/stores';
+import type { Change, LeaseChange, Query } from 'headgate/stores';
 import { identityChecks, lawChecks } from 'headgate/testing';
 import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
 import { TestClock } from '../support/clock.js';
+import { until } from '../faults/load.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 
 interface Asked {
@@ -13,11 +14,13 @@ interface Asked {
   readonly leases: LeaseChange[];
   /** Is called before each decision by one key. */
   before: (query: Query) => void;
+  /** The same before each change. */
+  beforeChange: (change: Change) => void;
 }
 
 function acrossStore(clock: Clock): Store & Asked {
   const memory = memoryStore({ clock });
-  const asked: Asked = { queries: [], leases: [], before: () => {} };
+  const asked: Asked = { queries: [], leases: [], before: () => {}, beforeChange: () => {} };
   const oneKey: ByOneKey = {
     async decide(query) {
       expect(query.key).to.be.a('string');
@@ -28,6 +31,7 @@ function acrossStore(clock: Clock): Store & Asked {
     async adjust(change) {
       // Whoever is answered before this is done, would still find the charge.
       await new Promise(setImmediate);
+      store.beforeChange(change);
       return memory.adjust(change);
     },
     async lease(change) {
@@ -111,6 +115,47 @@ describe('keys across slots', () => {
     }
     store.before = () => {};
     expect(await left()).to.deep.equal([1, 1, 1]);
+  });
+
+  it('are given back once, even if the look after a denial fails', async () => {
+    const { store, limiter, left } = make({
+      policies: [{ ...ADDRESS, limit: 5 }, ACCOUNT],
+      onStoreError: 'throw',
+    });
+    for (const account of ['ada', 'bob']) await limiter.consume({ ...KEY, account });
+    store.before = ({ peek }) => {
+      if (peek) throw new Error('away');
+    };
+    const error: unknown = await limiter.consume(KEY).catch((reason: unknown) => reason);
+    expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
+    store.before = () => {};
+    expect(await left()).to.deep.equal([3, 0]);
+  });
+
+  it('are given back once, even if the server of one of them cannot do it yet', async () => {
+    const { store, limiter, left } = make({
+      policies: [
+        { ...ADDRESS, limit: 5 },
+        { ...ACCOUNT, limit: 5 },
+      ],
+    });
+    await limiter.consume(KEY);
+    const decision = await limiter.consume(KEY);
+    let failures = 0;
+    store.beforeChange = ({ set }) => {
+      if (set.policies[0]!.name === 'account' && failures++ === 0) throw new Error('LOADING It loads.');
+    };
+    await decision.refund();
+    // A give-back that the store could not take at all is tried again after 200 ms.
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(failures).to.equal(1);
+    expect(await left()).to.deep.equal([4, 3]);
+    store.beforeChange = () => {
+      if (failures++ < 3) throw new Error('LOADING It loads.');
+    };
+    await (await limiter.consume(KEY)).refund();
+    await until(async () => failures > 3 && (await left()).join() === '4,3');
+    await limiter.close();
   });
 
   it('are given back what they were charged: a look nothing, nor a shadow that would have denied', async () => {

@@ -275,6 +275,20 @@ describe('calls', () => {
         expect(counts).to.deep.equal({ evalsha: 10 });
       });
 
+      it('are one EVALSHA a decision, also after overrides were read and changed', async () => {
+        const limiter = make({ overrides: true });
+        const work = async () => {
+          await limiter.override('other', { limit: 5 });
+          await limiter.consume('key');
+          await limiter.overrideOf('other');
+          await limiter.consume('key');
+        };
+        await work();
+        // An override is two calls: it is noted for the command line, too.
+        expect(await counted.countsOf(work)).to.deep.equal({ evalsha: 5 });
+        await limiter.close();
+      });
+
       describe('carry what is asked at once', () => {
         standingTime();
         let limiter: Limiter;

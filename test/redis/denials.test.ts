@@ -1,4 +1,6 @@
 // Law 10. What is denied from memory, the store would deny; and never for longer than is said.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, memoryStore, type BanOptions, type Decision, type Policy } from 'headgate';
@@ -13,6 +15,9 @@ import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';
 import { clients, freshPrefix, limiterOn, START } from '../support/stores.js';
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
 
 const setOf = (policies: readonly Policy[], ban?: BanOptions): PolicySet => ({
   name: 'scope',
@@ -280,6 +285,19 @@ describe('law 10: local denials', () => {
       denials.learn({ ...query, key: 'never changed' }, denied, time);
       expect(denials.recall({ ...query, key: 'key0' })).to.equal(undefined);
       expect(denials.recall({ ...query, key: 'never changed' })).to.equal(undefined);
+    });
+
+    it('changes of long keys without the keys themselves, and tell long keys apart', () => {
+      gc();
+      const before = process.memoryUsage().heapUsed;
+      for (let i = 0; i < 200; i++) denials.forget({ set, key: 'x'.repeat(100_000) + i });
+      gc();
+      expect(process.memoryUsage().heapUsed - before).to.be.below(2 ** 21);
+      const key = 'x'.repeat(100_000);
+      denials.learn({ ...query, key: `${key}0` }, denied, time);
+      expect(denials.recall({ ...query, key: `${key}0` })).to.equal(undefined);
+      denials.learn({ ...query, key }, denied, time);
+      expect(denials.recall({ ...query, key })).to.deep.equal(denied);
     });
   });
 

@@ -211,6 +211,16 @@ describe('slices', function () {
     expect((await limiter.peek('hot')).remaining).to.equal(100_000);
   });
 
+  it('are not given back by a refund of more than was spent', async () => {
+    const limiter = make();
+    await consume(limiter, 300);
+    await limiter.refund('hot', 1000);
+    const again = await consume(limiter, 300);
+    expect(again.every(({ allowed }) => allowed)).to.be.true;
+    await stores.at(-1)!.close!();
+    expect((await limiter.peek('hot')).remaining).to.equal(99_700);
+  });
+
   it('give everything back when it was held long enough', async () => {
     const limiter = make(fixed, { hold: '20ms' });
     await consume(limiter, 200);

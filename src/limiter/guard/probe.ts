@@ -45,11 +45,13 @@ export function probesOf(
   idle: Subject,
   server: string | undefined,
 ): [write: Query, read: Query] | undefined {
-  const { set, key } = failed ?? idle;
+  // What was asked about all keys of a limiter has no policies that could prove anything.
+  const decided = failed && failed.set.policies.length > 0 ? failed : undefined;
+  const { set, key } = decided ?? idle;
   let own = sets.get(set);
   if (!own) sets.set(set, (own = { ...set, name: 'headgate-probe', ban: undefined }));
   // A cluster may have moved the key to another server, whose answer would say nothing of this one.
-  const isThere = failed && (server === undefined || store.serverOf?.(failed) === server);
+  const isThere = decided && (server === undefined || store.serverOf?.(decided) === server);
   const first = (probes++ % KEYS) * TRIES;
   for (let i = 0; i < TRIES; i++) {
     const probe = String(first + i);

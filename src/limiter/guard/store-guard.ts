@@ -22,6 +22,7 @@ import {
   type MaybePromise,
   type OverridePlace,
   type OverrideStore,
+  type PolicySet,
   type Query,
   type Reply,
   type Store,
@@ -240,7 +241,7 @@ export class StoreGuard implements Store, Prober {
     const ask = <T>(place: OverridePlace, send: (place: OverridePlace) => MaybePromise<T>): Promise<T> =>
       'subject' in place
         ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
-        : this.#ask<Subject, T>({ set: place.set, key: '' }, ({ call }) => send({ ...place, call }));
+        : this.#ask<Subject, T>(allOf(place.set), ({ call }) => send({ ...place, call }));
     return {
       change: (place, change) => ask(place, (asked) => overrides.change(asked, change)),
       read: (place) => ask(place, (asked) => overrides.read(asked)),
@@ -379,6 +380,11 @@ export class StoreGuard implements Store, Prober {
     const message = `${what} is down since ${new Date(since).toISOString()}: ${why}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
   }
+}
+
+/** What stands for all keys of a limiter. */
+function allOf(set: PolicySet): Subject {
+  return { set: { ...set, policies: [], ban: undefined }, key: '' };
 }
 
 /** Asks at once, and answers later, also what is thrown. */

@@ -1,10 +1,11 @@
-import { HeadgateError } from '../../common/errors.js';
+import { HeadgateError, withoutPage } from '../../common/errors.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import {
   chargedOf,
   marksOf,
   holdsSlots,
+  newCall,
   type Change,
   type ChangeReply,
   type LeaseChange,
@@ -13,6 +14,7 @@ import {
   type Reply,
   type Subject,
 } from '../../contract/store.js';
+import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 
 /** Decides by one key: the store itself. */
@@ -63,6 +65,8 @@ export class Across implements ByOneKey {
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
+        // If a look fails, nothing is left to be given back.
+        replies.length = 0;
         return merged(parts, await this.#look(query, parts, i, reply));
       }
     } catch (error) {
@@ -106,7 +110,22 @@ export class Across implements ByOneKey {
 
   async adjust(change: Change): Promise<ChangeReply> {
     const parts = partsOf(change.set);
-    const replies = await Promise.all(parts.map((part) => this.#store.adjust(changeOf(change, part))));
+    const replies: ChangeReply[] = [];
+    const errors: HeadgateError[] = [];
+    const asked = parts.map((part) => this.#store.adjust(changeOf(change, part)));
+    for (const each of await Promise.allSettled(asked))
+      if (each.status === 'fulfilled') replies.push(each.value);
+      else errors.push(coded(each.reason));
+    const [first] = errors;
+    if (first) {
+      // Who is told that nothing was done asks for all of it again.
+      const told = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
+      if (told || replies.length === 0) throw told ?? first;
+      throw new HeadgateError(
+        'HEADGATE_STORE_ERROR',
+        `Only some keys are changed: ${withoutPage(first.message)}`,
+      );
+    }
     return { ...merged(parts, replies), charged: chargedByAll(parts, replies) };
   }
 

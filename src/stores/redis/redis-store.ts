@@ -139,7 +139,8 @@ export class RedisStore implements Store {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
-    return this.#commands.serverOf(keys[0]!);
+    // Without policies all keys are meant, whose record has a key of its own.
+    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, whoOfPlace({ set }, this.#text)));
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -404,9 +405,9 @@ function subjectAt(place: OverridePlace): Subject {
 
 /** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
 function recordFrom(reply: unknown): [record: string, now: number] {
-  const [now, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
-  if (typeof now !== 'number' || typeof record !== 'string') throw malformedReply(reply);
-  return [record, now];
+  const [step, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  if (typeof step !== 'number' || typeof record !== 'string') throw malformedReply(reply);
+  return [record, Math.floor(step / 1000)];
 }
 
 /** What `adjust.lua` reads of each charge. */

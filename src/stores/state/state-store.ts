@@ -173,8 +173,8 @@ class StateStore implements Store {
       const state = new JointState(bytes, now);
       for (const job of jobs) {
         job.isTaken = true;
-        // An abandoned query must not be charged, because its caller has another answer by now.
-        if (!job.subject.call?.abandoned) job.answer = job.run(state);
+        // An abandoned query must not be charged, because its caller has another answer by now. What an earlier attempt said of it is void.
+        job.answer = job.subject.call?.abandoned ? undefined : job.run(state);
       }
       return state.save();
     };

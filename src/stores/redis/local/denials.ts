@@ -1,3 +1,4 @@
+import { escapeKey } from '../../escape-key.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../../contract/parts.js';
 import { performance } from '../../../common/real-time.js';
@@ -26,7 +27,7 @@ const LONGEST = 1000;
 /** What is known about the keys of one limiter name and one dimension. */
 interface KnownKeys {
   readonly denied: DeniedKeys;
-  /** When a key's charges were last changed, other than by a decision. The oldest change comes first. */
+  /** When a key's charges were last changed, other than by a decision. The oldest change comes first. Long keys are hashed. */
   readonly changes: Map<string, number>;
   /** The time of the last change that is no longer in `changes`. A question from before that time may be older than a change of its key. */
   forgotten: number;
@@ -139,7 +140,7 @@ export class Denials {
     if (peek) return;
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
-    if (asked <= (known.changes.get(its) ?? known.forgotten)) return;
+    if (asked <= (known.changes.get(escapeKey(its)) ?? known.forgotten)) return;
     const longest = set.overrides ? Math.min(this.#longest, MOST_STALE) : this.#longest;
     const until = asked + Math.min(longest, wait - TICK);
     const received = this.#clock();
@@ -159,8 +160,9 @@ export class Denials {
   #forget(scope: KnownKeys, key: string): void {
     scope.denied.delete(scope.denied.find(key));
     const { changes } = scope;
-    changes.delete(key);
-    changes.set(key, this.#clock());
+    const id = escapeKey(key);
+    changes.delete(id);
+    changes.set(id, this.#clock());
     if (changes.size <= MOST) return;
     const [oldest, at] = changes.entries().next().value!;
     scope.forgotten = at;

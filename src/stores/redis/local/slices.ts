@@ -155,7 +155,7 @@ export class Slices implements Store {
     return {
       read: (place) => overrides.read(place),
       change: async (place, change) => {
-        if ('subject' in place) this.#drop(place.subject);
+        if ('subject' in place) void this.#drop(place.subject);
         await this.#giveBack();
         return overrides.change(place, change);
       },
@@ -254,7 +254,12 @@ export class Slices implements Store {
     this.#shared.delete(id);
   }
 
-  adjust(change: Change): MaybePromise<ChangeReply> {
+  async adjust(change: Change): Promise<ChangeReply> {
+    // A refund that names no charge must not give back what slices have not spent yet.
+    if (!change.charged && change.units.some((units) => units < 0)) {
+      await this.#drop(change);
+      await this.#giveBack();
+    }
     return this.#store.adjust(change);
   }
 
@@ -263,28 +268,30 @@ export class Slices implements Store {
   }
 
   reset(subject: Subject): MaybePromise<void> {
-    this.#drop(subject);
+    void this.#drop(subject);
     return this.#store.reset(subject);
   }
 
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
-    this.#drop(subject);
+    void this.#drop(subject);
     return this.#store.ban(subject, duration, note);
   }
 
   /** Drops the slices of a key, of all tiers and stores. They were charged before what follows. */
-  #drop({ set, key }: Subject): void {
+  async #drop({ set, key }: Subject): Promise<void> {
     const owners = partsOf(set).map(({ scope, keyOf }) => ({
       owner: JSON.stringify([this.#identity, set.name, scope]),
       id: keyOf(key),
     }));
+    const dropped: Promise<void>[] = [];
     for (const { owner, keys } of this.#shared.values()) {
       const id = owners.find((each) => each.owner === owner)?.id;
       const hot = id === undefined ? undefined : keys.get(id);
       if (!hot) continue;
       keys.delete(id!);
-      void hot.drop();
+      dropped.push(hot.drop());
     }
+    await Promise.all(dropped);
   }
 
   servers(): readonly string[] {

@@ -55,8 +55,9 @@ end
 
 -- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
 local function headgate_line_now(record, id)
-  local since, stop = string.match(record, '^(%d+) (%d+)')
-  local last = string.match(record, '^[^\n]*')
+  -- An empty line stands for a key without a record of its own, before that of all keys.
+  local since, stop = string.match(record, '^\n?(%d+) (%d+)')
+  local last = string.match(record, '[^\n]+')
   local is_ahead = since and since + 0 > now and (stop == '0' or now < stop + 0)
   return is_ahead and headgate_is_about(last, id) and last or headgate_line_at(record, now, id)
 end
@@ -141,7 +142,10 @@ end
 headgate_wait = function(look, key, p, cost, wait)
   local stop = p.stop or 0
   if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
-  local after = look(key, headgate_override(p.base, p.id, p.record, stop), cost, stop, false)
+  local later = headgate_override(p.base, p.id, p.record, stop)
+  local known, after = pcall(look, key, later, cost, stop, false)
+  -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
+  if not known then after = cost > later[1] and -1 or 0 end
   if after == -1 then return -1 end
   return stop - now + (after > 0 and after or 0)
 end

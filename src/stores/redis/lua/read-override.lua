@@ -2,6 +2,6 @@
 --
 -- KEYS:  the record
 -- ARGV:  deadline (see common.lua)
--- Reply: the time (ms), the record, empty if there is none
+-- Reply: step, the record, empty if there is none
 
-return { now, redis.call('GET', KEYS[1]) or '' }
+return { step, redis.call('GET', KEYS[1]) or '' }

@@ -3,7 +3,7 @@
 -- KEYS:  the record; unless it is in another slot, what tells that the limiter has overrides
 -- ARGV:  deadline (see common.lua), a line without its times (empty: what is in force ends), for how long (ms; 0: until it is ended),
 --        the longest time that a charge counts (ms), how long a record without an end is kept (ms), the most lines
--- Reply: the time (ms), the record as it was
+-- Reply: step, the record as it was
 
 local line, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.pcall('GET', KEYS[1]) or ''
@@ -28,4 +28,4 @@ if KEYS[2] and last > now then
   if left < last - now then headgate_set(KEYS[2], '1', last) end
 end
 if last > now then headgate_set(KEYS[1], table.concat(kept, '\n'), last) else redis.call('DEL', KEYS[1]) end
-return { now, before }
+return { step, before }
