@@ -1,4 +1,4 @@
-import { escapeKey } from '../../escape-key.js';
+import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../../contract/parts.js';
 import { performance } from '../../../common/real-time.js';
