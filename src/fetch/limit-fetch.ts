@@ -243,7 +243,8 @@ function outboundOf(options: LimitFetchOptions): Outbound {
   );
   // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
   const rest = Object.entries(options).filter(
-    ([name]) => LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
+    ([name, value]) =>
+      value !== undefined && LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
   );
   const made = assembleLimiter(
     {

@@ -494,6 +494,12 @@ describe('limitFetch', function () {
     expect(call.limiter.gauges.slots).to.equal(0);
   });
 
+  it('options that are undefined are left out: pauses and the margin are shared all the same', () => {
+    const { set } = limitFetch(fetch, { ...wide, ban: undefined, overrides: undefined } as never).limiter;
+    expect(set).to.deep.include({ ban: limitFetch(fetch, wide).limiter.set.ban });
+    expect(set.overrides).not.to.equal(undefined);
+  });
+
   it('takes a limiter that is there, and refuses nonsense', async () => {
     const limiter = createLimiter('5/1s');
     expect(limitFetch(fetch, { limiter }).limiter).to.equal(limiter);
