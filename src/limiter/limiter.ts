@@ -447,11 +447,13 @@ export class Limiter {
   async waitBy(
     set: PolicySet,
     key: Key,
-    cost: Cost,
+    asked: Cost,
     timeout: number,
     signal: AbortSignal | undefined,
     priority = 0,
   ): Promise<LimiterDecision> {
+    // The caller may change its objects meanwhile.
+    const cost = typeof asked === 'number' ? asked : { ...asked };
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(cost, subject.set, set);
     const isTooMuch = subject.set.policies.some(
