@@ -199,6 +199,14 @@ describe('limitFetch', function () {
     expect((await limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
   });
 
+  it('a pause that the store could not be told lasts as long as others', async () => {
+    const call = limitFetch(answers([429, { 'retry-after': '30' }]), { ...wide, retry: false, timeout: 50 });
+    Object.assign(call.limiter, { ban: () => Promise.reject(new Error('READONLY')) });
+    await call(url);
+    await sleep(1100);
+    expect(await codeOf(call(url))).to.equal('HEADGATE_WAIT_TIMEOUT');
+  });
+
   it('a 429 widens the margin of spaced calls for all limiters on the store, once for each cause', async () => {
     const store = memoryStore();
     const options = { store, policies: ['50/1s'], maxPause: 5, retry: false } as const;
