@@ -161,7 +161,7 @@ export class Limiter {
         return result;
       },
     });
-    if (parts.live) parts.live.onChange = () => this.#waiting.wakeAll();
+    parts.live?.start(() => this.#waiting.wakeAll());
     this.#maxWaiting = waiting[0];
     const noteClosed = noteOpen(this);
     this.#release = () => {
