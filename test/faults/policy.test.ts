@@ -140,6 +140,22 @@ describe('the guard', () => {
     await open.close();
   });
 
+  it('a function that several limiters have is told once of each change, also when one of them is closed', async () => {
+    const store = new TestStore();
+    const told: string[] = [];
+    const onHealth = ({ state }: Health): void => void told.push(state);
+    const [closed, open] = ['closed', 'open'].map((name) =>
+      createLimiter({ name, store, policies: [POLICY], timeout: 20, onHealth }),
+    ) as [Limiter, Limiter];
+    store.answer = fail;
+    await bringDown(open);
+    await closed.close();
+    store.answer = admit;
+    await until(async () => !(await open.consume('a')).degraded, 1000);
+    assert.deepEqual(told, ['down', 'up']);
+    await open.close();
+  });
+
   it('each close waits for what is under way, also the second one', async () => {
     const store = new TestStore();
     let answer: (() => void) | undefined;
