@@ -551,6 +551,16 @@ describe('the guard', () => {
     await limiter.close();
   });
 
+  it('a limiter that is refused is told nothing, and does not ask how the store is', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY] });
+    const onHealth = (): void => assert.fail('It was told');
+    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no name/);
+    await sleep(100);
+    assert.equal(store.asked, 0);
+    await limiter.close();
+  });
+
   it('an async onHealth or onDecision that rejects is a warning, too', async () => {
     const warnings: string[] = [];
     const listen = ({ message }: Error) => void warnings.push(message);
