@@ -556,7 +556,8 @@ export class Limiter {
     this.#held.close();
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
-    await this.#store.close?.();
+    // An embedded store has no guard, and stays open.
+    if (this.#store !== this.source) await this.#store.close?.();
   }
 
   /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */

@@ -1,6 +1,14 @@
 // The guard around a store that does as the test says.
 import assert from 'node:assert/strict';
-import { createLimiter, HeadgateError, type Health, type Limiter, type Policy, type Store } from 'headgate';
+import {
+  createLimiter,
+  HeadgateError,
+  memoryStore,
+  type Health,
+  type Limiter,
+  type Policy,
+  type Store,
+} from 'headgate';
 import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
 import { MODES, sleep, until } from './load.js';
 
@@ -611,6 +619,11 @@ describe('the guard', () => {
     assert.ok(answers.every(({ degraded }) => degraded));
     await closing;
     assert.ok(closed);
+  });
+
+  it('close: an embedded store that was passed in stays open, as others do', async () => {
+    const store = Object.assign(memoryStore(), { close: () => assert.fail('It was closed') });
+    await createLimiter({ store, policies: [POLICY] }).close();
   });
 
   it('an embedded store is always up', async () => {
