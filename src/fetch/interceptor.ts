@@ -49,9 +49,16 @@ export function interceptorOf(admit: Admit): Interceptor {
       const turn = admit(request, leaves.signal);
       if (!turn) return dispatch(options, handler);
       const waiting = waitingController(leaves);
-      turn
-        .then((its) => dispatch(options, learning(handler, its)))
-        .catch((error: Error) => handler.onResponseError?.(waiting, error));
+      const send = (its: Turn): void => {
+        const learner = learning(handler, its);
+        try {
+          dispatch(options, learner);
+        } catch (error) {
+          // What throws instead of telling the handler must not keep the slot.
+          learner.onResponseError(waiting, error as Error);
+        }
+      };
+      void turn.then(send, (error: Error) => handler.onResponseError?.(waiting, error));
       // undici aborts by what it is given here, whatever kind of signal there is. When the request starts it is given another.
       handler.onRequestStart?.(waiting, {});
       return true;
@@ -82,7 +89,7 @@ function waitingController(leaves: AbortController): object {
 }
 
 /** The same handler, which also learns from the answer, and gives back the slot at its end. */
-function learning(handler: Handler, { decision, learn }: Turn): Handler {
+function learning(handler: Handler, { decision, learn }: Turn): Required<Handler> {
   // If a slot cannot be given back now, it is free at the end of its lease.
   const release = (): void => void decision.release().catch(() => {});
   return {

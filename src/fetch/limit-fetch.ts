@@ -3,6 +3,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkInteger, checkShape } from '../common/validate.js';
 import { checkCosts, type Cost } from '../contract/costs.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
 import { checkPriority, INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
@@ -109,7 +110,8 @@ const BUDGET_PER_CALL = 0.1;
  * @param given the options, or the text of a single policy
  * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of a signal that
  * is aborted, and as `fetch` does
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`, and as
+ * `createLimiter`
  */
 export function limitFetch(sender: Sender, given: string | LimitFetchOptions): LimitedFetch {
   if (typeof sender !== 'function')
@@ -241,9 +243,18 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     margin,
     typeof cost === 'number' ? cost : undefined,
   );
+  const other = policies.find(({ by = DEFAULT_DIMENSION }) => by !== DEFAULT_DIMENSION);
+  if (other) {
+    const fix = 'Leave `by` out: `key` says whose limit a call counts for.';
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_DIMENSION',
+      `policies: one is by ${show(other.by)}, of which no call has a key. ${fix}`,
+    );
+  }
   // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
   const rest = Object.entries(options).filter(
-    ([name]) => LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
+    ([name, value]) =>
+      value !== undefined && LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
   );
   const made = assembleLimiter(
     {

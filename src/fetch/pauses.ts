@@ -16,7 +16,7 @@ export interface Pause {
 
 /** What this process knows of a key. */
 interface Known {
-  /** When its pause ends, and when that was learnt. */
+  /** When its pause ends, and when that was learnt; its end, if the store could not be told. */
   until: number;
   learnt: number;
   /** When the store last said that there is no pause. */
@@ -156,7 +156,7 @@ export class Pauses {
     const ms = Math.max(1, Math.min(Math.ceil(wanted), maxPause));
     const known = this.#of(key);
     const now = performance.now();
-    known.learnt = now;
+    known.learnt = Math.max(known.learnt, now);
     const before = Math.max(0, known.until - now);
     const isLonger = ms > before;
     if (outboundChannel.hasSubscribers) {
@@ -207,7 +207,9 @@ export class Pauses {
           await this.#limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
       }
     } catch {
-      // This process pauses all the same. Others learn of it by an answer of their own.
+      // This process pauses all the same, though the store knows of no pause. Others learn of it by an answer of their own.
+      const known = this.#of(key);
+      known.learnt = Math.max(known.learnt, until);
     }
   }
 

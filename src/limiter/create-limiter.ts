@@ -100,19 +100,26 @@ export function assembleLimiter(
   const own = options.store === undefined;
   const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
   for (const each of tiers.all) checkDimensions(inner, each);
-  const store = guarded(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
+  const store = guarded(inner, options, set.timeout, warn);
   const scope = new Scope(set, by, tiers.everything);
-  const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
-  // The name is claimed last, so that refused options claim nothing.
-  const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
-  const limiter = new Limiter({
-    ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
-    ...{ scope, live },
-    onDecision: options.onDecision,
-    firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
-    freshBans: options.ban?.fresh ?? false,
-  });
+  let limiter: Limiter;
+  try {
+    const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
+    // The name is claimed last, so that refused options claim nothing.
+    const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
+    limiter = new Limiter({
+      ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
+      ...{ scope, live },
+      onDecision: options.onDecision,
+      firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
+      freshBans: options.ban?.fresh ?? false,
+    });
+  } catch (error) {
+    // The guard of a limiter that is refused asks for the health of the store no more.
+    if (store !== inner) void store.close?.();
+    throw error;
+  }
   limiter.announceTo(inner, dynamic);
   for (const each of tiers.all) checkWindows(each.policies, warn);
   if (inner.embedded) checkProcess(warn);

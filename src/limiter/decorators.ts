@@ -91,8 +91,8 @@ export function RateLimited<
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
   const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
-  // Report mistakes where the decorator is made, not where it is applied.
-  if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');
+  // Report mistakes where the decorator is made, not where it is applied. No metrics must count this limiter.
+  if (!given.limiter) void limiterOf({ ...given, store: memoryStore() }, 'default').close();
   // Methods of the same name share their quota, for which they need a common store.
   const own: AnyOptions =
     given.name === undefined ? given : { ...given, store: given.store ?? memoryStore() };

@@ -161,7 +161,7 @@ export class Limiter {
         return result;
       },
     });
-    if (parts.live) parts.live.onChange = () => this.#waiting.wakeAll();
+    parts.live?.start(() => this.#waiting.wakeAll());
     this.#maxWaiting = waiting[0];
     const noteClosed = noteOpen(this);
     this.#release = () => {
@@ -447,11 +447,13 @@ export class Limiter {
   async waitBy(
     set: PolicySet,
     key: Key,
-    cost: Cost,
+    asked: Cost,
     timeout: number,
     signal: AbortSignal | undefined,
     priority = 0,
   ): Promise<LimiterDecision> {
+    // The caller may change its objects meanwhile.
+    const cost = typeof asked === 'number' ? asked : { ...asked };
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(cost, subject.set, set);
     const isTooMuch = subject.set.policies.some(
@@ -554,7 +556,8 @@ export class Limiter {
     this.#held.close();
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
-    await this.#store.close?.();
+    // An embedded store has no guard, and stays open.
+    if (this.#store !== this.source) await this.#store.close?.();
   }
 
   /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */

@@ -105,8 +105,7 @@ export class LiveLimits {
   #sets = this.#noSets();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
-  /** Called when the override of all keys has changed. */
-  onChange = (): void => {};
+  #onChange = (): void => {};
 
   constructor(
     store: Store,
@@ -129,6 +128,11 @@ export class LiveLimits {
     this.#scope = scope;
     this.#dynamic = dynamic;
     this.#warn = warn;
+  }
+
+  /** Begins to read the override of all keys. @param onChange called when it has changed */
+  start(onChange: () => void): void {
+    this.#onChange = onChange;
     this.#poll();
   }
 
@@ -376,7 +380,7 @@ export class LiveLimits {
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();
-    this.onChange();
+    this.#onChange();
   }
 }
 

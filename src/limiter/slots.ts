@@ -56,7 +56,9 @@ export class Slots {
 
   renew(lease: string, set: PolicySet): void {
     const known = this.#leases.get(lease);
-    if (known) known.until = Math.max(known.until, this.#clock() + longestLease(set, () => true));
+    const now = this.#clock();
+    // What has ended is not renewed, whether it is still kept here or not.
+    if (known && known.until > now) known.until = Math.max(known.until, now + longestLease(set, () => true));
   }
 
   #dropEnded(): void {

@@ -63,7 +63,7 @@ describe('a breaker', () => {
 
   it('of a server that is down stops the questions to it alone; the store is down once all are', () => {
     const told: Health[] = [];
-    breaker.listeners.add((health) => told.push(health));
+    breaker.listeners.set({}, (health) => told.push(health));
     const since = time;
     time += 1000;
     assert.equal(breaker.downFor(to('a:1')), undefined);
@@ -123,7 +123,7 @@ describe('a breaker', () => {
   });
 
   it('warns without a listener of a store that never answered, and of servers that are down', () => {
-    breaker.warners.add(warn);
+    breaker.warners.set({}, warn);
     bringDown('a:1');
     const first = 'HEADGATE_STORE_DOWN: The store has not answered yet: a:1 fails. It connects.';
     assert.deepEqual(warned.splice(0), [
@@ -141,7 +141,7 @@ describe('a breaker', () => {
       'HEADGATE_STORE_DOWN: The store has lost b:2: b:2 fails. It connects.',
     ]);
     breaker.success(to('b:2'), false);
-    breaker.listeners.add(() => {});
+    breaker.listeners.set({}, () => {});
     bringDown(undefined);
     assert.deepEqual(warned, []);
   });

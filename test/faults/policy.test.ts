@@ -1,6 +1,14 @@
 // The guard around a store that does as the test says.
 import assert from 'node:assert/strict';
-import { createLimiter, HeadgateError, type Health, type Limiter, type Policy, type Store } from 'headgate';
+import {
+  createLimiter,
+  HeadgateError,
+  memoryStore,
+  type Health,
+  type Limiter,
+  type Policy,
+  type Store,
+} from 'headgate';
 import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
 import { MODES, sleep, until } from './load.js';
 
@@ -137,6 +145,22 @@ describe('the guard', () => {
     store.answer = fail;
     await bringDown(open);
     assert.deepEqual(told, ['closed down', 'open down', 'open up', 'open down']);
+    await open.close();
+  });
+
+  it('a function that several limiters have is told once of each change, also when one of them is closed', async () => {
+    const store = new TestStore();
+    const told: string[] = [];
+    const onHealth = ({ state }: Health): void => void told.push(state);
+    const [closed, open] = ['closed', 'open'].map((name) =>
+      createLimiter({ name, store, policies: [POLICY], timeout: 20, onHealth }),
+    ) as [Limiter, Limiter];
+    store.answer = fail;
+    await bringDown(open);
+    await closed.close();
+    store.answer = admit;
+    await until(async () => !(await open.consume('a')).degraded, 1000);
+    assert.deepEqual(told, ['down', 'up']);
     await open.close();
   });
 
@@ -535,6 +559,16 @@ describe('the guard', () => {
     await limiter.close();
   });
 
+  it('a limiter that is refused is told nothing, and does not ask how the store is', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY] });
+    const onHealth = (): void => assert.fail('It was told');
+    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no name/);
+    await sleep(100);
+    assert.equal(store.asked, 0);
+    await limiter.close();
+  });
+
   it('an async onHealth or onDecision that rejects is a warning, too', async () => {
     const warnings: string[] = [];
     const listen = ({ message }: Error) => void warnings.push(message);
@@ -585,6 +619,11 @@ describe('the guard', () => {
     assert.ok(answers.every(({ degraded }) => degraded));
     await closing;
     assert.ok(closed);
+  });
+
+  it('close: an embedded store that was passed in stays open, as others do', async () => {
+    const store = Object.assign(memoryStore(), { close: () => assert.fail('It was closed') });
+    await createLimiter({ store, policies: [POLICY] }).close();
   });
 
   it('an embedded store is always up', async () => {

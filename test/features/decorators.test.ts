@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
 import { rateLimited, RateLimited } from 'headgate/decorators';
+import { openLimiters } from '../../src/contract/gauges.js';
 import { limiterOn, stores } from '../support/stores.js';
 
 const one = { algorithm: 'fixed-window', limit: 1, window: '1h' } as const;
@@ -588,6 +589,17 @@ describe('@RateLimited, legacy', () => {
     RateLimited(one)(Users);
     expect(method()).to.not.equal(original);
     expect(Reflect.getMetadata('path', method())).to.equal('/users');
+  });
+
+  it('leaves no limiter behind that metrics count but for that of each method', () => {
+    class Users {
+      @RateLimited({ ...one, name: 'counted' })
+      async find() {
+        return 1;
+      }
+    }
+    expect(Users).to.be.a('function');
+    expect(openLimiters().filter(({ name }) => name === 'counted')).to.have.length(1);
   });
 
   it('refuses a property', () => {

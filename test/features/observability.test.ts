@@ -393,6 +393,7 @@ describe('headgate/opentelemetry', () => {
     now = 60_000;
     expect(slots.size).to.equal(2);
     now = 100_000;
+    slots.renew('b', limiter.set);
     expect(slots.size).to.equal(0);
     slots.renew('b', limiter.set);
     expect(slots.size).to.equal(0);

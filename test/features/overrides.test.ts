@@ -681,6 +681,17 @@ describe('overrides: what is refused', () => {
       );
   });
 
+  it('a limiter that is refused reads no overrides', async () => {
+    const store = memoryStore();
+    const one = createLimiter({ store, limit: 1, window: '1m' });
+    let reads = 0;
+    Object.assign(store, { overrides: { ...store.overrides, read: () => (reads++, ['', 0]) } });
+    expect(() => createLimiter({ store, limit: 1, window: '1m', overrides: true })).to.throw(/no name/);
+    await new Promise(setImmediate);
+    expect(reads).to.equal(0);
+    await one.close();
+  });
+
   it('by a store without them', () => {
     const { decide, adjust, lease, reset, ban } = memoryStore();
     const store = { decide, adjust, lease, reset, ban };

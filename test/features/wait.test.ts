@@ -746,6 +746,16 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await waiting).allowed).to.be.true;
     });
 
+    it('charges the cost of the moment of the call, whatever becomes of its object', async () => {
+      const limiter = limiterOn(createStore(), quota);
+      const held = await limiter.consume('k', { cost: 10 });
+      const cost = { default: 9 };
+      const waiting = limiter.wait('k', { cost });
+      cost.default = 1;
+      await held.refund();
+      expect((await waiting).charged).to.equal(9);
+    });
+
     it('is a semaphore with a concurrency policy', async () => {
       const limiter = limiterOn(createStore(), { algorithm: 'concurrency', limit: 2, lease: '1h' });
       let running = 0;

@@ -146,6 +146,17 @@ describe('limitFetch: the interceptor of undici', () => {
     expect(call.limiter.gauges.slots).to.equal(0);
   });
 
+  it('gives a slot back when an interceptor behind it throws', async () => {
+    const call = limitFetch(fetch, { policies: ['concurrency 1/1m'] });
+    const thrown = new Error('broken');
+    const broken = () => () => {
+      throw thrown;
+    };
+    const dispatcher = new Agent().compose(broken, call.interceptor);
+    expect(await request(url, { dispatcher }).catch((error: unknown) => error)).to.equal(thrown);
+    expect(call.limiter.gauges.slots).to.equal(0);
+  });
+
   it('reads the header fields of an object and of a list for the key, and sends what has none', async () => {
     const seen: (string | undefined)[] = [];
     const key: LimitFetchOptions['key'] = ({ headers, method }) => {

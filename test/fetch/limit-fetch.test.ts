@@ -199,6 +199,14 @@ describe('limitFetch', function () {
     expect((await limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
   });
 
+  it('a pause that the store could not be told lasts as long as others', async () => {
+    const call = limitFetch(answers([429, { 'retry-after': '30' }]), { ...wide, retry: false, timeout: 50 });
+    Object.assign(call.limiter, { ban: () => Promise.reject(new Error('READONLY')) });
+    await call(url);
+    await sleep(1100);
+    expect(await codeOf(call(url))).to.equal('HEADGATE_WAIT_TIMEOUT');
+  });
+
   it('a 429 widens the margin of spaced calls for all limiters on the store, once for each cause', async () => {
     const store = memoryStore();
     const options = { store, policies: ['50/1s'], maxPause: 5, retry: false } as const;
@@ -494,6 +502,12 @@ describe('limitFetch', function () {
     expect(call.limiter.gauges.slots).to.equal(0);
   });
 
+  it('options that are undefined are left out: pauses and the margin are shared all the same', () => {
+    const { set } = limitFetch(fetch, { ...wide, ban: undefined, overrides: undefined } as never).limiter;
+    expect(set).to.deep.include({ ban: limitFetch(fetch, wide).limiter.set.ban });
+    expect(set.overrides).not.to.equal(undefined);
+  });
+
   it('takes a limiter that is there, and refuses nonsense', async () => {
     const limiter = createLimiter('5/1s');
     expect(limitFetch(fetch, { limiter }).limiter).to.equal(limiter);
@@ -511,6 +525,7 @@ describe('limitFetch', function () {
       [{ ...wide, priority: 1.5 }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, priority: 'high' }, 'HEADGATE_INVALID_OPTION'],
       [undefined, 'HEADGATE_INVALID_OPTION'],
+      [{ policies: ['1/1h by org'] }, 'HEADGATE_UNKNOWN_DIMENSION'],
       [{ ...wide, keyGenerator: () => 'k' }, 'HEADGATE_UNKNOWN_OPTION'],
       [{}, 'HEADGATE_INVALID_OPTION'],
     ];

@@ -23,9 +23,10 @@ export class Breaker {
   #answers = 0;
   /** Asks the store while no decision does, if anybody wants to know how it is. */
   readonly idle: IdleProbes;
-  readonly listeners = new Set<(health: Health) => void>();
-  /** The warning functions of limiters without a listener. */
-  readonly warners = new Set<Warn>();
+  /** By guard: several limiters may have the same function, of which one is closed. */
+  readonly listeners = new Map<object, (health: Health) => void>();
+  /** By guard: the warning functions of limiters without a listener. */
+  readonly warners = new Map<object, Warn>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -135,7 +136,7 @@ export class Breaker {
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
     const told = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
-    for (const warn of this.warners) {
+    for (const warn of new Set(this.warners.values())) {
       warn(
         'HEADGATE_STORE_DOWN',
         `The store ${what}: ${told} Meanwhile the option onStoreError decides (compat: passOnStoreError, skipOnError): each process limits for ` +
@@ -162,7 +163,7 @@ export class Breaker {
     const { lastError, serversDown } = health;
     if (lastError && state === 'down') this.#warn('is down', lastError);
     else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
-    for (const listener of this.listeners) tellUser('onHealth', listener, health);
+    for (const listener of new Set(this.listeners.values())) tellUser('onHealth', listener, health);
   }
 }
 

@@ -188,7 +188,6 @@ export class StoreGuard implements Store, Prober {
   readonly #store: Store;
   readonly #mode: Mode;
   readonly #local: Local;
-  readonly #onHealth: ((health: Health) => void) | undefined;
   readonly #warn: Warn;
   readonly breaker: Breaker;
   readonly timeouts: Timeouts;
@@ -211,12 +210,11 @@ export class StoreGuard implements Store, Prober {
     const first = Math.max(timeout, connectTimeout);
     this.timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
     this.#idle = idleProbe(timeout);
-    this.#onHealth = onHealth;
     if (onHealth) {
-      breaker.listeners.add(onHealth);
+      breaker.listeners.set(this, onHealth);
       breaker.idle.watch(this, Infinity);
     } else {
-      breaker.warners.add(warn);
+      breaker.warners.set(this, warn);
     }
   }
 
@@ -368,8 +366,8 @@ export class StoreGuard implements Store, Prober {
   async close(): Promise<void> {
     await this.timeouts.idle();
     this.breaker.unwatch(this);
-    if (this.#onHealth) this.breaker.listeners.delete(this.#onHealth);
-    this.breaker.warners.delete(this.#warn);
+    this.breaker.listeners.delete(this);
+    this.breaker.warners.delete(this);
   }
 
   #downError(down: Circuit): HeadgateError {
