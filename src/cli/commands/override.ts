@@ -136,8 +136,9 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
     throw usageError('it is of a limiter with `slotBy`, whose overrides are made by the program alone.');
   const note = {
     ...timed(options, io),
-    ...(typeof by === 'string' && { by }),
-    ...(typeof reason === 'string' && { reason }),
+    // Who ends an override is not who made it.
+    ...(!options.remove && typeof by === 'string' && { by }),
+    ...(!options.remove && typeof reason === 'string' && { reason }),
   };
   const isTimed = note.for !== undefined || note.until !== undefined;
   return {
