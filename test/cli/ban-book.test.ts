@@ -247,7 +247,14 @@ for (const kind of ['redis', 'valkey'] as const) {
     it('the log is read in pages, each entry once, by ranges that Redis 6.0 has', async () => {
       const log = bookKeys(prefix)[2];
       const ids = Array.from({ length: 1_200 }, (_, i) => `${5_000 + (i % 2 === 0 ? i : i - 1)}-${i % 2}`);
-      const entry = JSON.stringify({ action: 'ban', who: 'api:a', keys: 1, forMs: 1, by: null, reason: null });
+      const entry = JSON.stringify({
+        action: 'ban',
+        who: 'api:a',
+        keys: 1,
+        forMs: 1,
+        by: null,
+        reason: null,
+      });
       await client.eval(
         `for i = 2, #ARGV do redis.call('XADD', KEYS[1], ARGV[i], 'entry', ARGV[1]) end`,
         1,
