@@ -58,7 +58,7 @@ export async function readBans(
   for await (const line of createInterface({ input: Readable.from(content), crlfDelay: Infinity })) {
     number += 1;
     const found = orUsage(
-      () => readLine(line.replace(/^\ufeff/, '').trim(), defaults),
+      () => readLine(defaults.raw ? line.replace(/^\ufeff/, '') : line.trim(), defaults),
       (message) => `bans import, line ${number}: ${message}`,
     );
     if (found === undefined) others += 1;

@@ -16,6 +16,8 @@ export interface Streams {
   readonly cwd: string;
   /** Calls the listener once at Ctrl-C, instead of ending the process. Returns a function that undoes this. */
   readonly onInterrupt?: (listener: () => void) => () => void;
+  /** The process' exit code, unless there is an error. A command sets it before it writes. */
+  exitCode?: number;
 }
 
 /** The streams, and how to write to them. */
@@ -30,7 +32,6 @@ export interface Io extends Streams {
   readonly width: number;
   /** The colours for standard output. They have no effect if colours are not wanted. */
   readonly colors: Colors;
-  /** The process' exit code, unless there is an error. */
   exitCode: number;
 }
 
@@ -39,15 +40,14 @@ export type Colors = ReturnType<typeof pc.createColors>;
 export function createIo(streams: Streams, args: readonly string[], json: boolean): Io {
   const { stdout, env } = streams;
   const isTTY = stdout.isTTY ?? false;
-  return {
-    ...streams,
+  return Object.assign(streams, {
     args,
     json,
     isTTY,
     width: stdout.columns ?? 80,
     colors: pc.createColors(wantsColors(env, isTTY)),
     exitCode: 0,
-  };
+  });
 }
 
 /** NO_COLOR with any value means none (no-color.org), and so does FORCE_COLOR=0, as for Node.js itself. */

@@ -1,13 +1,15 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
+import type { Streams } from './io.js';
 import { run } from './program.js';
 
 const { stdin, stdout, stderr } = process;
 const env = { USER: systemUser(), ...process.env };
+const streams: Streams = { stdin, stdout, stderr, env, cwd: process.cwd(), onInterrupt };
 
 stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  // The reader has seen enough: `headgate list | head`.
-  if (code === 'EPIPE') process.exit(0);
+  // The reader has seen enough: `headgate list | head`. A `peek` that denies still says so.
+  if (code === 'EPIPE') process.exit(streams.exitCode);
   stderr.write(`The output could not be written: ${message}\n`, () => process.exit(1));
 });
 
@@ -28,7 +30,6 @@ function onInterrupt(listener: () => void): () => void {
   return () => process.off('SIGINT', listener);
 }
 
-const streams = { stdin, stdout, stderr, env, cwd: process.cwd(), onInterrupt };
 void run(process.argv.slice(2), streams).then((code) => {
   // The process ends once everything is written: a client may hold on for a while to a server that is gone.
   stdout.write('', () => stderr.write('', () => process.exit(code)));

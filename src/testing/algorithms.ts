@@ -30,6 +30,13 @@ const maybe = (random: Random, name: string, values: readonly number[]) =>
   random.once(2) ? { [name]: random.pick(values) } : {};
 const BURSTS = [1, 2, 5, 20, 300];
 
+const PERIODS = [
+  ...['hour', 'day', 'week', 'month', 'year'].map((period) => ({ period })),
+  { period: 'week', anchor: 'thursday' },
+  { period: 'month', anchor: 31 },
+  { period: 'year', anchor: '04-06' },
+];
+
 const bucket: Facts = {
   fields: (random, window) => ({ window, ...maybe(random, 'burst', BURSTS) }),
   bound: (policy) => capacityOf(policy) + policy.limit,
@@ -77,7 +84,7 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
   gcra: bucket,
   calendar: {
     fields: (random) => ({
-      period: random.pick(['hour', 'day', 'week', 'month', 'year']),
+      ...random.pick(PERIODS),
       ...(random.once(2)
         ? { timeZone: random.pick(['Europe/Berlin', 'Asia/Kathmandu', 'Pacific/Apia']) }
         : {}),

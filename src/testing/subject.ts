@@ -25,7 +25,7 @@ export interface StoreUnderTest extends Randomness {
    * real time. Each check makes its own stores and closes them. So anything expensive (a client, a table) should be made once and shared.
    */
   createStore(clock: Clock): MaybePromise<Store>;
-  /** Makes another store on the state of `store`, as another process would. If given, the race is run between both. */
+  /** Makes another store on the state of `store`, as another process would. If given, the race, bans and overrides are run between both. */
   createSibling?(store: Store, clock: Clock): MaybePromise<Store>;
   /** All entries that a store keeps now. If given, law 5 (life) checks the time to live of every entry. */
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;

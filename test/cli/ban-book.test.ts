@@ -244,6 +244,37 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
     });
 
+    it('the log is read in pages, each entry once, by ranges that Redis 6.0 has', async () => {
+      const log = bookKeys(prefix)[2];
+      const ids = Array.from({ length: 1_200 }, (_, i) => `${5_000 + (i % 2 === 0 ? i : i - 1)}-${i % 2}`);
+      const entry = JSON.stringify({
+        action: 'ban',
+        who: 'api:a',
+        keys: 1,
+        forMs: 1,
+        by: null,
+        reason: null,
+      });
+      await client.eval(
+        `for i = 2, #ARGV do redis.call('XADD', KEYS[1], ARGV[i], 'entry', ARGV[1]) end`,
+        1,
+        log,
+        entry,
+        ...ids,
+      );
+      await client.pexpire(log, HOUR);
+      const ends: unknown[] = [];
+      const monitor = await client.monitor();
+      monitor.on('monitor', (_time: string, args: string[]) => args[1] === log && ends.push(args[2]));
+      const found = await jsonLines('bans', 'log', ...where);
+      while (ends.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+      monitor.disconnect();
+      expect(found.map(({ at }) => at)).to.deep.equal(
+        ids.map((id) => new Date(Number(id.split('-')[0])).toISOString()).reverse(),
+      );
+      expect(ends.join(' ')).to.match(/^\+ \d+(-\d+)? \d+(-\d+)?$/);
+    });
+
     it('they also show who banned by the program, and why', async () => {
       await limiter.ban('a', '1h', { by: 'fraud-service', reason: 'score 97' });
       while ((await jsonLines('bans', 'log', ...where)).length < 1);

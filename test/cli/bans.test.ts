@@ -213,6 +213,8 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await stateKeys()).to.deep.equal([]);
       // Whoever says so means it.
       expect(await imported('-\n["b"]', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 2 });
+      expect(await imported(' spaced \n', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 1 });
+      expect(await isBanned(limiters[0]!, ' spaced ')).to.equal(true);
       const { code, stderr } = await bans(['import', 'no-such-file']);
       expect(code).to.equal(2);
       expect(stderr).to.match(/bans import no-such-file: it cannot be read: ENOENT/);

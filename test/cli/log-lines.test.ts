@@ -313,6 +313,8 @@ describe('lines of access logs', () => {
       `192.0.2.1 - - [05/Oct/2026:13:55:36 +0000] "${'\\\\'.repeat(200_000)}`,
       `192.0.2.1 ${'- ['.repeat(200_000)}`,
       '1, '.repeat(300_000),
+      `${'1,'.repeat(300_000)}1 - - [05/Oct/2026:`,
+      `${'1, '.repeat(100_000)}1 - - [05/Oct/2026:`,
       `{${'"a":{'.repeat(100_000)}`,
     ];
     for (const line of odd) expect(parser()(line)).to.have.property('problem');

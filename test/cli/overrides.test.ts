@@ -195,6 +195,14 @@ for (const kind of serverKinds) {
       writeFileSync(file, lines);
       expect((await headgate(['override', '--file', file, ...of])).code).to.equal(0);
       expect(await jsonLines('overrides', ...where)).to.have.length(3);
+      writeFileSync(file, '{"key":"ada","change":"9/1h","by":"grace","reason":"INC-7"}\nbob 9/1h\n');
+      await json('override', '--file', file, '--reason', 'a test', ...of);
+      expect(await limiter.overrideOf('ada')).to.include({ by: 'grace', reason: 'INC-7' });
+      expect(await limiter.overrideOf('bob')).to.include({ by: 'eve', reason: 'a test' });
+      writeFileSync(file, '{"key":"ada","by":"grace"}\n');
+      await json('override', '--file', file, '--remove', ...of);
+      expect((await jsonLines('overrides', 'log', ...where))[0]).to.include({ key: 'ada', by: 'eve' });
+      writeFileSync(file, lines);
       await json('override', '--file', file, '--remove', ...of);
       for (const key of ['bob', undefined]) expect(await limiter.overrideOf(key)).to.equal(undefined);
       rmSync(directory, { recursive: true });

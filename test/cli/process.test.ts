@@ -54,6 +54,9 @@ describe('the process', function () {
       `headgate list --json --prefix ${prefix} | wc -l; ${peek} >/dev/null; echo $?; headgate pek 2>/dev/null; echo $?`,
     );
     expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
+    // Even if nobody reads it: a script must not take a denial for an admission.
+    const unread = await shell(`${peek} > >(exec <&-); echo $?`);
+    expect(unread.stdout).to.equal('3\n');
   });
 
   it('says why it could not write', async () => {

@@ -133,6 +133,17 @@ describe('headgate replay', () => {
   describe('results', () => {
     const at = (second: number) => Date.UTC(2026, 9, 5) + 1000 * second;
 
+    it('clients are told apart by half of an emoji, too', async () => {
+      const lines = ['a\ud83d', 'a\ud83d', 'a\ud83d', 'x', 'b\ud83d', 'a\ud83e', 'y'].map((user, i) =>
+        JSON.stringify({ time: new Date(at(i)).toISOString(), user }),
+      );
+      const file = logs.write('emoji.log', lines);
+      const found = await replayJson([file, '--key', 'user', '--policy', '1/1h']);
+      expect(found).to.deep.include({ clients: 5, denied: 2, deniedClients: 1 });
+      expect(found.busiest).to.deep.equal({ key: 'a\ud83d', requests: 3 });
+      expect(found.top.map(({ key }) => key)).to.deep.equal(['a\ud83d']);
+    });
+
     it('who, when, how often, by which policy', async () => {
       const requests = [
         ...[0, 1, 2, 3, 60, 61, 62, 63, 64].map((second) => ({ time: at(second), ip: '10.0.0.1' })),

@@ -109,7 +109,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   'bans one key by hand, for as long as a year': 'a',
   'several dimensions: a reset of one key leaves the others alone': '- r a a r',
   'several dimensions: a ban applies to the key of its dimension': '- - - - a a a a a',
-  'a name and a key do not pose as another name and key': 'a a a a',
+  'a name and a key do not pose as another name and key': 'a a a a a a a',
   'a bucket that is raised a hundredfold admits at once what was to wait a minute': '- aw a',
   'every algorithm: a denial by a smaller tier gives nothing back to a larger one': '- a r',
   'every algorithm: after a reset, a refund gives back nothing that others were charged': '- af r r - af r r',
@@ -178,12 +178,14 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
   },
   'law 7, race': {
     'simultaneous requests: exactly the limit is admitted, and each is told its own remaining': ALL,
+    'what is charged, given back and banned at once is all of it done': ALL,
     'several dimensions: of simultaneous requests, each key gets exactly its limit': [],
   },
   'law 9, keys': {
     'each of many awkward keys has its own quota, by every algorithm': [],
     'spending, resetting and banning one key leaves the others alone': [],
     'a name and a key do not pose as another name and key': [],
+    'policies of different names do not share, even if only their case differs': [],
     'limiters of different names do not share, whatever the names and keys': [],
   },
   'law 12, change': {
@@ -227,6 +229,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'charges are given back whole across an override': ALL,
     'an override ends at its time': ALL,
     'an override of all keys can be read back, and is of one limiter': [],
+    'an override of another window, or to another tier, is in force at once': [],
     'a reset leaves an override as it is': [],
     'random overrides, requests and give-backs are as of a memory store': ALL.filter(
       (algorithm) => !(BUCKETS as readonly string[]).includes(algorithm),

@@ -68,6 +68,38 @@ function onColumn(stored: (key: string) => string): WrongStore['createStore'] {
   };
 }
 
+/** A table that is read and written in two steps, by some methods. */
+function inTwoSteps(isIn: (method: string) => boolean): WrongStore['createStore'] {
+  return (clock) => {
+    const table = new Map<string, Uint8Array | undefined>();
+    const write = (key: string, { changed, bytes }: StateChange) => changed && table.set(key, bytes);
+    const storeOf = (wait: () => Promise<void>) =>
+      stateStore({
+        async update(key, change) {
+          const bytes = table.get(key);
+          await wait();
+          write(key, change(bytes, clock()));
+        },
+        updateAll: (keys, change) =>
+          change(
+            keys.map((key) => table.get(key)),
+            clock(),
+          ).forEach((each, i) => write(keys[i]!, each)),
+      });
+    const [right, wrong] = [storeOf(async () => {}), storeOf(turn)];
+    const of = (method: string) => (isIn(method) ? wrong : right);
+    return {
+      decide: (query) => right.decide(query),
+      adjust: (change) => of('adjust').adjust(change),
+      lease: (change) => of('lease').lease(change),
+      reset: (subject) => right.reset(subject),
+      ban: (subject, duration) => of('ban').ban(subject, duration),
+      checkDimensions: () => {},
+      overrides: of('override').overrides!,
+    };
+  };
+}
+
 const withoutDimensions = new WeakMap<PolicySet, PolicySet>();
 
 /** The set as a store would read it that knows nothing of `by`. */
@@ -183,8 +215,64 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
 
 const FOREVER = 366 * 24 * 3_600_000;
 
+const ALL_AT_ONCE = 'what is charged, given back and banned at once is all of it done';
+
 /** One fault each. */
 export const faulty: Readonly<Record<string, WrongStore>> = {
+  'bans in two steps': {
+    createStore: inTwoSteps((method) => method === 'ban'),
+    caughtBy: ['law 7, race', `gcra: ${ALL_AT_ONCE}`],
+  },
+  'refunds in two steps': {
+    createStore: inTwoSteps((method) => method === 'adjust'),
+    caughtBy: ['law 7, race', `token-bucket: ${ALL_AT_ONCE}`],
+  },
+  'releases in two steps': {
+    createStore: inTwoSteps((method) => method === 'lease'),
+    caughtBy: ['law 7, race', `concurrency: ${ALL_AT_ONCE}`],
+  },
+  'overrides in two steps': {
+    createStore: inTwoSteps((method) => method === 'override'),
+    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
+  },
+  'overrides of another kind that are not told': {
+    createStore: but((right) => ({
+      async decide(query) {
+        const reply = await right.decide(query);
+        return reply.rules ? right.decide({ ...query, set: { ...query.set, overrides: undefined } }) : reply;
+      },
+    })),
+    caughtBy: ['law 16, live', 'an override of another window, or to another tier, is in force at once'],
+  },
+  'overrides of all keys that end after a year': {
+    createStore: but(({ overrides }) => ({
+      overrides: {
+        read: (place) => overrides!.read(place),
+        change: (place, change) =>
+          overrides!.change(place, 'set' in place ? { ...change, duration: 366 * 86_400_000 } : change),
+      },
+    })),
+    caughtBy: ['law 16, live', 'an override of all keys can be read back, and is of one limiter'],
+  },
+  'an anchor that is ignored': {
+    createStore: misreading(without('anchor')),
+    caughtBy: ['law 4, identity', 'calendar: random traces on a clock that jumps'],
+  },
+  'names in lower case': {
+    createStore: mistaking(({ set }) => ({ set: { ...set, name: set.name.toLowerCase() } })),
+    caughtBy: ['law 9, keys', 'a name and a key do not pose as another name and key'],
+  },
+  'names that are cut at 255 characters': {
+    createStore: mistaking(({ set }) => ({ set: { ...set, name: set.name.slice(0, 255) } })),
+    caughtBy: ['law 9, keys', 'a name and a key do not pose as another name and key'],
+  },
+  'names of policies in lower case': {
+    createStore: mistaking(({ set }) => {
+      const policies = set.policies.map((policy) => ({ ...policy, id: policy.id.toLowerCase() }));
+      return { set: { ...set, policies } };
+    }),
+    caughtBy: ['law 9, keys', 'policies of different names do not share, even if only their case differs'],
+  },
   'overrides that are kept, and not obeyed': {
     createStore: but((right) => ({
       decide: (query) => right.decide({ ...query, set: { ...query.set, overrides: undefined } }),

@@ -123,9 +123,8 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
 
 /** A line of `overrides --json`. @throws CliError `USAGE` */
 function fromJson(line: string, options: Options, io: Io): Wanted {
-  const { name, nameHash, key, all, dimension, within, change, until } = JSON.parse(line) as Readonly<
-    Record<string, unknown>
-  >;
+  const json = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  const { name, nameHash, key, all, dimension, within, change, until, by, reason } = json;
   // The lines of all limiters would otherwise become overrides of one.
   if ((name ?? nameHash ?? options.name) !== options.name)
     throw usageError(
@@ -135,7 +134,12 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
     throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
   if (within !== undefined)
     throw usageError('it is of a limiter with `slotBy`, whose overrides are made by the program alone.');
-  const note = timed(options, io);
+  const note = {
+    ...timed(options, io),
+    // Who ends an override is not who made it.
+    ...(!options.remove && typeof by === 'string' && { by }),
+    ...(!options.remove && typeof reason === 'string' && { reason }),
+  };
   const isTimed = note.for !== undefined || note.until !== undefined;
   return {
     key,

@@ -41,6 +41,8 @@ async function* entries<T extends { readonly who: string }>(
       if (whose) yield { at: new Date(Number(id.split('-')[0])).toISOString(), ...entry, whose };
     }
     if (found.length < TOGETHER) return;
-    end = `(${found.at(-1)![0]}`;
+    // Redis 6.0 knows no exclusive ranges.
+    const [ms, n] = found.at(-1)![0].split('-').map(Number) as [number, number];
+    end = n === 0 ? String(ms - 1) : `${ms}-${n - 1}`;
   }
 }

@@ -38,10 +38,11 @@ const present = (text: string | undefined): string | undefined =>
 
 /**
  * The Common Log Format, and formats that begin like it (Combined, nginx's `main`, Apache's with the virtual host first): `host ident user
- * [time] "request" status ...`. The host may also be a list of addresses.
+ * [time] "request" status ...`. The host may also be a list of addresses. There is one way to read its commas, and names are short, so that a long line of
+ * another format is soon told.
  */
 const COMMON =
-  /^((?:[^\s,]+, ?)*\S+) (\S+ .*?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
+  /^(?=\S)((?:[^\s,]*, ?)*[^\s,]*) (\S+ .{0,4000}?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
 
 /** The time in such a line. A long line without one is told from the others at once. */
 const COMMON_TIME = /\[\d\d\/[A-Za-z]{3}\/\d{4}:/;

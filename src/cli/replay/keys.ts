@@ -54,8 +54,8 @@ export class Keys {
       this.#room *= 2;
       for (const column of this.#columns) column.resize(this.#room);
     }
-    // Copy the key: a part of a text keeps the whole text in memory.
-    this.#numbers.set(Buffer.from(key).toString(), number);
+    // Copy the key, also half a surrogate pair: a part of a text keeps the whole text in memory.
+    this.#numbers.set(JSON.parse(JSON.stringify(key)) as string, number);
     return number;
   }
 }

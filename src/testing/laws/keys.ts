@@ -1,6 +1,6 @@
 // Law 9. Any string is a key; different keys never share state.
 import { plainPolicy } from '../algorithms.js';
-import { expectFields, show } from '../expect.js';
+import { expectEqual, expectFields, show } from '../expect.js';
 import { AWKWARD } from '../keys.js';
 import type { Random } from '../random.js';
 import { limiterOn, type Suite } from '../subject.js';
@@ -53,10 +53,20 @@ export function lawOfKeys(suite: Suite): void {
       ['a:b', 'c'],
       ['a%3ab', 'c'],
       ['a', 'b%3ac'],
+      ['A', 'b:c'],
+      [`${'a'.repeat(255)}x`, 'c'],
+      [`${'a'.repeat(255)}y`, 'c'],
     ] as const) {
       const limiter = limiterOn(store, { name, limit: 1, window: '1h' });
       expectFields(`name ${name}, key ${key}`, await limiter.consume(key), { allowed: true });
     }
+  });
+
+  suite.add('policies of different names do not share, even if only their case differs', async (lab) => {
+    const { limiter } = await lab.open({ policies: ['a=5/1h', 'A=5/1h'] });
+    await limiter.consume('key', { cost: { a: 3, A: 1 } });
+    const left = (await limiter.peek('key')).policies.map(({ remaining }) => remaining);
+    expectEqual('remaining', left, [2, 4]);
   });
 
   suite.addRandom(

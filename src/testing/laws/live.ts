@@ -33,15 +33,35 @@ export function lawOfLive(suite: Suite): void {
 
 function ofRecords(suite: Suite, algorithm: Algorithm): void {
   suite.add('an override of all keys can be read back, and is of one limiter', async (lab) => {
-    const { store, limiter } = await lab.open({ ...optionsOf(algorithm, 5), name: 'a' });
+    const { store, clock, limiter } = await lab.open({ ...optionsOf(algorithm, 5), name: 'a' });
     const other = limiterOn(store, { ...optionsOf(algorithm, 5), name: 'b' });
-    await limiter.overrideAll({ limit: 7 }, { by: 'ada' });
-    const { change, by } = (await limiter.overrideOf()) ?? {};
-    expectEqual('the override', { change, by }, { change: { limit: 7 }, by: 'ada' });
+    const sibling = limiterOn(await lab.createSibling(store, clock), {
+      ...optionsOf(algorithm, 5),
+      name: 'a',
+    });
+    await limiter.overrideAll({ limit: 7 }, { by: 'ada', reason: 'für 👍' });
+    // It lasts until it is removed.
+    clock.now += 400 * 24 * 60 * MINUTE;
+    const { change, by, reason } = (await sibling.overrideOf()) ?? {};
+    const expected = { change: { limit: 7 }, by: 'ada', reason: 'für 👍' };
+    expectEqual('the override', { change, by, reason }, expected);
     expectEqual('that of a key', await limiter.overrideOf('key'), undefined);
     expectEqual('that of another limiter', await other.overrideOf(), undefined);
     expectEqual('whether there was one', await limiter.removeOverride(), true);
     expectEqual('the override that ended', await limiter.overrideOf(), undefined);
+  });
+
+  suite.add('an override of another window, or to another tier, is in force at once', async (lab) => {
+    const [policy, tier, window] = [5, 50, 7].map((limit, i) =>
+      plainPolicy(algorithm, limit, (1 + i) * MINUTE),
+    );
+    const options = { policies: [policy!], tiers: { pro: [tier!] }, overrides: true };
+    const { limiter } = await lab.open(options);
+    await limiter.override('window', window!);
+    expectFields('another window', await limiter.consume('window'), { limit: 7, remaining: 6 });
+    await limiter.override('tier', { tier: 'pro' });
+    expectFields('another tier', await limiter.consume('tier'), { limit: 50, remaining: 49 });
+    expectFields('another key', await limiter.consume('other'), { limit: 5, remaining: 4 });
   });
 
   suite.add('a reset leaves an override as it is', async (lab) => {
@@ -56,8 +76,7 @@ function ofRecords(suite: Suite, algorithm: Algorithm): void {
 function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
   suite.add(`${algorithm}: another limit is in force at once, and what was spent stays`, async (lab) => {
     const [limiter, sibling] = await both(lab, algorithm, 5);
-    await limiter.consume('key', { cost: 5 });
-    await limiter.override('key', { limit: 50 });
+    await Promise.all([limiter.override('key', { limit: 50 }), limiter.consume('key', { cost: 5 })]);
     expectFields('raised', await sibling.peek('key'), { allowed: true, limit: 50, remaining: 45 });
     expectFields('another key', await sibling.peek('other'), { limit: 5, remaining: 5 });
     await sibling.override('key', { limit: 3 });

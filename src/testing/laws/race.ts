@@ -1,6 +1,6 @@
 // Law 7. N simultaneous requests against limit L admit exactly min(N, L), each told its own remaining.
 import { plainPolicy } from '../algorithms.js';
-import { expectEqual } from '../expect.js';
+import { expectEqual, expectFields } from '../expect.js';
 import { limiterOn, type Suite } from '../subject.js';
 
 /** So long that no unit comes back during the check. */
@@ -20,6 +20,28 @@ export function lawOfRace(suite: Suite): void {
         const remaining = admitted.map((each) => each.remaining).sort((a, b) => b - a);
         const countdown = Array.from({ length: Math.min(limit, steps.length) }, (_, i) => limit - 1 - i);
         expectEqual('what those admitted are told of remaining', remaining, countdown);
+      },
+    );
+
+    suite.add(
+      `${algorithm}: what is charged, given back and banned at once is all of it done`,
+      async (lab) => {
+        const options = { name: 'all', ...plainPolicy(algorithm, 20, MONTH), ban: {} };
+        const { store, clock, limiter } = await lab.open(options);
+        const sibling = limiterOn(await lab.createSibling(store, clock), options);
+        const first = await Promise.all([limiter, sibling, limiter].map((each) => each.consume('key')));
+        const [, , , ...second] = await Promise.all([
+          limiter.ban('key', '1h'),
+          first[0]!.cancel(),
+          first[1]!.cancel(),
+          ...[limiter, sibling, limiter].map((each) => each.consume('key', { cost: 2 })),
+        ]);
+        expectFields('the ban', await sibling.peek('key'), { reason: 'banned' });
+        await sibling.unban('key');
+        const remaining = 19 - 2 * second.filter(({ allowed }) => allowed).length;
+        expectFields('the charges', await limiter.peek('key'), { allowed: true, remaining });
+        await sibling.reset('key');
+        expectFields('after a reset', await limiter.peek('key'), { remaining: 20 });
       },
     );
   }
