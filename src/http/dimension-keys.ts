@@ -35,18 +35,29 @@ export function compileKeys<Req>(keys: KeysOption<Req> | undefined): KeysOf<Req>
   return (request, key) => {
     const made: Record<string, string | undefined> = { [DEFAULT_DIMENSION]: key };
     const later: Promise<void>[] = [];
-    for (const { dimension, what, keyOf } of each) {
-      let value: MaybePromise<string | undefined>;
-      try {
-        value = keyOf(request);
-      } catch (error) {
-        throw threw(what, error);
+    try {
+      for (const { dimension, what, keyOf } of each) {
+        const value = ask(what, () => keyOf(request));
+        if (isPromise(value)) later.push(value.then((its) => void (made[dimension] = its)));
+        else made[dimension] = value;
       }
-      if (isPromise(value)) later.push(awaited(what, value).then((its) => void (made[dimension] = its)));
-      else made[dimension] = checked(what, value);
+    } catch (error) {
+      // The others may still fail, when nobody waits for them any more.
+      void Promise.allSettled(later);
+      throw error;
     }
     return later.length === 0 ? someOf(made) : Promise.all(later).then(() => someOf(made));
   };
+}
+
+function ask(what: string, keyOf: () => MaybePromise<string | undefined>): MaybePromise<string | undefined> {
+  let value: MaybePromise<string | undefined>;
+  try {
+    value = keyOf();
+  } catch (error) {
+    throw threw(what, error);
+  }
+  return isPromise(value) ? awaited(what, value) : checked(what, value);
 }
 
 async function awaited(what: string, value: Promise<string | undefined>): Promise<string | undefined> {

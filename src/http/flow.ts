@@ -259,7 +259,8 @@ export class Flow<Req extends object, Res> {
       return 'answered';
     }
     const answered = handler(req, res, decision);
-    return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
+    // Fastify's replies can be awaited, but their `then` returns no promise.
+    return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }
 
   /** Whether an end of the response is one of those that give the cost back. */

@@ -101,6 +101,17 @@ describe('the Fastify plugin', () => {
       expect(await statuses(3, '/')).to.deep.equal([404, 404, 429]);
     });
 
+    it('lets a `handler` answer later that returns its reply', async () => {
+      const handler: RateLimitOptions['handler'] = (_request, reply) => {
+        void setImmediate().then(() => reply.send('later'));
+        return reply;
+      };
+      await app.register(rateLimitPlugin, { limit: 1, window, handler });
+      app.get('/', ok);
+      expect(await statuses(1, '/')).to.deep.equal([200]);
+      expect(await app.inject('/')).to.include({ statusCode: 429, body: 'later' });
+    });
+
     /** As docs/security.md says: Fastify answers these before any hook. */
     const malformed = ['/%', '/items/%zz', `/items/${'x'.repeat(101)}`];
 

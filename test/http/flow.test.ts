@@ -83,6 +83,13 @@ describe('a flow', () => {
     expect(await late.handle(request(), new Res())).to.equal('answered');
   });
 
+  it('leaves no rejection behind if the key of one dimension fails later, and that of another at once', async () => {
+    const keys = { account: () => fail(), org: () => 7 as unknown as string };
+    const flow = flowOf({ policies: ['a=1/1m by account', 'o=1/1m by org'], keys });
+    expect(() => flow.handle(request(), new Res())).to.throw(HeadgateError, 'could not be rate limited');
+    await new Promise(setImmediate);
+  });
+
   it('decides once on a request', () => {
     const flow = flowOf();
     const req = request();
