@@ -452,10 +452,10 @@ export class Limiter {
     signal: AbortSignal | undefined,
     priority = 0,
   ): Promise<LimiterDecision> {
+    const subject = this.subject(key, set);
+    const costs = this.#scope.costs(asked, subject.set, set);
     // The caller may change its objects meanwhile.
     const cost = typeof asked === 'number' ? asked : { ...asked };
-    const subject = this.subject(key, set);
-    const costs = this.#scope.costs(cost, subject.set, set);
     const isTooMuch = subject.set.policies.some(
       ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
     );
@@ -557,7 +557,7 @@ export class Limiter {
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
     // An embedded store has no guard, and stays open.
-    if (this.#store !== this.source) await this.#store.close?.();
+    await (this.#store === this.source ? undefined : this.#store.close?.());
   }
 
   /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
