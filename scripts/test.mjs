@@ -11,7 +11,7 @@ import { getPrograms } from './programs.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
-  cli/{administration,ban-book,bans,check,choosing,connection,hash-keys,limits,list,process,replay,state-keys,suggest,tiers,top}
+  cli/{addresses,administration,ban-book,bans,check,choosing,connection,hash-keys,limits,list,overrides,process,replay,state-keys,suggest,tiers,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,fake-timers,lines,observability} house
   http/{conformance,connections,nestjs,proxies,security,turn} identity laws/many-policies memory mutants package prometheus redis/*
   release resources sqlite/* store-down testing/adapter-checks

@@ -44,6 +44,12 @@ describe('without servers', function () {
     expect(output).to.contain('on memory').and.not.contain('on redis');
   });
 
+  it('each file of the unit tests has some that need no server', async () => {
+    // Without a test that it could run, a file fails.
+    const { passed, output } = await node(['scripts/test.mjs', '--unit', '--dry-run'], bare);
+    expect(passed, output).to.be.true;
+  });
+
   it('npm test says what is missing, all at once', async () => {
     const { passed, output } = await node(['scripts/test.mjs'], {
       ...bare,
