@@ -20,7 +20,7 @@ const notUnit = `
 /** These go by real time, so they come when the others have ended. */
 const faults = 'test/faults/';
 
-/** What a busy machine could disturb: these come last. One of them computes, the other one waits. */
+/** What a busy machine could disturb: these come last, one after the other. */
 const alone = 'faults/busy faults/cluster-node';
 
 /** What takes longest, longest first: files, each a run of its own, and folders. So no long run begins when all others have ended. */
@@ -118,7 +118,7 @@ async function runAgain(failures) {
   return count;
 }
 
-/** All tests, in three steps. @param {string[]} args */
+/** All tests, in steps. @param {string[]} args */
 async function runAll(args) {
   const last = filesOf(alone);
   const files = listFiles('test').filter((file) => file.endsWith('.test.ts') && !last.includes(file));
@@ -126,7 +126,8 @@ async function runAll(args) {
   // More at once than cores, as about half of a run is waiting.
   const width = availableParallelism() + 1;
   const failures = [];
-  for (const runs of [runsOf(others ?? []), runsOf(slow ?? []), last.map((file) => [file])])
+  const steps = [runsOf(others ?? []), runsOf(slow ?? []), ...last.map((file) => [[file]])];
+  for (const runs of steps)
     failures.push(
       ...(await atOnce(
         runs.map((run) => [...args, ...run]),
