@@ -22,6 +22,14 @@ const anyKey = fc.oneof(
 
 describeLaw('law 9, keys');
 
+for (const [name, createStore] of Object.entries(stores)) {
+  it(`law 9, on ${name}: keys whose characters give the same number in pairs of bytes do not share`, async () => {
+    const limiter = limiterOn(createStore(), { limit: 1, window: '1h' });
+    for (const key of ['\u0100\u0100', '\0\u0101', '\u0100', '\0\u0100', '\u0001\0'])
+      expect((await limiter.consume(key)).allowed, JSON.stringify(key)).to.equal(true);
+  });
+}
+
 describe('law 9, keys: Redis keys', () => {
   const policyNames = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 });
   const made = fc
