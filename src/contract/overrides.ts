@@ -111,11 +111,15 @@ export class Overrides {
     return isAhead ? last : this.at(time, id);
   }
 
-  /** The policies as they are in force. The same array as long as nothing changes. */
-  policies(of: readonly CompiledPolicy[], now: number): readonly CompiledPolicy[] {
+  /** What is in force for each of the policies. */
+  lines(of: readonly CompiledPolicy[], now: number): readonly (Line | undefined)[] {
+    return of.map(({ id }) => this.now(now, id));
+  }
+
+  /** The policies as these lines change them. The same array as long as nothing changes. */
+  policies(of: readonly CompiledPolicy[], lines: readonly (Line | undefined)[]): readonly CompiledPolicy[] {
     const known = this.#changed.get(of);
-    if (known && of.every(({ id }, i) => this.now(now, id) === known.lines[i])) return known.policies;
-    const lines = of.map(({ id }) => this.now(now, id));
+    if (known && lines.every((line, i) => line === known.lines[i])) return known.policies;
     const policies = of.map((policy, i) => this.#change(policy, lines[i]));
     this.#changed.set(of, { lines, policies });
     return policies;

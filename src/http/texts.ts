@@ -50,7 +50,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
     items: strings.map((string) => `${string};r=`),
     policyItems,
     structured: enforced.map((i) => policyItems[i]).join(', '),
-    plain: quotas.map((i) => `${policies[i]!.limit};w=${Math.ceil(policies[i]!.window / 1000)}`).join(', '),
+    plain: quotas.map((i) => policies[i]!.limit + spanText(policies[i]!)).join(', '),
   };
 }
 
@@ -83,7 +83,13 @@ function structuredString(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-function quotaText({ limit, window, traits: { holdsSlots, unit } }: CompiledPolicy): string {
-  const span = holdsSlots ? '' : `;w=${Math.ceil(window / 1000)}`;
-  return `;q=${limit}${span}${unit === undefined ? '' : `;qu="${unit}"`}`;
+function quotaText(policy: CompiledPolicy): string {
+  const { limit, traits } = policy;
+  const { holdsSlots, unit } = traits;
+  return `;q=${limit}${holdsSlots ? '' : spanText(policy)}${unit === undefined ? '' : `;qu="${unit}"`}`;
+}
+
+/** The window in whole seconds. */
+function spanText({ window }: CompiledPolicy): string {
+  return `;w=${Math.ceil(window / 1000)}`;
 }

@@ -556,7 +556,7 @@ export class Limiter {
     this.#held.close();
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
-    // An embedded store has no guard, and stays open.
+    // An embedded store has no guard, and stays open. Also then it takes a moment, in which those who waited are told.
     await (this.#store === this.source ? undefined : this.#store.close?.());
   }
 

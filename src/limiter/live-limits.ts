@@ -321,7 +321,8 @@ export class LiveLimits {
     }
     if (!line) return set;
     if (line.rule !== '') return this.#change(set, line.json, undefined);
-    return { ...set, policies: readOverrides(this.#all).policies(policies, line.since) };
+    const all = readOverrides(this.#all);
+    return { ...set, policies: all.policies(policies, all.lines(policies, line.since)) };
   }
 
   #withRules(set: PolicySet, rules: Rules): PolicySet {

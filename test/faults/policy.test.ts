@@ -54,6 +54,15 @@ async function bringDown(limiter: { consume(key: string): Promise<unknown>; heal
   });
 }
 
+/** The store goes down, one of its limiters is closed, and the store comes back for the other one. */
+async function closeWhileDown(store: TestStore, closed: Limiter, open: Limiter): Promise<void> {
+  store.answer = fail;
+  await bringDown(open);
+  await closed.close();
+  store.answer = admit;
+  await until(async () => !(await open.consume('a')).degraded, 1000);
+}
+
 describe('the guard', () => {
   for (const mode of MODES) {
     it(`${mode}: answers in time, wraps what the store fails with, and comes back`, async () => {
@@ -137,11 +146,7 @@ describe('the guard', () => {
         onHealth: ({ state }) => told.push(`${name} ${state}`),
       }),
     ) as [Limiter, Limiter];
-    store.answer = fail;
-    await bringDown(open);
-    await closed.close();
-    store.answer = admit;
-    await until(async () => !(await open.consume('a')).degraded, 1000);
+    await closeWhileDown(store, closed, open);
     store.answer = fail;
     await bringDown(open);
     assert.deepEqual(told, ['closed down', 'open down', 'open up', 'open down']);
@@ -155,11 +160,7 @@ describe('the guard', () => {
     const [closed, open] = ['closed', 'open'].map((name) =>
       createLimiter({ name, store, policies: [POLICY], timeout: 20, onHealth }),
     ) as [Limiter, Limiter];
-    store.answer = fail;
-    await bringDown(open);
-    await closed.close();
-    store.answer = admit;
-    await until(async () => !(await open.consume('a')).degraded, 1000);
+    await closeWhileDown(store, closed, open);
     assert.deepEqual(told, ['down', 'up']);
     await open.close();
   });

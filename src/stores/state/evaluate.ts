@@ -94,7 +94,7 @@ function waitingForNext(places: readonly Place[], query: Query, reply: Reply): R
       const wait = waitOf(reply.verdicts, n);
       const end = next?.ends[i] ?? Infinity;
       const until = end - reply.now;
-      if (until === Infinity || admits(wait) || !(wait === NEVER || wait > until)) return wait;
+      if (until === Infinity || admits(wait) || (wait !== NEVER && wait <= until)) return wait;
       column.look(row, next!.policies(end)[i]!.params, costAt(query, n), end, false);
       if (column.wait === NEVER) return NEVER;
       return until + (admits(column.wait) ? 0 : column.wait);
@@ -129,12 +129,11 @@ export function overriddenBy(
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
   const line = readOverrides(record).now(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  const ends = set.policies.map(({ id }) => overrides.now(now, id)?.until ?? Infinity);
-  const next = ends.some(Number.isFinite) && {
-    ends,
-    policies: (at: number) => overrides.policies(set.policies, at),
-  };
-  return { line, policies: overrides.policies(set.policies, now), next: next || undefined };
+  const lines = overrides.lines(set.policies, now);
+  const ends = lines.map((its) => its?.until ?? Infinity);
+  const at = (time: number) => overrides.policies(set.policies, overrides.lines(set.policies, time));
+  const next = ends.some(Number.isFinite) ? { ends, policies: at } : undefined;
+  return { line, policies: overrides.policies(set.policies, lines), next };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {

@@ -41,7 +41,7 @@ end
 
 -- Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it.
 local function headgate_is_about(line, id)
-  return not id or headgate_field(line, '*') or headgate_numbers(line, id)
+  return not id or headgate_numbers(line, id) or headgate_field(line, '*')
 end
 
 -- What is in force at a time, for a policy if its id is given: a line; nil if nothing is.
@@ -57,9 +57,11 @@ end
 local function headgate_line_now(record, id)
   -- An empty line stands for a key without a record of its own, before that of all keys.
   local since, stop = string.match(record, '^\n?(%d+) (%d+)')
-  local last = string.match(record, '[^\n]+')
-  local is_ahead = since and since + 0 > now and (stop == '0' or now < stop + 0)
-  return is_ahead and headgate_is_about(last, id) and last or headgate_line_at(record, now, id)
+  if since and since + 0 > now and (stop == '0' or now < stop + 0) then
+    local last = string.match(record, '[^\n]+')
+    if headgate_is_about(last, id) then return last end
+  end
+  return headgate_line_at(record, now, id)
 end
 
 -- When what is in force has changed, after one time and up to another.
@@ -145,7 +147,10 @@ headgate_wait = function(look, key, p, cost, wait)
   local later = headgate_override(p.base, p.id, p.record, stop)
   local known, after = pcall(look, key, later, cost, stop, false)
   -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
-  if not known then after = cost > later[1] and -1 or 0 end
+  if not known then
+    if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
+    after = cost > later[1] and -1 or 0
+  end
   if after == -1 then return -1 end
   return stop - now + (after > 0 and after or 0)
 end
