@@ -1,6 +1,7 @@
-// npm run goals: figures of the house that may only get better, beside the most that they may be (scripts/goals.json). It fails if one is worse.
-//   npm run goals -- --record   writes down what they are now
-//   npm run goals -- --names    lists the functions of src that one request passes
+// npm run goals: figures of the house that may only get better, each beside its limit (scripts/goals.json). It fails if a figure is worse.
+//   npm run goals -- --record    records the present figures as the limits
+//   npm run goals -- --names     lists the functions of src that one request passes
+//   npm run goals -- --english   lists the lines of prose to rewrite
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,6 +15,8 @@ import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 import { startServer } from '../test/support/servers.js';
+import { measureClasses } from './lib/classes.js';
+import { measureEnglish } from './lib/english.js';
 import { listFiles, root } from './lib/run.mjs';
 
 const GOALS = new URL('goals.json', import.meta.url);
@@ -22,6 +25,8 @@ const figures: Record<string, number> = {
   'package, kB unpacked': packageSize(),
   'lines of src (TypeScript, Lua)': linesOf(listFiles('src'), /\.(ts|lua)$/),
   'lines of scripts': linesOf(listFiles('scripts'), /\.(ts|mjs)$/),
+  ...rooms(),
+  ...english(),
   ...(await paths()),
 };
 
@@ -33,7 +38,7 @@ if (process.argv.includes('--record')) {
     const worse = !(figure <= (most[name] ?? 0));
     if (worse) process.exitCode = 1;
     console.log(
-      `${name.padEnd(44)}${String(figure).padStart(7)}${String(most[name]).padStart(7)}${worse ? '  WORSE' : ''}`,
+      `${name.padEnd(90)}${String(figure).padStart(7)}${String(most[name]).padStart(7)}${worse ? '  WORSE' : ''}`,
     );
   }
 }
@@ -53,6 +58,35 @@ function linesOf(files: readonly string[], which: RegExp): number {
     .filter((file) => which.test(file))
     .map((file) => readFileSync(`${root}${file}`, 'utf8'));
   return texts.reduce((sum, text) => sum + text.split('\n').length - 1, 0);
+}
+
+/** The largest class, and the files that are too long to overlook. */
+function rooms(): Record<string, number> {
+  const files = listFiles('src', 'packages').filter((file) => /\.(ts|lua)$/.test(file));
+  const classes = measureClasses(files);
+  return {
+    'largest class: lines': Math.max(...classes.map(({ lines }) => lines)),
+    'largest class: methods': Math.max(...classes.map(({ methods }) => methods)),
+    'files above 350 lines': files.filter((file) => linesOf([file], /./) > 350).length,
+  };
+}
+
+/** The English of comments and docs. */
+function english(): Record<string, number> {
+  const code = (...folders: string[]) =>
+    listFiles(...folders).filter((file) => /\.(ts|mjs|cjs|js|lua)$/.test(file));
+  const groups = {
+    src: code('src', 'packages'),
+    'tests and scripts': code('test', 'scripts', 'examples'),
+    docs: listFiles('docs', 'packages', '*.md').filter((file) => /^(?!CHANGELOG).*\.md$/.test(file)),
+  };
+  const measured = Object.entries(groups).map(([name, files]) => [name, measureEnglish(files)] as const);
+  if (process.argv.includes('--english')) for (const [, { lines }] of measured) console.log(lines.join('\n'));
+  return Object.fromEntries(
+    measured.flatMap(([name, { figures }]) =>
+      Object.entries(figures).map(([figure, value]) => [`English of ${name}: ${figure}`, value]),
+    ),
+  );
 }
 
 /** What one warm request passes: files of src, functions, calls, by V8's precise coverage. */
