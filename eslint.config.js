@@ -3,7 +3,7 @@ import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
 export default defineConfig(
-  globalIgnores(['dist*/', 'coverage/', '**/legacy/', 'test/runners/', 'packages/']),
+  globalIgnores(['dist*/', 'coverage/', '**/legacy/', 'test/slow/runners/', 'packages/']),
   js.configs.recommended,
   tseslint.configs.recommendedTypeChecked,
   {
@@ -29,7 +29,7 @@ export default defineConfig(
   { files: ['**/*.{js,mjs,cjs}'], rules: { '@typescript-eslint/no-unsafe-assignment': 'off' } },
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
   // The test installs what these import.
-  { files: ['test/package/*.mjs'], extends: [tseslint.configs.disableTypeChecked] },
+  { files: ['test/slow/package/*.mjs'], extends: [tseslint.configs.disableTypeChecked] },
   { files: ['src/**'], rules: { 'no-console': 'error' } },
   // expect(x).to.be.true
   { files: ['test/**'], rules: { '@typescript-eslint/no-unused-expressions': 'off' } },

@@ -17,7 +17,10 @@ ensureDependencies();
 const count = { passed: 0, failed: 0 };
 /** @type {string[]} */
 const failures = [];
-if (process.argv.includes('--tests')) runTests();
+if (process.argv.includes('--tests')) {
+  runTests('npm test');
+  runTests('npm run test:all', '--slow');
+}
 await Promise.all(Array.from({ length: availableParallelism() }, runGates));
 for (const failure of failures) console.log(failure);
 console.log(`${count.passed} passed, ${count.failed} failed`);
@@ -40,10 +43,15 @@ async function runGate(name) {
   report(status === 0, `${name} (${seconds} s)`);
 }
 
-function runTests() {
+/**
+ * @param {string} name
+ * @param {...string} tier
+ */
+function runTests(name, ...tier) {
+  const start = performance.now();
   const directory = mkdtempSync(join(tmpdir(), 'headgate-check-'));
   const status = run(process.execPath, [
-    ...['scripts/test.mjs', '--all', '--forbid-only', '--forbid-pending'],
+    ...['scripts/test.mjs', ...tier, '--each', '--forbid-only', '--forbid-pending'],
     ...['--reporter', 'scripts/lib/reporter.cjs', '--reporter-option', `output=${directory}`],
   ]);
   const failedBefore = count.failed;
@@ -55,8 +63,9 @@ function runTests() {
     failures.push(...result.failures.map(({ fullTitle, err }) => `FAIL ${fullTitle}\n${err.stack ?? ''}`));
   }
   rmSync(directory, { recursive: true });
+  console.log(`${name} took ${Math.round((performance.now() - start) / 1000)} s`);
   // No test failed, but there is another reason: a file does not load, or there is a leak.
-  if (status !== 0 && count.failed === failedBefore) report(false, `npm test (exit ${status})`);
+  if (status !== 0 && count.failed === failedBefore) report(false, `${name} (exit ${status})`);
 }
 
 /**

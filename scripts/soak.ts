@@ -5,7 +5,7 @@
 //   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { flood } from '../test/faults/flood.js';
+import { flood } from '../test/slow/faults/flood.js';
 
 const MEGABYTE = 2 ** 20;
 const { positionals: chosen, values } = parseArgs({
@@ -59,7 +59,7 @@ if (runs('memory')) {
 }
 
 if (runs('faults')) {
-  const files = ['server', 'sentinel', 'cluster', 'resend'].map((name) => `test/faults/${name}.test.ts`);
+  const files = ['server', 'sentinel', 'cluster', 'resend'].map((name) => `test/slow/faults/${name}.test.ts`);
   for (let round = 1; round <= 5; round++) {
     const kept = mocha({ HEADGATE_REPORT: '1' }, ...files);
     promise(kept, `faults, round ${round}`);
@@ -68,7 +68,7 @@ if (runs('faults')) {
 
 if (runs('fuzz')) {
   const files = [
-    'test/faults/fuzz.test.ts',
+    'test/slow/faults/fuzz.test.ts',
     'test/compatibility/compatibility.test.ts',
     'test/identity.test.ts',
   ];
@@ -79,7 +79,7 @@ if (runs('fuzz')) {
 }
 
 if (runs('dimensions')) {
-  const { playDimensions } = await import('../test/faults/dimensions.js');
+  const { playDimensions } = await import('../test/slow/faults/dimensions.js');
   await playDimensions(Number(values.steps), values.engine, ({ engine, steps, seconds, broken }) => {
     const sum = Object.values(steps).reduce((a, b) => a + b, 0);
     console.log(`${engine}: ${sum} steps in ${seconds} s: ${JSON.stringify(steps)}`);
@@ -89,7 +89,7 @@ if (runs('dimensions')) {
 }
 
 if (runs('mixed')) {
-  const { mixed } = await import('../test/faults/mixed.js');
+  const { mixed } = await import('../test/slow/faults/mixed.js');
   const { broken, ...counts } = await mixed(Number(values.minutes ?? 60), Number(values.from), (line) =>
     console.log(line),
   );

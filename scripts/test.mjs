@@ -1,84 +1,75 @@
-// npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x.
-// Without a file or a pattern several runs go on at once (--all: also with the arguments that follow).
-// npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
+// Runs the tests, on a fresh clone too, in two tiers that are chosen by folder:
+//   npm test           everything that README promises, on memory, SQLite and one Redis server: test, without test/slow
+//   npm run test:all   the rest: test/slow, and the suites of stores on Valkey
+// It installs what a tier needs. Arguments go to mocha: npm test -- --grep x, npm test -- test/http.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-/** What cannot do without servers, or starts processes, or takes long. */
-const notUnit = `
-  cli/{addresses,administration,ban-book,bans,check,choosing,connection,hash-keys,limits,list,overrides,process,replay,state-keys,suggest,tiers,top}
-  compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,fake-timers,lines,observability} house
-  http/{conformance,connections,nestjs,proxies,security,turn} identity laws/many-policies memory mutants package prometheus redis/*
-  release resources sqlite/* store-down testing/adapter-checks
-`;
+/** @typedef {{ args: string[], servers: string }} Run The arguments of one Mocha, and the kinds of server that it shares. */
 
-/** These go by real time, so they come when the others have ended. */
-const faults = 'test/faults/';
+/** The most files of a run in the quick tier: a new run costs a second, and the last run ends alone. */
+const MAX_FILES_PER_RUN = 6;
 
-/** What a busy machine could disturb: these come last, one after the other. */
-const alone = 'faults/busy faults/cluster-node';
+/** Folders of suites that loop over the kinds of server. The quick tier runs them on Redis. */
+const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
 
-/** What takes longest, longest first: files, each a run of its own, and folders. So no long run begins when all others have ended. */
-const long = `
-  test/package test test/laws test/cli test/features test/redis test/http test/mutants test/docs test/testing test/examples test/fetch
-  test/identity test/cli/top test/cli/connection test/compat/fastify-rate-limit
-  test/faults test/faults/cluster test/faults/server test/faults/half-open test/faults/health test/faults/sentinel
-`;
-
-/** @param {string} names */
-const filesOf = (names) => (names.match(/\S+/g) ?? []).map((name) => `test/${name}.test.ts`);
-
-/** What a counterexample prints. It is a failure, whatever a second run finds. */
-const PROOF = /Property failed after|Counterexample/;
+/** The output of a counterexample: a failure, even if a second run finds none. */
+const COUNTEREXAMPLE = /Property failed after|Counterexample/;
 
 /**
- * @param {string[]} args
+ * @param {Run} run
  * @param {'inherit' | 'pipe'} output
  */
-const mocha = (args, output = 'inherit') =>
+const mocha = ({ args, servers }, output = 'inherit') =>
   spawn(process.execPath, ['node_modules/mocha/bin/mocha.js', ...args], {
     cwd: root,
     stdio: ['ignore', output, output],
-    // Names the reporter's file, so that a second run replaces the report of the first.
-    env: { ...process.env, HEADGATE_RUN: args.at(-1)?.replaceAll('/', '-') ?? 'all' },
+    env: {
+      ...process.env,
+      HEADGATE_SERVERS: servers,
+      // The name of the report's file, so that a second run replaces the report of the first.
+      HEADGATE_RUN: `${servers}-${args.at(-1)?.replaceAll('/', '-') ?? 'all'}`,
+    },
   });
 
 /**
  * @param {import('node:child_process').ChildProcess} child
- * @returns {Promise<number>} its exit status; 1 if a signal ended it
+ * @returns {Promise<number>} its exit status, or 1 if a signal ended it
  */
-const end = async (child) => Number((await once(child, 'close'))[0] ?? 1);
+const exitStatus = async (child) => Number((await once(child, 'close'))[0] ?? 1);
 
 /**
- * Runs of Mocha, each with servers of its own, and so many at once. What one prints comes when it has ended.
+ * Starts as many runs at once as `width`, each with servers of its own, and prints the output of a run when it has ended.
  *
- * @param {string[][]} runs the arguments of each
+ * @param {Run[]} runs
  * @param {number} width
- * @returns {Promise<{ run: string[], text: string }[]>} those that failed, and what they have printed
+ * @returns {Promise<{ run: Run, text: string }[]>} the runs that failed, with their output
  */
-async function atOnce(runs, width) {
+async function runAtOnce(runs, width) {
   const waiting = [...runs];
-  /** @type {{ run: string[], text: string }[]} */
+  /** @type {{ run: Run, text: string }[]} */
   const failures = [];
   const work = async () => {
     for (let run = waiting.shift(); run; run = waiting.shift()) {
       const child = mocha(run, 'pipe');
       /** @type {Buffer[]} */
-      const said = [];
+      const output = [];
       for (const stream of [child.stdout, child.stderr])
-        stream?.on('data', (/** @type {Buffer} */ chunk) => said.push(chunk));
-      const began = performance.now();
-      const failed = (await end(child)) !== 0;
-      const files = run.filter((file) => file.startsWith('test/'));
-      const took = `${Math.round((performance.now() - began) / 1000)} s: ${files[0]} and ${files.length - 1} more files\n`;
-      said.push(Buffer.from(took));
-      if (failed) failures.push({ run, text: `\n${run.join(' ')}:\n${Buffer.concat(said).toString()}` });
-      else process.stdout.write(Buffer.concat(said));
+        stream?.on('data', (/** @type {Buffer} */ chunk) => output.push(chunk));
+      const start = performance.now();
+      const failed = (await exitStatus(child)) !== 0;
+      const seconds = Math.round((performance.now() - start) / 1000);
+      const files = run.args.filter((file) => file.startsWith('test/'));
+      output.push(Buffer.from(`${seconds} s: ${files.join(' ')}\n`));
+      const text = Buffer.concat(output).toString();
+      if (failed) failures.push({ run, text });
+      else process.stdout.write(text);
     }
   };
   await Promise.all(Array.from({ length: width }, work));
@@ -86,51 +77,85 @@ async function atOnce(runs, width) {
 }
 
 /**
- * Runs for some test files: by their folder, but for the long ones.
+ * Runs failures again while nothing else runs, because a busy machine delays servers. A test that passes only then is reported as unsteady.
  *
- * @param {string[]} files
- */
-function runsOf(files) {
-  /** @type {Map<string, string[]>} */
-  const runs = new Map(long.match(/\S+/g)?.map((name) => [name, []]));
-  for (const file of files) {
-    const name = file.slice(0, -'.test.ts'.length);
-    const run = runs.has(name) ? name : dirname(file);
-    runs.set(run, [...(runs.get(run) ?? []), file]);
-  }
-  return [...runs.values()].filter((run) => run.length > 0);
-}
-
-/**
- * Runs again what failed, now that nothing else runs: a machine that others keep busy delays servers. Says what passes only then.
- *
- * @param {{ run: string[], text: string }[]} failures
- * @returns how many of them failed again
+ * @param {{ run: Run, text: string }[]} failures
+ * @returns {Promise<number>} the number of runs that failed again
  */
 async function runAgain(failures) {
   let count = 0;
   for (const { run, text } of failures) {
-    process.stdout.write(text);
-    const [still] = PROOF.test(text) ? [{ text: '' }] : await atOnce([run], 1);
-    if (still) count++;
-    console.log(still?.text ?? `UNSTEADY: ${run.at(-1)} failed beside others, and passed alone.`);
+    process.stdout.write(`\n${text}`);
+    const [second] = COUNTEREXAMPLE.test(text) ? [{ text: '' }] : await runAtOnce([run], 1);
+    if (second) count++;
+    console.log(second?.text ?? `UNSTEADY: ${run.args.join(' ')} failed beside others, and passed alone.`);
   }
   return count;
 }
 
-/** All tests, in steps. @param {string[]} args */
-async function runAll(args) {
-  const last = filesOf(alone);
-  const files = listFiles('test').filter((file) => file.endsWith('.test.ts') && !last.includes(file));
-  const [slow, others] = [true, false].map((is) => files.filter((file) => file.startsWith(faults) === is));
-  // More at once than cores, as about half of a run is waiting.
-  const width = availableParallelism() + 1;
+/**
+ * @param {string[]} files
+ * @param {number} most files of a run
+ * @returns {string[][]} the files of each run: neighbours of one folder
+ */
+function groupByFolder(files, most) {
+  /** @type {Map<string, string[]>} */
+  const open = new Map();
+  /** @type {string[][]} */
+  const groups = [];
+  for (const file of files) {
+    let group = open.get(dirname(file));
+    if (!group || group.length === most) {
+      open.set(dirname(file), (group = []));
+      groups.push(group);
+    }
+    group.push(file);
+  }
+  return groups;
+}
+
+/**
+ * The runs of a tier, in steps that follow each other.
+ *
+ * @param {boolean} slow
+ * @returns {{ runs: Run[], width: number }[]}
+ */
+function stepsOf(slow) {
+  const files = listFiles('test').filter((file) => file.endsWith('.test.ts'));
+  const quick = files.filter((file) => !file.startsWith('test/slow/'));
+  const rest = files.filter((file) => file.startsWith('test/slow/'));
+  // The longest first, so that no long run begins when the others have ended.
+  const bySize = rest.sort((a, b) => statSync(join(root, b)).size - statSync(join(root, a)).size);
+  // More runs than cores, because a run waits about half of its time. Each run empties its servers, so runs cannot share given ones.
+  const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
+  const width = given ? 1 : availableParallelism() + 1;
+  /** @param {(file: string) => boolean} which */
+  const each = (which) => bySize.filter(which).map((file) => ({ args: [file], servers: 'redis,valkey' }));
+  if (!slow)
+    return [
+      { runs: groupByFolder(quick, MAX_FILES_PER_RUN).map((args) => ({ args, servers: 'redis' })), width },
+    ];
+  const valkey = { args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' };
+  const inFolder = (/** @type {string} */ folder) => (/** @type {string} */ file) =>
+    dirname(file) === `test/slow/${folder}`;
+  return [
+    { runs: [...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file)), valkey], width },
+    // Faults go by real time, so they run when the busy tests have ended.
+    { runs: each(inFolder('faults')), width },
+    { runs: each(inFolder('alone')), width: 1 },
+  ];
+}
+
+/**
+ * @param {boolean} slow
+ * @param {string[]} args options for each Mocha
+ */
+async function runTier(slow, args) {
   const failures = [];
-  const steps = [runsOf(others ?? []), runsOf(slow ?? []), ...last.map((file) => [[file]])];
-  for (const runs of steps)
+  for (const { runs, width } of stepsOf(slow))
     failures.push(
-      ...(await atOnce(
-        runs.map((run) => [...args, ...run]),
+      ...(await runAtOnce(
+        runs.map((run) => ({ ...run, args: [...args, ...run.args] })),
         width,
       )),
     );
@@ -138,24 +163,18 @@ async function runAll(args) {
 }
 
 const args = process.argv.slice(2);
-const unit = args[0] === '--unit';
-if (unit) {
-  const jobs = String(Math.max(2, availableParallelism()));
-  // Only the tests of servers need to run one after the other.
-  args.splice(0, 1, '--parallel', '--jobs', jobs, ...filesOf(notUnit).flatMap((file) => ['--ignore', file]));
-  // Random tests search half as long, so that there is an answer in seconds.
-  process.env['HEADGATE_SERVERS'] = 'none';
-  process.env['HEADGATE_RUNS'] ??= '0.5';
-}
+const slow = args[0] === '--slow';
+if (slow) args.shift();
+// Options alone go to each run of the tier (after --each); files or a pattern make one run of Mocha.
+const each = args[0] === '--each' ? args.slice(1) : args.length === 0 ? [] : undefined;
 
 ensureDependencies();
-const problems = unit ? [] : getPrograms('redis', 'valkey', 'chromium', 'prometheus');
+const problems =
+  slow || !each ? getPrograms('redis', 'valkey', 'chromium', 'prometheus') : getPrograms('redis');
 if (problems.length > 0) {
-  console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
+  console.error(problems.join('\n'));
   process.exit(1);
 }
-// Several runs cannot share servers that they are given, because each removes all keys.
-const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
-const several = !given && availableParallelism() > 1;
-const all = args[0] === '--all' ? args.slice(1) : args.length === 0 ? args : undefined;
-process.exitCode = all && several ? await runAll(all) : await end(mocha(all ?? args));
+process.exitCode = each
+  ? await runTier(slow, each)
+  : await exitStatus(mocha({ args, servers: process.env['HEADGATE_SERVERS'] ?? 'redis,valkey' }));

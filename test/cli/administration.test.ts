@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, json, TELLING, told } from './cli.js';
 
@@ -28,7 +28,7 @@ const KEYS = [
   'k'.repeat(10_000),
 ];
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`headgate on ${kind}`, () => {
     const client = clients[kind];
     let where: string[];

@@ -8,13 +8,13 @@ import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/operators/b
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { startServer } from '../support/servers.js';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
 const HOUR = 3_600_000;
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`the book of bans on ${kind}`, () => {
     const client = clients[kind];
     let prefix: string;

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, TELLING, told } from './cli.js';
 
@@ -14,7 +14,7 @@ const HOUR = 3_600_000;
 const KEYS = ['a', '', ' b ', '{c}:*', '日本', '-d', '#e', '2001:db8::/56', 'k'.repeat(10_000)];
 const NAMES = ['api', 'POST /login: *', 'n'.repeat(200)];
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`headgate bans on ${kind}`, () => {
     const client = clients[kind];
     let prefix: string;

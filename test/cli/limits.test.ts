@@ -9,7 +9,7 @@ import { VERSION } from '../../src/common/version.js';
 import manifest from '../../package.json' with { type: 'json' };
 import { startCluster } from '../support/cluster.js';
 import { startServer } from '../support/servers.js';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, TestClock } from '../support/stores.js';
 import { headgate, json, TELLING, told } from './cli.js';
 
@@ -24,7 +24,7 @@ interface Told {
 
 it('the version in the source is that of the package', () => expect(VERSION).to.equal(manifest.version));
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`headgate limits on ${kind}`, () => {
     const client = clients[kind];
     let prefix: string;

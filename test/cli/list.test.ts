@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, jsonLines, TELLING, told } from './cli.js';
 
@@ -23,7 +23,7 @@ const API_TEXT = [
 const AWKWARD = ['*', 'a:b', '{c}', ' d ', '%e', '\u001b[31mred', '日本'];
 const LONG = 'k'.repeat(10_000);
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`headgate list on ${kind}`, () => {
     const client = clients[kind];
     let where: string[];

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
 const tiers = { free: ['m=10/1m'], pro: ['m=100/1m', 'burst=token-bucket 20/1h'] };
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`--tier on ${kind}`, () => {
     let where: string[];
     let limiter: Limiter;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { algorithms as kernels } from '../../src/algorithms/index.js';
-import { servers } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { freshPrefix, START } from '../support/stores.js';
 import { KEY, limiterOf, look, type Entry, type Sample } from './layout.js';
 
@@ -28,7 +28,7 @@ async function write(client: Redis, prefix: string, entries: readonly Entry[]): 
   );
 }
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`state of earlier versions, on ${kind}`, () => {
     let client: Redis;
     before(() => (client = new Redis(servers[kind].port)));

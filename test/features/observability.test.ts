@@ -214,7 +214,7 @@ describe('headgate/opentelemetry', () => {
   });
 
   it('times the store', async () => {
-    const redis = new Redis(servers.valkey.port);
+    const redis = new Redis(servers.redis.port);
     const limiter = createLimiter({ name: 'remote', store: redisStore(redis), limit: 9, window: '1m' });
     for (let i = 0; i < 4; i++) await limiter.consume('k');
     expect(await points('headgate.store.duration')).to.include({ 'remote false false': 4 });

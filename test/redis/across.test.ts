@@ -5,7 +5,7 @@ import type { Change, LeaseChange, Query } from 'headgate/stores';
 import { identityChecks, lawChecks } from 'headgate/testing';
 import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
 import { TestClock } from '../support/clock.js';
-import { until } from '../faults/load.js';
+import { until } from '../slow/faults/load.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 
 interface Asked {

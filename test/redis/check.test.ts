@@ -7,8 +7,9 @@ import { createClient, createCluster } from 'redis';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore, type Finding, type RedisClient } from 'headgate/redis';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
-import { clientKinds } from '../faults/clients.js';
+import { clientKinds } from '../slow/faults/clients.js';
 import { startCluster } from '../support/cluster.js';
+import { serverKinds } from '../support/shared-servers.js';
 import { freePort, startServer, type ServerKind, type ServerOptions } from '../support/servers.js';
 
 const recommended = { socketTimeout: 5000, retryStrategy: () => 100 };
@@ -68,7 +69,7 @@ describe('store.check()', () => {
     for (const [, name] of used) assert.ok(name === 'TIME' || tried.has(name), `${name} is not tried`);
   });
 
-  for (const kind of ['redis', 'valkey'] as const) {
+  for (const kind of serverKinds) {
     it(`finds nothing wrong with ${kind} as it should be, and writes nothing`, () =>
       onServer(
         { args: ['--maxmemory', '100mb'] },

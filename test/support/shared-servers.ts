@@ -1,5 +1,5 @@
 // The servers that the whole run shares, there once a test has imported this. Each top-level suite finds them empty.
-//   HEADGATE_SERVERS=none            none at all: npm run test:unit
+//   HEADGATE_SERVERS=redis           the kinds that the run has, separated by commas, or `none`. Default: both
 //   REDIS_URL, VALKEY_URL            ones that run already
 import { Redis } from 'ioredis';
 import { given, share } from './hooks.js';
@@ -8,8 +8,8 @@ import { startServer, type ServerKind, type TestServer } from './servers.js';
 /** What a test may do with a shared server. It may not stop or stall a server that others use. */
 type SharedServer = Pick<TestServer, 'port' | 'url'>;
 
-export const serverKinds: readonly ServerKind[] =
-  process.env['HEADGATE_SERVERS'] === 'none' ? [] : ['redis', 'valkey'];
+const chosen = process.env['HEADGATE_SERVERS']?.split(',');
+export const serverKinds = (['redis', 'valkey'] as const).filter((kind) => chosen?.includes(kind) ?? true);
 
 const ready = new Map(
   await Promise.all(serverKinds.map(async (kind) => [kind, await sharedServer(kind)] as const)),
@@ -24,8 +24,8 @@ export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<Ser
     get(target, name) {
       if (!(name in target) && (name === 'redis' || name === 'valkey'))
         throw new Error(
-          `This test needs a ${name} server, and npm run test:unit has none. Loop over serverKinds instead, ` +
-            'or add the file to those that scripts/test.mjs leaves out.',
+          `This test needs a ${name} server, and HEADGATE_SERVERS=${chosen?.join() ?? ''} has none. Loop over serverKinds instead, or move a test ` +
+            'of Valkey to test/slow.',
         );
       return target[name as ServerKind];
     },

@@ -1,0 +1,195 @@
+// What is written is true: code compiles, links lead somewhere, plots are fresh, nothing is left out.
+import { spawn, spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { expect } from 'chai';
+import express from 'express';
+import { memoryStore } from 'headgate';
+import { rateLimit } from 'headgate/express';
+import request from 'supertest';
+import ts from 'typescript';
+import { plots } from '../../scripts/docs/plots.js';
+import { HTTP_OPTIONS } from '../../src/http/options.js';
+
+const root = new URL('../../', import.meta.url).pathname;
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const pages = [
+  ...readdirSync(root).filter((file) => file.endsWith('.md')),
+  ...readdirSync(join(root, 'docs')).flatMap((file) => (file.endsWith('.md') ? [`docs/${file}`] : [])),
+];
+
+/** Code blocks of a page, with the line that each begins at. */
+function blocks(page: string): { line: number; code: string }[] {
+  return [...read(page).matchAll(/^```ts\n(.*?)^```$/gms)].map(({ 1: code, index }) => ({
+    line: read(page).slice(0, index).split('\n').length,
+    code: code!,
+  }));
+}
+
+describe('docs', () => {
+  it('their code compiles, each block in a file of its own', () => {
+    const files = new Map<string, string>();
+    for (const page of pages) {
+      for (const { line, code } of blocks(page)) {
+        files.set(join(root, dirname(page), `${page.replaceAll('/', '-')}-line-${line}.ts`), code);
+      }
+    }
+    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)) as {
+      config: { compilerOptions: object };
+    };
+    const { options } = ts.convertCompilerOptionsFromJson(
+      {
+        ...config.compilerOptions,
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+        allowJs: false,
+        // NestJS has no others.
+        experimentalDecorators: true,
+      },
+      root,
+    );
+    const host = ts.createCompilerHost(options);
+    const { getSourceFile, fileExists, readFile } = host;
+    host.getSourceFile = (name, target, ...rest) => {
+      const code = files.get(name);
+      return code === undefined
+        ? getSourceFile(name, target, ...rest)
+        : ts.createSourceFile(name, code, target);
+    };
+    host.fileExists = (name) => files.has(name) || fileExists(name);
+    host.readFile = (name) => files.get(name) ?? readFile(name);
+    const program = ts.createProgram([...files.keys()], options, host);
+    const errors = [...files.keys()]
+      .flatMap((name) => {
+        const file = program.getSourceFile(name);
+        return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
+      })
+      .map(({ file, start, messageText }) => {
+        const { line } = file!.getLineAndCharacterOfPosition(start ?? 0);
+        return `${file!.fileName.slice(root.length)}, line ${line + 1} of it: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`;
+      });
+    expect(errors).to.deep.equal([]);
+    for (const [name, code] of files) expect(code, name).to.match(/^import /m);
+    expect(files.size).to.be.greaterThan(10);
+  }).timeout(120_000);
+
+  for (const framework of ['express', 'fastify']) {
+    it(`the README’s first ${framework} program runs`, async () => {
+      const port = await freePort();
+      const { code } = blocks('README.md').find((block) => block.code.includes(`from '${framework}'`))!;
+      expect(code).to.contain('3000');
+      const child = spawn(
+        process.execPath,
+        ['--import', 'tsx', '--input-type=module', '--eval', code.replace('3000', String(port))],
+        { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] },
+      );
+      let output = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+      try {
+        let response: Response | undefined;
+        while (!response) {
+          if (child.exitCode !== null) throw new Error(output);
+          response = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
+        }
+        expect(await response.json()).to.deep.equal({ remaining: 99 });
+        expect(response.headers.get('RateLimit-Policy')).to.match(/^"\w+";q=100;w=60$/);
+      } finally {
+        child.kill();
+        await new Promise((resolve) => child.once('close', resolve));
+      }
+    });
+  }
+
+  it('the README’s answer is the 101st of its first program', async () => {
+    const app = express();
+    const store = memoryStore({ clock: () => Date.UTC(2026, 0, 1) });
+    app.use(rateLimit({ store, limit: 100, window: '1m' }));
+    app.get('/', (_req, res) => void res.send('ok'));
+    for (let i = 0; i < 100; i++) await request(app).get('/').expect(200);
+    const denied = await request(app).get('/').expect(429);
+    const { rawHeaders } = (denied as unknown as { res: IncomingMessage }).res;
+    const fields = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? `${name}: ${rawHeaders[i + 1]}` : []));
+    const ofExpress = /^(X-Powered-By|Content-Length|Date|Connection|Keep-Alive):/;
+    const answer = ['HTTP/1.1 429 Too Many Requests', ...fields.filter((field) => !ofExpress.test(field))];
+    const [, shown] = /^```\n(HTTP.*?)^```$/ms.exec(read('README.md'))!;
+    expect(shown!.trim().split('\n')).to.deep.equal([...answer, '', denied.text]);
+  });
+
+  it('the samples of docs/testing-your-app.md are those that run', () => {
+    const names = readdirSync(join(root, 'test/slow/runners'));
+    const samples = names.map((name) => read(`test/slow/runners/${name}`));
+    const shown = [...read('docs/testing-your-app.md').matchAll(/^```js\n(?:\/\/ [^\n]*\n)?(.*?)^```$/gms)];
+    expect(shown).to.have.length.greaterThan(5);
+    for (const [, code] of shown)
+      expect(
+        samples.some((sample) => sample.includes(code!)),
+        code,
+      ).to.equal(true);
+  });
+
+  it('links lead somewhere', () => {
+    const args = ['--no-config', '--no-stdout', '--frail', '--use', 'remark-validate-links=repository:false'];
+    const { status, stderr } = spawnSync('node_modules/.bin/remark', [...args, ...pages], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(status, stderr).to.equal(0);
+  }).timeout(60_000);
+
+  it('every page that code, examples, scripts and tests name is there', () => {
+    const named = ['src', 'examples', 'scripts', 'test'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter((file) => /\.(ts|mjs|lua|yml)$/.test(file))
+        .flatMap((file) => read(join(folder, file)).match(/docs\/[a-z-]+\.md/g) ?? []),
+    );
+    expect(named).to.have.length.greaterThan(20);
+    expect([...new Set(named)].filter((page) => !pages.includes(page))).to.deep.equal([]);
+  });
+
+  it('plots are fresh', async () => {
+    for (const [name, content] of Object.entries(await plots())) {
+      expect(
+        read(`docs/plots/${name}`) === content,
+        `docs/plots/${name} is stale: npm run docs:plots`,
+      ).to.equal(true);
+    }
+  });
+
+  it('every error code has its section, and no other', () => {
+    const [, union] = /export type ErrorCode =([^;]*);/.exec(read('src/common/errors.ts'))!;
+    const codes = [...union!.matchAll(/'(\w+)'/g)].map(([, code]) => code);
+    const [page = ''] = read('docs/errors.md').split('\n## Warnings\n');
+    const sections = [...page.matchAll(/^### (\w+)$/gm)].map(([, code]) => code);
+    expect(sections).to.have.members(codes);
+    expect(codes).to.have.length.greaterThan(10);
+  });
+
+  it('every option is in the README', () => {
+    const readme = read('README.md');
+    expect(HTTP_OPTIONS.filter((option) => !new RegExp(`\`${option}\\b`).test(readme))).to.deep.equal([]);
+  });
+
+  it('every example is among the recipes, and every page in the index', () => {
+    const recipes = read('docs/recipes.md');
+    const compared = readdirSync(join(root, 'examples/compared')).map((name) => `compared/${name}`);
+    const examples = [...readdirSync(join(root, 'examples')), ...compared].map(
+      (name) => `(../examples/${name}`,
+    );
+    const linked = recipes + read('docs/migrating.md');
+    expect(examples.filter((link) => !linked.includes(link))).to.deep.equal([]);
+    const index = read('docs/README.md');
+    const listed = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
+    expect(listed.filter((page) => !index.includes(`(${page.slice('docs/'.length)})`))).to.deep.equal([]);
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

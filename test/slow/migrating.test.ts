@@ -1,0 +1,141 @@
+// The programs of docs/migrating.md run, and those after the move do what those before it did.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { compilePrograms, programDirectory } from '../support/programs.js';
+
+const root = new URL('../../', import.meta.url).pathname;
+const page = readFileSync(`${root}docs/migrating.md`, 'utf8');
+
+/** The programs before and after, of the section that begins with such a heading. */
+function programs(heading: string): { before: string; after: string } {
+  const [, section] = page.split(`# ${heading}\n`);
+  const [before, after] = [...section!.matchAll(/^```[jt]s\n(.*?)^```$/gms)].map(([, code]) => code!);
+  return { before: before!, after: after! };
+}
+
+const running: ChildProcess[] = [];
+
+const directory = programDirectory();
+let made = 0;
+
+/** Starts a program. */
+async function start(code: string): Promise<{ child: ChildProcess; output: () => string }> {
+  const outfile = `${directory}/${made++}.mjs`;
+  // With decorators as NestJS has them.
+  const tsconfig = `${root}examples/legacy/tsconfig.json`;
+  await compilePrograms({ stdin: { contents: code, resolveDir: root, loader: 'ts' }, outfile, tsconfig });
+  const child = spawn(process.execPath, [outfile], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  running.push(child);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  return { child, output: () => output };
+}
+
+/** What a program prints until it ends. */
+async function printed(code: string): Promise<string[]> {
+  const { child, output } = await start(code);
+  await once(child, 'close');
+  expect(child.exitCode, output()).to.equal(0);
+  return output().trim().split('\n');
+}
+
+/** Starts a server of port 3000 on a free one instead, and waits until it listens. */
+async function serve(code: string): Promise<{ url: string; output: () => string }> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  expect(code).to.contain('listen(3000)');
+  const { child, output } = await start(code.replace('listen(3000)', `listen(${port}, '127.0.0.1')`));
+  const url = `http://127.0.0.1:${port}`;
+  // A path that no program has. Even so it may be counted, so nothing is asked that all requests share.
+  while (!(await fetch(`${url}/is-it-there`).catch(() => undefined))) {
+    if (child.exitCode !== null) throw new Error(output());
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return { url, output };
+}
+
+async function statuses(count: number, url: string): Promise<number[]> {
+  const found: number[] = [];
+  for (let i = 0; i < count; i++) found.push((await fetch(url)).status);
+  return found;
+}
+
+describe('docs/migrating.md', function () {
+  // Each program is a process.
+  this.timeout(60_000);
+  afterEach(async () => {
+    for (const child of running.splice(0)) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill();
+      await once(child, 'close');
+    }
+  });
+
+  it('express-rate-limit 5: max 0, onLimitReached and the draft’s headers', async () => {
+    const { before, after } = programs('From versions 5 to 7 of express-rate-limit');
+    for (const code of [before.replace("'express-rate-limit'", "'express-rate-limit5'"), after]) {
+      const { url, output } = await serve(code);
+      expect(await statuses(4, `${url}/health`)).to.deep.equal([200, 200, 200, 200]);
+      const { headers } = await fetch(`${url}/search`);
+      expect([headers.get('RateLimit-Limit'), headers.get('RateLimit-Remaining')]).to.deep.equal(['2', '1']);
+      expect(await statuses(3, `${url}/search`)).to.deep.equal([200, 429, 429]);
+      expect(output().trim()).to.equal('/search is at its limit');
+    }
+  });
+
+  it('express-slow-down: what comes too fast is delayed, not denied', async () => {
+    const { before, after } = programs('From express-slow-down');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      // The question whether the server is there may have been the first of the two at once.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const begun = performance.now();
+      const answers = await Promise.all(
+        Array.from({ length: 5 }, async () => {
+          const { status } = await fetch(url);
+          return { status, after: performance.now() - begun };
+        }),
+      );
+      expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200, 200, 200]);
+      expect(Math.max(...answers.map((answer) => answer.after))).to.be.greaterThan(500);
+    }
+  });
+
+  it('@nestjs/throttler: the module’s limit, a handler’s own, and none', async () => {
+    const { before, after } = programs('From @nestjs/throttler');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      expect(await statuses(3, `${url}/login`)).to.deep.equal([200, 200, 429]);
+      expect(await statuses(5, `${url}/list`)).to.deep.equal([200, 200, 200, 200, 429]);
+      expect(await statuses(6, `${url}/health`)).to.deep.equal([200, 200, 200, 200, 200, 200]);
+    }
+  });
+
+  it('rate-limiter-flexible with duration 0', async () => {
+    const { before, after } = programs('Points that never come back (`duration: 0`)');
+    const expected = ['use 1: 2 left', 'use 2: 1 left', 'use 3: 0 left', 'use 4: the trial is over'];
+    expect(await printed(before)).to.deep.equal(expected);
+    expect(await printed(after)).to.deep.equal(expected);
+  });
+
+  for (const from of ['bottleneck', 'p-limit, p-throttle, p-queue and axios-rate-limit']) {
+    it(`${from.split(',')[0]}: two jobs at a time, in order`, async () => {
+      const { before, after } = programs(`From ${from}`);
+      for (const code of [before, after]) {
+        const lines = await printed(code);
+        const begun = lines.filter((line) => line.endsWith('begins'));
+        expect(begun).to.deep.equal(['a begins', 'b begins', 'c begins', 'd begins']);
+        let active = 0;
+        const most = Math.max(...lines.map((line) => (active += line.endsWith('begins') ? 1 : -1)));
+        expect([lines.length, most]).to.deep.equal([8, 2]);
+      }
+    });
+  }
+});

@@ -1,0 +1,494 @@
+import { execFile } from 'node:child_process';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify, stripVTControlCharacters } from 'node:util';
+import { expect } from 'chai';
+import { build } from 'esbuild';
+import manifest from '../../package.json' with { type: 'json' };
+import { pack } from '../../scripts/lib/pack.js';
+import { root } from '../../scripts/lib/run.mjs';
+import { compile } from './package/compile.js';
+import { undocumented } from './package/undocumented.js';
+import { servers } from '../support/shared-servers.js';
+
+const execute = promisify(execFile);
+const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
+/** These run on a peer, and load where it is installed. */
+const needingTheirPeer = ['./opentelemetry', './nestjs'];
+const installed = (name: string) => join(root, 'node_modules', name);
+
+interface Answer {
+  status: number;
+  headers: string[][];
+  body: string;
+}
+
+describe('the packed package', function () {
+  this.timeout(300_000);
+
+  let directory: string;
+  let files: string[];
+  let tarball: string;
+  /** Where the tarball is installed, with nothing else. */
+  let bare: string;
+
+  /** Nest by its major, from npm: what is not there is fetched while the first tests run. */
+  const nests = new Map<number, Promise<string>>();
+
+  before(async () => {
+    for (const major of [11, 12]) nests.set(major, fetchNest(major));
+    for (const fetched of nests.values()) fetched.catch(() => {});
+    directory = mkdtempSync(join(tmpdir(), 'headgate-package-'));
+    const packed = pack(directory);
+    files = packed.files;
+    tarball = packed.tarball;
+    bare = join(directory, 'bare');
+    mkdirSync(bare);
+    writeFileSync(join(bare, 'package.json'), '{ "private": true }');
+    await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed.tarball], {
+      cwd: bare,
+    });
+  });
+
+  after(async () => {
+    await Promise.allSettled(nests.values());
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('holds what is needed to run, and nothing else', () => {
+    const documents = files.filter((file) => !file.startsWith('dist/'));
+    expect(documents).to.have.members([
+      'package.json',
+      'LICENSE',
+      ...['README.md', 'SECURITY.md'],
+      // Errors name this page by its path.
+      'docs/errors.md',
+    ]);
+    const compiled = files.filter((file) => file.startsWith('dist/'));
+    const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
+    const modules = compiled.filter((file) => /^dist\/esm\/.*\.js$/.test(file));
+    expect(modules).to.have.length(subpaths.length);
+    expect(other).to.have.members([
+      'dist/cjs/package.json',
+      'dist/cli/headgate.js',
+      'dist/cli/THIRD-PARTY-LICENSES.txt',
+      ...['page.css', 'page.js', 'uPlot.iife.min.js', 'uPlot.min.css'].map((file) => `dist/cli/page/${file}`),
+    ]);
+  });
+
+  it('loads by import and by require without express, fastify and ioredis', async () => {
+    for (const name of ['express', 'fastify', 'ioredis']) {
+      expect(existsSync(join(bare, 'node_modules', name)), name).to.equal(false);
+    }
+    const loadable = subpaths.filter((path) => !needingTheirPeer.includes(path));
+    await load(bare, loadable);
+  });
+
+  it('loads no Redis scripts by the sub-paths that keep state elsewhere', async () => {
+    const scripted = ['./redis', './compat/fastify-rate-limit'];
+    const paths = subpaths.filter((each) => !needingTheirPeer.includes(each));
+    const script = `const found = [];
+      for (const path of ${JSON.stringify(paths)}) {
+        for (const file of Object.keys(require.cache)) delete require.cache[file];
+        require('headgate' + path.slice(1));
+        const sources = Object.keys(require.cache).map((file) => require('node:fs').readFileSync(file, 'utf8'));
+        if (sources.some((source) => source.includes('redis.call('))) found.push(path);
+      }
+      console.log(JSON.stringify(found));`;
+    const { stdout } = await execute(process.execPath, ['-e', script], { cwd: bare });
+    const found = JSON.parse(stdout) as string[];
+    expect(found).to.have.members(scripted);
+  });
+
+  it('runs from the command line, with the client that is installed where it is run', async () => {
+    const { stdout } = await execute('npx', ['--no-install', 'headgate', '--version'], { cwd: bare });
+    expect(stdout).to.equal(`${manifest.version}\n`);
+
+    // What npx has run. It takes longer itself.
+    const headgate = (cwd: string, ...args: string[]) =>
+      execute(join(cwd, 'node_modules/.bin/headgate'), args, { cwd });
+    expect((await headgate(bare, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
+
+    const ban = ['ban', 'someone', '1h', '--name', 'api', '--redis', servers.redis.url, '--json', '--force'];
+    const without = (await headgate(bare, ...ban).catch((error: unknown) => error)) as {
+      code: number;
+      stderr: string;
+    };
+    expect(without.code).to.equal(1);
+    expect(without.stderr).to.contain('npx -p headgate -p ioredis');
+
+    const service = join(directory, 'service');
+    cpSync(join(bare, 'node_modules'), join(service, 'node_modules'), { recursive: true });
+    symlinkSync(installed('ioredis'), join(service, 'node_modules/ioredis'));
+    expect(JSON.parse((await headgate(service, ...ban)).stdout)).to.include({ name: 'api', key: 'someone' });
+  });
+
+  it('ships the licence of each library that its command line contains', async () => {
+    const file = join(bare, 'node_modules/headgate/dist/cli/THIRD-PARTY-LICENSES.txt');
+    const licences = readFileSync(file, 'utf8');
+    // What is shipped is minified. Otherwise esbuild says in comments where each part is from.
+    const { outputFiles } = await build({
+      ...{ entryPoints: ['src/cli/main.ts'], bundle: true, write: false },
+      ...{ platform: 'node', format: 'esm', external: Object.keys(manifest.dependencies) },
+    });
+    const contained = [
+      ...outputFiles[0]!.text.matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm),
+    ].map(([, name]) => name!);
+    expect(contained).to.include('commander');
+    for (const name of new Set(contained)) expect(licences).to.match(new RegExp(`^${name} \\d`, 'm'));
+  });
+
+  it('what stands in for another limiter is called as require returns it', async () => {
+    const standIns = subpaths.filter((path) => path.startsWith('./compat/'));
+    expect(standIns).to.have.length.greaterThan(0);
+    const script = `for (const path of ${JSON.stringify(standIns)}) {
+      const found = require('headgate' + path.slice(1));
+      if (typeof found !== 'function' || found.default !== found) throw new Error(path);
+    }`;
+    await execute(process.execPath, ['-e', script], { cwd: bare });
+  });
+
+  it('takes the place of a transitive express-rate-limit by overrides, without a line of code', async () => {
+    const standIn = join(root, 'packages/express-rate-limit');
+    const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', directory], {
+      cwd: standIn,
+    });
+    const [packed] = JSON.parse(stdout) as [{ filename: string; version: string }];
+    // The two are released together.
+    expect(packed.version).to.equal(manifest.version);
+    const answersOf = async (name: string, overrides: object): Promise<Answer[]> => {
+      const app = join(directory, name);
+      mkdirSync(app);
+      const sdk = manifest.devDependencies['@modelcontextprotocol/sdk'];
+      const dependencies = { '@modelcontextprotocol/sdk': sdk, express: '^5.0.0', headgate: tarball };
+      writeFileSync(
+        join(app, 'package.json'),
+        JSON.stringify({ private: true, dependencies, overrides, type: 'module' }),
+      );
+      await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: app });
+      copyFileSync(join(root, 'test/slow/package/mcp-router.mjs'), join(app, 'main.mjs'));
+      const ran = await execute(process.execPath, ['main.mjs'], { cwd: app });
+      return JSON.parse(ran.stdout) as Answer[];
+    };
+    const file = `file:${join(directory, packed.filename)}`;
+    const [theirs, ours] = await Promise.all([
+      answersOf('without-override', {}),
+      answersOf('with-override', { 'express-rate-limit': file }),
+    ]);
+    const installedName = (app: string) =>
+      (
+        JSON.parse(
+          readFileSync(join(directory, app, 'node_modules/express-rate-limit/package.json'), 'utf8'),
+        ) as { name: string }
+      ).name;
+    expect(installedName('without-override')).to.equal('express-rate-limit');
+    expect(installedName('with-override')).to.equal('headgate-express-rate-limit');
+    expect(ours.map(({ status }) => status)).to.deep.equal([
+      ...Array<number>(20).fill(400),
+      ...Array<number>(2).fill(429),
+    ]);
+    // Seconds go on between requests: the fields that count them down are compared by their names.
+    const steady = (answers: Answer[]) =>
+      answers.map(({ headers, ...answer }) => ({
+        ...answer,
+        headers: headers.map(([name, value]) => [name, /reset|retry/.test(name!) ? 'seconds' : value]),
+      }));
+    expect(steady(ours)).to.deep.equal(steady(theirs));
+  });
+
+  /** What each TypeScript can be told of modules, besides what all can. */
+  const typescripts: Record<string, readonly object[]> = {
+    'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
+    'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],
+    typescript: [
+      { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
+      { module: 'commonjs', moduleResolution: 'bundler' },
+    ],
+    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler' }],
+  };
+  const modern = [
+    { module: 'node16' },
+    { module: 'nodenext' },
+    { module: 'esnext', moduleResolution: 'bundler' },
+  ];
+
+  for (const [name, others] of Object.entries(typescripts)) {
+    it(`has types for ${name}, for every sub-path in each module setting`, async () => {
+      const used = readFileSync(join(root, 'test/slow/package/every-door.ts'), 'utf8');
+      for (const path of subpaths) expect(used).to.contain(`'headgate${path.slice(1)}'`);
+      const project = typesProject();
+      for (const [i, settings] of [...modern, ...others].entries()) {
+        const byExtension = !('moduleResolution' in settings);
+        const files = byExtension ? ['every-door.mts', 'every-door.cts'] : ['every-door.ts'];
+        const compilerOptions = { ...strict, ...settings, esModuleInterop: true, skipLibCheck: true };
+        await tsc(project, `${name}-${i}`, compilerOptions, files, name);
+      }
+    });
+  }
+
+  it('has types that agree with those of @fastify/rate-limit in one app, and refuse what throws', async () => {
+    const files = ['side-by-side.mts', 'doors.mts'];
+    await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
+  });
+
+  it('has types of its own that need no esModuleInterop', async () => {
+    const project = typesProject();
+    writeFileSync(join(project, 'plain.ts'), "import 'headgate/http';");
+    const settings = { module: 'commonjs', moduleResolution: 'node10', esModuleInterop: false };
+    await tsc(project, 'plain', { ...strict, ...settings }, ['plain.ts'], 'typescript-5.9');
+  });
+
+  it('has types that refuse what throws in a route of Fastify', async () => {
+    const project = typesProject();
+    const quotas = ["{ limit: 5, window: '1m', burst: 9 }", '{ limit: 5 }', "{ limit: 5, windw: '1m' }"];
+    const routes = quotas.map((quota) => `Fastify().get('/', { config: { rateLimit: ${quota} } }, () => 0);`);
+    const lines = ["import Fastify from 'fastify'; import 'headgate/fastify';", ...routes];
+    writeFileSync(join(project, 'routes.mts'), lines.join('\n'));
+    const options = { ...strict, module: 'nodenext', skipLibCheck: true };
+    const report = await tsc(project, 'routes', options, ['routes.mts']).catch(String);
+    const wrong = [...String(report).matchAll(/^routes\.mts\((\d+)/gm)].map(([, line]) => Number(line));
+    expect(wrong).to.deep.equal([2, 3, 4]);
+  });
+
+  it('has a file of types for each sub-path, for those that do not read `exports`', () => {
+    const { typesVersions } = manifest;
+    expect(Object.keys(typesVersions['*'])).to.have.members(
+      subpaths.flatMap((path) => (path === '.' ? [] : path.slice(2))),
+    );
+    for (const [target] of Object.values(typesVersions['*'])) expect(files).to.include(target!.slice(2));
+  });
+
+  it('tells editors what its functions, options and fields are, in either module system', () => {
+    const entries = subpaths.flatMap((path) => Object.values(manifest.exports[path as '.']));
+    const declarations = entries.map((entry) =>
+      join(bare, 'node_modules/headgate', entry.replace(/\.js$/, '.d.ts')),
+    );
+    const { count, silent } = undocumented(declarations, join(bare, 'node_modules/headgate'));
+    expect(silent).to.deep.equal([]);
+    expect(count).to.be.greaterThan(1000);
+  });
+
+  const consumers = [
+    { express: 'express', types: '@types/express', ioredis: 'ioredis' },
+    { express: 'express4', types: '@types/express4', ioredis: 'ioredis5' },
+  ];
+
+  for (const { express, types, ioredis } of consumers) {
+    it(`is used from TypeScript as ESM, as CommonJS, as both and bundled, with ${express}, fastify and ${ioredis}`, async () => {
+      const consumer = join(directory, express);
+      cpSync(join(bare, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
+      linkPeers(consumer, { express, '@types/express': types, ioredis });
+      await load(consumer, subpaths);
+      await compileConsumer(consumer);
+      for (const kind of ['mjs', 'cjs']) await works(join(consumer, `consumer.${kind}`));
+      await works(
+        join(consumer, 'both-loaders.mjs'),
+        subpaths.map((path) => `headgate${path.slice(1)}`),
+      );
+
+      // Far from the package's own files.
+      const outfile = join(directory, `${express}-bundle/consumer.cjs`);
+      const entry = join(consumer, 'consumer.mjs');
+      await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', logLevel: 'error' });
+      await works(outfile);
+    });
+  }
+
+  for (const major of [11, 12]) {
+    it(`limits Nest ${major} on Express and on Fastify, as ESM and as CommonJS`, async () => {
+      const app = await nestProject(major);
+      for (const format of ['esm', 'cjs'] as const) {
+        const outfile = join(app, `nest.${format === 'esm' ? 'mjs' : 'cjs'}`);
+        const options = { bundle: true, platform: 'node', packages: 'external', logLevel: 'error' } as const;
+        const tsconfigRaw = { compilerOptions: { target: 'es2022' as const } };
+        await build({ ...options, entryPoints: ['test/slow/package/nest.ts'], format, outfile, tsconfigRaw });
+        await works(outfile);
+      }
+    });
+
+    it(`limits GraphQL and gateways of Nest ${major}, on Express and on Fastify`, async () => {
+      const app = await nestProject(major);
+      const file = join(app, 'nest-beyond-http.mjs');
+      copyFileSync(join(root, 'test/slow/package/nest-beyond-http.mjs'), file);
+      await works(file);
+    });
+  }
+
+  /** A project with this Nest, and with the packed package. */
+  async function nestProject(major: number): Promise<string> {
+    const project = join(directory, `nest-${major}`);
+    if (existsSync(project)) return project;
+    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    const packages = join((await nests.get(major))!, 'node_modules');
+    for (const name of readdirSync(packages)) {
+      const link = join(project, 'node_modules', name);
+      if (!existsSync(link)) symlinkSync(join(packages, name), link);
+    }
+    return project;
+  }
+
+  /** Installs this Nest, once. */
+  async function fetchNest(major: number): Promise<string> {
+    const kept = join(root, `node_modules/.cache/nest-${major}`);
+    if (existsSync(join(kept, 'node_modules/@nestjs/graphql'))) return kept;
+    const platforms = ['platform-express', 'platform-fastify', 'platform-socket.io', 'platform-ws'];
+    const names = ['common', 'core', 'websockets', ...platforms].map((name) => `${name}@${major}`);
+    // These are two ahead.
+    names.push(...['apollo', 'graphql', 'mercurius'].map((name) => `${name}@${major + 2}`));
+    const servers = [
+      '@apollo/server@5',
+      '@as-integrations/express5@1',
+      '@as-integrations/fastify@3',
+      'mercurius@16',
+    ];
+    const others = ['graphql@16', 'reflect-metadata@0.2', 'rxjs@7', 'socket.io-client@4', 'ws@8'];
+    const packages = [...names.map((name) => `@nestjs/${name}`), ...servers, ...others];
+    const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
+    await execute('npm', ['install', '--prefix', kept, ...quiet, ...packages], { cwd: root });
+    return kept;
+  }
+
+  // Their own timeouts are seconds, which a busy machine needs to start.
+  const runners = {
+    jest: ['jest/bin/jest.js', '--testTimeout=20000', '--config', '{ "testMatch": ["**/jest*.test.cjs"] }'],
+    vitest: [
+      'vitest/vitest.mjs',
+      'run',
+      'vitest.test.mjs',
+      'vitest-waiting.test.mjs',
+      'vitest-redis.test.mjs',
+      '--testTimeout=20000',
+    ],
+    mocha: [
+      'mocha/bin/mocha.js',
+      'mocha.test.mjs',
+      'mocha-waiting.test.mjs',
+      'mocha-redis.test.mjs',
+      '--timeout=20000',
+    ],
+    'node:test': [],
+  };
+
+  for (const [runner, [program, ...args]] of Object.entries(runners)) {
+    it(`is tested by its users with ${runner}`, async () => {
+      const app = join(directory, 'runners');
+      if (!existsSync(app)) {
+        cpSync(join(root, 'test/slow/runners'), app, { recursive: true });
+        cpSync(join(bare, 'node_modules'), join(app, 'node_modules'), { recursive: true });
+        for (const name of ['express', 'ioredis', 'jest', 'mocha', 'sinon', 'supertest', 'vitest'])
+          symlinkSync(installed(name), join(app, 'node_modules', name));
+      }
+      const command =
+        program === undefined
+          ? ['--test', 'node.test.mjs', 'node-waiting.test.mjs', 'node-redis.test.mjs']
+          : [installed(program), ...args];
+      const env = { ...process.env, REDIS_URL: servers.redis.url };
+      const { stdout, stderr } = await execute(process.execPath, command, { cwd: app, env }).catch(
+        showOutput,
+      );
+      expect(stripVTControlCharacters(stdout + stderr)).to.match(/\b4 pass|pass 4\b/);
+    });
+  }
+
+  /** Makes the peers, and the types of Node, available to a project. */
+  function linkPeers(project: string, others: Record<string, string>): void {
+    const names = ['fastify', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', '@types/node'];
+    const peers = { ...Object.fromEntries(names.map((name) => [name, name])), ...others };
+    for (const [name, source] of Object.entries(peers)) {
+      const link = join(project, 'node_modules', name);
+      mkdirSync(dirname(link), { recursive: true });
+      symlinkSync(installed(source), link);
+    }
+  }
+
+  /** A project with all peers, and the files that are only compiled. */
+  function typesProject(): string {
+    const project = join(directory, 'types');
+    if (existsSync(project)) return project;
+    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    const names = [
+      'express',
+      '@types/express',
+      'ioredis',
+      '@fastify/rate-limit',
+      'hono',
+      'koa',
+      '@types/koa',
+    ];
+    linkPeers(project, Object.fromEntries(names.map((name) => [name, name])));
+    for (const name of ['every-door', 'side-by-side', 'doors']) {
+      for (const extension of ['ts', 'mts', 'cts'])
+        copyFileSync(join(root, `test/slow/package/${name}.ts`), join(project, `${name}.${extension}`));
+    }
+    return project;
+  }
+
+  async function load(cwd: string, paths: string[]) {
+    for (const how of ['import', 'require']) {
+      const script = `(async () => {
+        for (const path of ${JSON.stringify(paths)}) await ${how}('headgate' + path.slice(1));
+      })();`;
+      await execute(process.execPath, ['-e', script], { cwd });
+    }
+  }
+
+  /** As one program: the types of both module systems agree. */
+  async function compileConsumer(consumer: string) {
+    const sources = {
+      'consumer.mts': 'consumer',
+      'consumer.cts': 'consumer',
+      'both-loaders.mts': 'both-loaders',
+    };
+    for (const [file, source] of Object.entries(sources)) {
+      copyFileSync(join(root, `test/slow/package/${source}.ts`), join(consumer, file));
+    }
+    await tsc(consumer, 'tsconfig', { ...strict, noEmit: false, module: 'nodenext' }, Object.keys(sources));
+  }
+
+  async function tsc(
+    project: string,
+    name: string,
+    compilerOptions: object,
+    files: string[],
+    typescript = 'typescript',
+  ) {
+    const config = join(project, `${name}.json`);
+    writeFileSync(config, JSON.stringify({ compilerOptions, files }));
+    if (typescript !== 'typescript-7') {
+      const errors = compile(typescript, config);
+      if (errors) throw new Error(`\n${errors}`);
+      return;
+    }
+    // Its compiler is no library.
+    const program = installed(`${typescript}/bin/tsc`);
+    await execute(process.execPath, [program, '-p', config], { cwd: project }).catch(showOutput);
+  }
+
+  async function works(file: string, args: string[] = []) {
+    const env = { ...process.env, REDIS_URL: servers.redis.url };
+    const { stdout } = await execute(process.execPath, [file, ...args], { cwd: dirname(file), env });
+    expect(stdout).to.equal('works\n');
+  }
+});
+
+const strict = {
+  ...{ target: 'es2022', lib: ['es2022', 'esnext.disposable'], types: ['node'] },
+  ...{ strict: true, noEmit: true },
+};
+
+/** tsc reports on its standard output. */
+function showOutput(error: Error & { stdout?: string }): never {
+  throw new Error(`${error.message}\n${error.stdout}`, { cause: error });
+}

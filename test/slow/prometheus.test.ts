@@ -1,0 +1,207 @@
+// The alert rules and the dashboard of examples/observability in a real Prometheus, which scrapes an app.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect } from 'chai';
+import { findProgram } from '../../scripts/programs.mjs';
+import { startServer, watch, type TestServer } from '../support/servers.js';
+
+const directory = new URL('../../examples/observability/', import.meta.url).pathname;
+const rules = readFileSync(join(directory, 'alerts.yml'), 'utf8');
+const dashboard = JSON.parse(readFileSync(join(directory, 'dashboard.json'), 'utf8')) as Dashboard;
+
+interface Dashboard {
+  readonly panels: readonly { readonly title: string; readonly targets?: readonly { expr: string }[] }[];
+}
+
+interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [at: number, value: string];
+}
+
+interface Alert {
+  readonly state: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** The expressions of the dashboard, by panel, as Grafana would fill them in. */
+const expressions = dashboard.panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => ({
+    title,
+    expr: expr.replaceAll('$limiter', '.*').replaceAll('$__rate_interval', '5s'),
+  })),
+);
+
+/** The same rules, for windows and patience of a test. */
+const quick = rules.replace(/^( +for:) \w+$/gm, '$1 0s').replace(/\[\d+m\]/g, '[5s]');
+
+const alertNames = [...rules.matchAll(/alert: (\w+)/g)].map(([, name]) => name!);
+
+/** Metrics that an expression names. */
+const metricsOf = (text: string): string[] => [...new Set(text.match(/\bheadgate_\w+/g))];
+
+describe('Prometheus', function () {
+  // It waits for scrapes, and the machine may be busy.
+  this.timeout(120_000);
+  let dir: string;
+  let redis: TestServer;
+  const children: ChildProcess[] = [];
+  let api: string;
+
+  /** Starts a program, and resolves with what it says of where it listens. */
+  async function start(command: string, args: readonly string[], listens: RegExp): Promise<string> {
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    watch(child);
+    children.push(child);
+    let output = '';
+    return new Promise((resolve, reject) => {
+      for (const stream of [child.stdout, child.stderr])
+        stream.setEncoding('utf8').on('data', (text: string) => {
+          output = (output + text).slice(-10_000);
+          const found = listens.exec(output)?.[1];
+          if (found !== undefined) resolve(found);
+        });
+      child.once('error', reject);
+      child.once('exit', (code) => reject(new Error(`${command} has ended (${code}): ${output}`)));
+    });
+  }
+
+  async function get<T>(path: string): Promise<T> {
+    const response = await fetch(`http://${api}/api/v1/${path}`);
+    const { data, error } = (await response.json()) as { data: T; error?: string };
+    if (error !== undefined) throw new Error(`${path}: ${error}`);
+    return data;
+  }
+
+  const query = async (expr: string): Promise<readonly Series[]> =>
+    (await get<{ result: readonly Series[] }>(`query?query=${encodeURIComponent(expr)}`)).result;
+
+  async function firing(): Promise<readonly Alert[]> {
+    const { alerts } = await get<{ alerts: readonly Alert[] }>('alerts');
+    return alerts.filter(({ state }) => state === 'firing');
+  }
+
+  /** Looks until nothing is missing any more; the test's time-out says what was. */
+  async function until(missing: () => Promise<readonly string[]>): Promise<void> {
+    const end = Date.now() + 50_000;
+    for (;;) {
+      const left = await missing();
+      if (left.length === 0) return;
+      if (Date.now() > end) expect.fail(`Still missing: ${left.join('; ')}`);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+
+  const withoutSeries = async (all: readonly string[]): Promise<string[]> => {
+    const found = await Promise.all(all.map(query));
+    return all.filter((_, i) => found[i]!.length === 0);
+  };
+
+  before(async () => {
+    dir = mkdtempSync(join(tmpdir(), 'headgate-prometheus-'));
+    redis = await startServer('redis');
+    const child = new URL('support/metrics-child.ts', import.meta.url).pathname;
+    const tsx = import.meta.resolve('tsx');
+    const metrics = new URL(
+      await start(process.execPath, ['--import', tsx, child, String(redis.port)], /(http:\S+)/),
+    );
+    writeFileSync(join(dir, 'alerts.yml'), quick);
+    const config = {
+      global: { scrape_interval: '250ms', scrape_timeout: '250ms', evaluation_interval: '250ms' },
+      rule_files: ['alerts.yml'],
+      scrape_configs: [
+        { job_name: 'app', metrics_path: metrics.pathname, static_configs: [{ targets: [metrics.host] }] },
+      ],
+    };
+    // JSON is YAML.
+    writeFileSync(join(dir, 'prometheus.yml'), JSON.stringify(config));
+    const args = [`--config.file=${join(dir, 'prometheus.yml')}`, `--storage.tsdb.path=${join(dir, 'data')}`];
+    api = await start(
+      findProgram('prometheus'),
+      [...args, '--web.listen-address=127.0.0.1:0'],
+      /Listening on"? address=(127\.0\.0\.1:\d+)/,
+    );
+    // It listens before it serves.
+    await until(async () => {
+      const { ok } = await fetch(`http://${api}/-/ready`).catch(() => ({ ok: false }));
+      return ok ? [] : ['ready'];
+    });
+  });
+  after(async () => {
+    for (const child of children) {
+      const gone = child.exitCode === null ? once(child, 'exit') : undefined;
+      child.kill('SIGKILL');
+      await gone;
+    }
+    await redis.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  it('takes the rules as they are', () => {
+    const promtool = join(dirname(findProgram('prometheus')), 'promtool');
+    const output = execFileSync(promtool, ['check', 'rules', 'alerts.yml'], {
+      cwd: directory,
+      encoding: 'utf8',
+    });
+    expect(output).to.contain(`SUCCESS: ${alertNames.length} rules found`);
+  });
+
+  it('has a series for each metric that a rule or a panel names, and no metric is left out', async () => {
+    const named = metricsOf(rules + JSON.stringify(dashboard));
+    await until(() => withoutSeries(named));
+    const all = await get<readonly string[]>('label/__name__/values');
+    const families = (names: readonly string[]) => [
+      ...new Set(names.filter((name) => name.startsWith('headgate_')).map(familyOf)),
+    ];
+    expect(families(named)).to.have.members(families(all));
+  });
+
+  it('tells that the store is down once Redis is stopped, and no sooner', async () => {
+    const storesDown = async () =>
+      (await firing())
+        .filter(({ labels }) => labels['alertname'] === 'HeadgateStoreDown')
+        .map(({ labels }) => labels['limiter']);
+    expect(await storesDown()).to.deep.equal([]);
+    await redis.stop();
+    await until(async () => ((await storesDown()).includes('api') ? [] : ['HeadgateStoreDown']));
+    expect(await storesDown()).to.deep.equal(['api']);
+  });
+
+  it('has data for each panel', async () => {
+    await until(async () => {
+      const empty = await withoutSeries(expressions.map(({ expr }) => expr));
+      return expressions.flatMap(({ title, expr }) => (empty.includes(expr) ? `${title}: ${expr}` : []));
+    });
+  });
+
+  it('fires the other alerts when there is cause, too', async () => {
+    let alerts: readonly Alert[] = [];
+    await until(async () => {
+      alerts = await firing();
+      const names = alerts.map(({ labels }) => labels['alertname']);
+      return alertNames.filter((name) => !names.includes(name) && name !== 'HeadgateProcessLate');
+    });
+    for (const { annotations } of alerts)
+      for (const text of Object.values(annotations))
+        expect(text).to.not.contain('error').and.not.contain('{{');
+  });
+
+  it('tells that it is over once Redis is back, and that the process was late', async () => {
+    redis = await startServer('redis', { port: redis.port });
+    await until(async () => {
+      const names = (await firing()).map(({ labels }) => labels['alertname']);
+      return [
+        ...(names.includes('HeadgateStoreDown') ? ['the end of HeadgateStoreDown'] : []),
+        ...(names.includes('HeadgateProcessLate') ? [] : ['HeadgateProcessLate']),
+      ];
+    });
+  });
+});
+
+/** A metric's name without what a histogram adds for its parts. */
+function familyOf(name: string): string {
+  return name.replace(/_(bucket|sum|count)$/, '');
+}
