@@ -16,7 +16,7 @@ import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey } from 'headgate/http';
 import { Hono } from 'hono';
 import { root } from '../scripts/lib/run.mjs';
-import { given, WARNING_CODES } from '../src/common/warnings.js';
+import { emittedCodes, WARNING_CODES } from '../src/common/warnings.js';
 import { FirstQuestion, type Streak } from '../src/limiter/setup-checks.js';
 
 const quota = { limit: 1000, window: '1h' } as const;
@@ -448,7 +448,7 @@ describe('warnings of the set-up', () => {
     for (let i = 0; i < 2; i++) await kept.consume('ada');
     await madeLate(1);
     warned = [];
-    given.clear();
+    emittedCodes.clear();
   });
   afterEach(() => (process.emitWarning = emitWarning));
 

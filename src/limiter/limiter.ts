@@ -6,7 +6,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
-import { tellUser, type Warn } from '../common/warnings.js';
+import { notifyUser, type Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -704,7 +704,7 @@ export class Limiter {
       const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, local, decision };
       decisionChannel.publish(message);
     }
-    if (this.#onDecision) tellUser('onDecision', this.#onDecision, decision);
+    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 

@@ -1,6 +1,6 @@
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
-import { tellUser, type Warn } from '../../common/warnings.js';
+import { notifyUser, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
@@ -163,7 +163,7 @@ export class Breaker {
     const { lastError, serversDown } = health;
     if (lastError && state === 'down') this.#warn('is down', lastError);
     else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
-    for (const listener of new Set(this.listeners.values())) tellUser('onHealth', listener, health);
+    for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
   }
 }
 
