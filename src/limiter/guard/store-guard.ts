@@ -11,7 +11,7 @@ import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/sto
 import {
   isReply,
   malformedReply,
-  tellsCharges,
+  hasCharges,
   chargedOf,
   isPromise,
   newCall,
@@ -323,7 +323,7 @@ export class StoreGuard implements Store, Prober {
     const call = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
     if (change.charged) return this.#giveBack(change, { call, repeatable: false, told: NOTHING });
     const reply = await this.#ask(change, call);
-    if (!isReply(reply, change.set) || !tellsCharges(reply, change.set)) throw malformedReply(reply);
+    if (!isReply(reply, change.set) || !hasCharges(reply, change.set)) throw malformedReply(reply);
     return reply;
   }
 
