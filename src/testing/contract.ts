@@ -32,7 +32,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     await expectExactWait(clock, denied, () => limiter.consume('key'));
   });
 
-  suite.add(`${algorithm}: charged units become free at the algorithm's times`, async (lab) => {
+  suite.add(`${algorithm}: charged units become free at the published times`, async (lab) => {
     const { clock, limiter } = await lab.open(plain(algorithm, 6));
     const start = clock.now;
     await limiter.consume('key', { cost: 4 });
