@@ -176,17 +176,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ],
   ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
   ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  [
-    'createLimiter in a handler',
-    () => limiterOfEach(500),
-    'HEADGATE_LIMITER_IN_HANDLER',
-    /500 limiters.*Make it once/,
-  ],
+  ['createLimiter in a handler', () => limiterOfEach(500), 'HEADGATE_LIMITER_IN_HANDLER', /500 limiters/],
   [
     'createLimiter in a handler, with a memory store of its own',
     () => limiterOfEach(500, () => ({ store: memoryStore() })),
     'HEADGATE_LIMITER_IN_HANDLER',
-    /Make it once/,
+    /500 limiters/,
   ],
   [
     'Express: a bare IPv6 address as key',
