@@ -130,7 +130,7 @@ describe('hashed keys', () => {
     for (const [secret, message] of [
       ['fifteen letters', /only 15 characters/],
       [`${SECRET}\n`, /secret\.trim\(\)/],
-      [undefined, /is the environment variable set/],
+      [undefined, /Is the environment variable set/],
       [true, /not a string/],
       [['a secret of the tests'], /not a string/],
     ] as const) {
