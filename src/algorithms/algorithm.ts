@@ -19,8 +19,8 @@ export interface PolicyBase {
 /** Fields of all policies that count requests over time. Concurrency policies count held slots instead, and do not have these fields. */
 export interface QuotaPolicy extends PolicyBase {
   /**
-   * The requests that are charged. `'admitted'`: requests that all policies admit. `'attempts'`: also requests that another policy denies,
-   * of this limiter or of one stacked behind it. A request that this policy itself denies is never charged to it. @default 'admitted'
+   * The requests that are charged. `'admitted'`: requests that every policy admits. `'attempts'`: also requests that another policy denies, in
+   * this limiter or in a limiter stacked behind it. A request that this policy itself denies is never charged here. @default 'admitted'
    */
   count?: 'admitted' | 'attempts';
   /**
@@ -160,17 +160,17 @@ export interface Ahead {
 
 /** The traits of a policy. Code outside of algorithms asks for these, and never for an algorithm's name. */
 export interface Traits {
-  /** Whether its units are slots, which are held until they are released or their lease ends. */
+  /** Whether units are slots, held until a release or the end of a lease. */
   readonly holdsSlots: boolean;
   /** The most units that one moment can admit. */
   readonly capacity: number;
-  /** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
+  /** Whether charges drain in turn, so that a refund moves the later charges forward. */
   readonly drains: boolean;
   /** Time between the turns of two units, ms, if the policy holds requests until their turn. Otherwise undefined. */
   readonly paceMs: number | undefined;
   /** The furthest turn that such a policy gives a request, ms from now. */
   readonly aheadMs?: number | undefined;
-  /** Rules for units that are spent later than they are charged (`redisStore({ slices })`), or undefined if that is not possible. */
+  /** Rules for spending units later than the charge (`redisStore({ slices })`), or undefined if that is not possible. */
   readonly slices: Ahead | undefined;
   /** The name of its units in header fields (`qu` of draft-11), or undefined for requests. */
   readonly unit: string | undefined;
@@ -215,7 +215,7 @@ type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Name
 interface Definition<P, Policy extends Named> {
   /** Names the state's layout in keys. It changes with the layout, so that no version reads another version's state. */
   readonly tag: string;
-  /** The algorithm's names in policies, each with the fields that it takes in addition to those of all policies. */
+  /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
   /** Checks a policy's own fields and converts them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): Compiled<P>;

@@ -26,7 +26,7 @@ interface Lease {
 /** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
 class Leases {
   readonly byId = new Map<string, Lease>();
-  /** The units of all leases, including those that have ended. */
+  /** The units of all leases, including ended leases. */
   units = 0;
   first: Lease | undefined;
   last: Lease | undefined;

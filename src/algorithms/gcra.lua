@@ -206,7 +206,7 @@ end
 
 headgate_kernel('gcra', {
   params = 5,
-  -- Charges drain one after the other, so giving one back moves those behind it forward.
+  -- Charges drain in turn, so a refund moves the later charges forward.
   drains = true,
   look = gcra_look,
   commit = gcra_commit,

@@ -25,7 +25,7 @@ export interface TokenBucketPolicy extends QuotaPolicy {
   burst?: number;
 }
 
-/** A leaky bucket. As a meter it equals the token bucket; with `maxDelay` it holds requests until their turn. */
+/** A leaky bucket. As a meter it equals the token bucket. With `maxDelay`, requests are held until their turn. */
 export interface LeakyBucketPolicy extends QuotaPolicy {
   /** The algorithm. */
   algorithm: 'leaky-bucket';

@@ -67,7 +67,7 @@ local function sliding_log_rewrite(key, p, log, grows)
   headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 
--- Returns a log with the runs that count now. If none do, it has no runs.
+-- Returns a log with the runs that count now, possibly none.
 local function sliding_log_read(key, p, now, writable)
   local header = redis.pcall('GETRANGE', key, 0, 28)
   if type(header) == 'table' then return nil, header.err end

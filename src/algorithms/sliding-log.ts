@@ -46,7 +46,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   readonly #logs: (Log | undefined)[];
   /** The log that `#read` found, or undefined if there is none. */
   #log: Log | undefined;
-  /** The oldest run that counts, the number of such runs, the units before them, and their own units. */
+  /** The oldest run that counts, the number of such runs, the units before them, and the units in them. */
   #head = 0;
   #runs = 0;
   #before = 0;

@@ -38,7 +38,7 @@ export interface DecisionFields {
   readonly allowed: boolean;
   /** The request's key. Without one, or if no policy counts by it, the request's key of the first dimension that a policy counts by. */
   readonly key: string;
-  /** Whole units that the request asked for. If they differ by policy (see `costs`), the cost for the policy that decided. */
+  /** Whole units requested. If they differ by policy (see `costs`), the cost for the deciding policy. */
   readonly cost: number;
   /**
    * The policy that decided: of several that deny, the one with the longest denial; otherwise the one with the least remaining. Undefined
@@ -66,8 +66,8 @@ export interface DecisionFields {
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
   /**
-   * The units that the deciding policy has charged for this request: its cost, or the units that `settle` set. 0 if the request was denied
-   * or not counted.
+   * The units that the deciding policy has charged for this request: the cost, or the units set by `settle`. 0 if the request was denied or not
+   * counted.
    */
   readonly charged: number;
   /** The whole units that the request asked for, by policy name. */

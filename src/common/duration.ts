@@ -22,7 +22,7 @@ export function toText(milliseconds: number): string {
   return `${milliseconds / length}${unit}`;
 }
 
-/** Undoes what floating point adds to a product, or takes off: 1.1 hours are 3960000.0000000005 ms. */
+/** Removes the error that floating point adds to a product: 1.1 hours are 3960000.0000000005 ms. */
 function exactly(product: number): number {
   const whole = Math.round(product);
   return Math.abs(product - whole) <= 4 * Number.EPSILON * whole ? whole : product;

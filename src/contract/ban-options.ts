@@ -23,7 +23,7 @@ export interface BanOptions {
    * Otherwise charges stay for their window, and a key may still be denied after a shorter ban. @default false
    */
   fresh?: boolean;
-  /** The dimension whose key is banned, such as `'account'`. A request without such a key is never banned. @default 'key' */
+  /** The dimension of the banned key, such as `'account'`. A request without such a key is never banned. @default 'key' */
   by?: string;
 }
 
@@ -35,7 +35,7 @@ export interface BanNoteOptions {
   reason?: string;
 }
 
-/** The operator who made or ended a ban, and the reason, each `null` if not given. */
+/** The operator and the reason of a ban or of its end, each `null` if not given. */
 export interface BanNote {
   /** The operator. */
   readonly by: string | null;
@@ -43,7 +43,7 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
-/** The dimension whose key is banned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The dimension of the banned key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function banDimension(ban: BanOptions | undefined): string {
   return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);
 }

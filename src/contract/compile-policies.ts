@@ -29,7 +29,7 @@ export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
   KINDS.get(algorithm)?.fields.includes(field) === true;
 
-/** The fields of policies of all algorithms. Adapters use them to find an inline policy in their options. */
+/** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
 const NAME = /^[\x20-\x7e]{1,64}$/;

@@ -9,7 +9,7 @@ export interface DecisionMessage {
   readonly limiter: string;
   /** Whether the whole limiter is a shadow. If it would have denied the request, `decision.reason` has the reason. */
   readonly shadow: boolean;
-  /** Whether this process decided without asking a remote store, by a remembered denial or by quota that it took ahead. */
+  /** Whether this process decided without a call to a remote store, by a remembered denial or by quota charged in advance. */
   readonly local: boolean;
   readonly decision: Decision;
 }

@@ -57,7 +57,7 @@ export function withPolicies(
   return Object.freeze({ ...base, policies, dimensions: dimensionsOf(policies, base.ban, by) });
 }
 
-/** The policies of a limiter, without policies that share their state with an earlier one. */
+/** The policies of a limiter, each state only once. */
 export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] {
   const known = new Map<string, CompiledPolicy>();
   for (const policy of policies) {

@@ -3,8 +3,8 @@ import type { HeadgateError } from '../common/errors.js';
 /** The health of a limiter's store. */
 export interface Health {
   /**
-   * `'down'`: the store failed repeatedly, and requests no longer wait for it. Headgate probes it now and then. A cluster is down once all
-   * its servers are.
+   * `'down'`: the store failed repeatedly, and requests no longer wait for it. Headgate probes the store now and then. A cluster is down once
+   * every server is.
    */
   readonly state: 'up' | 'down';
   /** The start of that state, ms since the epoch, by the clock of this process. */

@@ -17,7 +17,7 @@ export interface Part {
   readonly set: PolicySet;
   /** The positions of its policies among those of the whole set. */
   readonly at: readonly number[];
-  /** Distinguishes its keys from those of other dimensions. */
+  /** Separates its keys from the keys of other dimensions. */
   readonly scope: string;
   /** Picks its key from those of the whole set. */
   keyOf(keys: Keys): string;
@@ -94,9 +94,9 @@ export const withinSlot = perSet((set): PolicySet => {
 });
 
 /**
- * Texts that distinguish the keys of a subject from all other keys, including keys of other dimensions.
+ * Texts that differ for any two keys, even if the keys have different dimensions.
  *
- * @param counts whether a key counts, by the part of the set for its dimension; by default all keys count
+ * @param counts whether a key counts, by the part of the set for its dimension. @default every key counts
  */
 export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
   const parts = partsOf(set).filter(({ set: part }) => counts(part));
@@ -109,7 +109,7 @@ function idOf(scope: string, key: string): string {
   return key.startsWith('\0') ? `\0${key}` : key;
 }
 
-/** Joins several texts into one text that no other texts give. */
+/** Joins several texts so that different texts always give different results. */
 export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
 }

@@ -52,7 +52,7 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
 };
 const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({ field, ...word }));
 
-/** The time that the limit refers to. Each algorithm has exactly one of these fields. */
+/** The time span of the limit. Each algorithm has exactly one of these fields. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
   { field: 'window', form: 'time' },
   { field: 'lease', form: 'time' },
@@ -133,7 +133,7 @@ class Parser {
     this.#origins.set(field, token);
   }
 
-  /** Takes the algorithm's name, if there is one. @returns the fields that its policies have */
+  /** Takes the algorithm's name, if there is one. @returns the fields of its policies */
   #takeAlgorithm(): readonly string[] {
     const first = this.#tokens[0];
     if (!first || !/^[a-z]/i.test(first.text)) return this.#kinds.get(DEFAULT_ALGORITHM)!.fields;

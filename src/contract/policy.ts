@@ -22,7 +22,7 @@ export interface CompiledPolicy {
   readonly shadow: boolean;
   /** Whether the policy is also charged for requests that another policy denies. */
   readonly attempts: boolean;
-  /** The dimension whose key counts. */
+  /** The dimension of the counted key. */
   readonly by: string;
   /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;

@@ -37,9 +37,9 @@ export interface Dimensions {
  */
 export type Keys = string | readonly string[];
 
-/** The rules that a limiter enforces. A set is made once and shared by all queries, so that a store can keep data about it: see `perSet`. */
+/** The rules of a limiter. All queries share the set, so that a store can keep data about it: see `perSet`. */
 export interface PolicySet {
-  /** The quota's scope: sets of one name on one store share their state. */
+  /** The quota's scope. On one store, sets with the same name share state. */
   readonly name: string;
   /** The policies, in the order of the options. */
   readonly policies: readonly CompiledPolicy[];
@@ -62,11 +62,11 @@ export interface PolicySet {
  */
 export interface Call {
   /**
-   * The end of the caller's patience, by `performance.now()`. A store that sends questions elsewhere sets it when it sends this one. 0 while
-   * the question is not sent, or if the store does not set it.
+   * The end of the caller's patience, by `performance.now()`, set by a store that sends questions elsewhere when it sends this question. 0
+   * before that, and for other stores.
    */
   until: number;
-  /** The name of the server that received the question. A store with several servers sets it when it sends the question. */
+  /** The name of the server with the question, set by a store with several servers when it sends the question. */
   server: string | undefined;
   /** Set by the caller once it no longer waits. From then on the question must not be sent, nor sent again. */
   abandoned: boolean;
@@ -97,7 +97,7 @@ export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
 /** Whether the units of one of a set's policies are slots. */
 export const holdsSlots = perSet(({ policies }) => policies.some(({ traits }) => traits.holdsSlots));
 
-/** A key and the policies that apply to it. All operations have these. */
+/** A key with the policies that apply to it: the subject of every operation. */
 export interface Subject {
   /** The policies, and the name of their scope. */
   readonly set: PolicySet;
@@ -188,7 +188,7 @@ export function stepAfter(last: number, now: number): number {
   return last >= first && last < first + 1000 ? Math.min(last + 1, first + 999) : first;
 }
 
-/** A charge as a store must know it to give back exactly this one, and no units of others. */
+/** A charge, described so precisely that a store can give back exactly this charge. */
 export interface Charged {
   /** The step of the charge. If the key was reset since, nothing is left to give back. */
   readonly step: number;
@@ -206,7 +206,7 @@ export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'b
   return marks;
 }
 
-/** The charge of a reply, so that a store can give back exactly this one. */
+/** Describes the charge of a reply. See `Charged`. */
 export function chargedOf(reply: Reply): Charged {
   const { step, steps } = reply;
   return { step, marks: marksOf(reply), ...(steps && { steps }) };
@@ -214,11 +214,11 @@ export function chargedOf(reply: Reply): Charged {
 
 /** A change of a charge. */
 export interface Change extends Subject {
-  /** The units of each policy. Above 0 they are charged, even beyond the remaining ones; below 0 they are given back. */
+  /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
   readonly charged: Charged | undefined;
-  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change a charge that it made itself. */
+  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -237,7 +237,7 @@ export type OverridePlace =
       readonly call?: Call | undefined;
     };
 
-/** Keeps overrides beside the state that they change, or for all keys of a limiter under a key of its own. */
+/** Keeps overrides beside the state of a key, or for all keys of a limiter under a separate key. */
 export interface OverrideStore {
   /** Changes a record in one step. @returns the record before the change, empty if there was none, and the store's time */
   change(place: OverridePlace, change: RecordChange): MaybePromise<readonly [OverrideRecord, number]>;
@@ -266,7 +266,7 @@ export interface LeaseChange extends Subject, Costs {
   readonly lease: string;
   /** Whether to give the slots back, or to hold them for another full lease. */
   readonly action: 'release' | 'renew';
-  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change slots that it gave itself. */
+  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own slots. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -308,13 +308,13 @@ export interface Announced {
  * a call later than the set's timeout. A store can wrap another store, by implementing the same five methods.
  */
 export interface Store {
-  /** Whether the store decides in this process, at once, and is never down, so that it does not need a guard. */
+  /** Whether the store decides in this process, at once, and is never down, so that a guard is not needed. */
   readonly embedded?: boolean;
   /** Set by the guard and by memory stores. */
   readonly health?: Health;
   /**
-   * Decides a query. If every policy that is not a shadow admits it, all policies that admit it are charged. Otherwise only the policies that
-   * count attempts and admit it are charged. Their verdicts then also contain the time for which they deny the same query from now on.
+   * Decides a query. If every policy except shadows admits it, the admitting policies are charged. Otherwise only the admitting policies that
+   * count attempts are charged, and their verdicts also contain the time for which they deny the same query from now on.
    */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back unconditionally. The verdicts contain the remaining units, and their `wait` is 0. */
@@ -343,7 +343,7 @@ export interface Store {
   whenReady?(): Promise<void> | undefined;
   /** Explains in a sentence why the client is not connected, for messages. */
   waitsFor?(): string | undefined;
-  /** Receives each limiter that uses the store, so that the store can show it to operators. */
+  /** Receives each limiter of the store, to show to operators. */
   announce?(limiter: Announcement): Announced | undefined;
   /** The number of keys that the store keeps in this process for limiters of a name, for metrics. */
   keysOf?(name: string): number;

@@ -99,7 +99,7 @@ export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
-/** The verdicts of a set of one policy, as an array literal, which allocates exactly the room that it needs. */
+/** The verdicts of a set of one policy, as an array literal, which allocates exactly the needed room. */
 export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
   return [small(wait), small(remaining), small(reset)];
 }

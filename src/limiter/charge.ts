@@ -61,7 +61,7 @@ export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** For each policy 1, or 0 if it charged nothing: a shadow that would have denied, or a policy for whose key the store had no room. */
+  /** For each policy 1, or 0 if nothing was charged: by a shadow that would have denied, or without room for the policy's key in the store. */
   readonly #shares: readonly number[];
   #units: readonly number[];
   /** The charges of the request in order. The last one is given back first. */
@@ -156,7 +156,7 @@ export class Charge {
   }
 
   async #add(asked: readonly number[]): Promise<void> {
-    // Until the store answers, the charge is not known. Without an answer, that does not change.
+    // Until the store answers, the charge is not known. Without an answer it stays unknown.
     const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
     const reply = await this.#adjust(asked, undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);

@@ -165,7 +165,7 @@ class OwnDecision implements DecisionFields {
     return all([this.refund(), this.release()]);
   }
 
-  /** @internal Like `cancel`, after another limiter denied the request, except that policies that count attempts keep their charge. */
+  /** @internal Like `cancel`, after a denial by another limiter, but policies that count attempts keep their charge. */
   withdraw(): Promise<void> {
     return all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
   }
@@ -282,7 +282,7 @@ function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
 }
 
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
-  // An array literal allocates exactly the room that it needs. Most limiters have one policy.
+  // An array literal allocates exactly the needed room. Most limiters have one policy.
   if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
     return [verdictOf(policies[0]!, key, verdicts, 0)];
   const some = policies.slice(0, countOf(verdicts));
@@ -321,7 +321,7 @@ function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 
-/** The time until all policies admit the same cost, both those that deny it and those that charged the attempt. Undefined if never. */
+/** The time until every policy, including the ones that charged the attempt, admits the same cost. Undefined if never. */
 function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
   for (let i = 0; i < countOf(verdicts); i++) {

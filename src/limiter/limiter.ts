@@ -196,7 +196,7 @@ export class Limiter {
     return this.#enabled === true || isOn(this.#enabled);
   }
 
-  /** @internal Announces this limiter to the store, so that the command line can show it. */
+  /** @internal Announces this limiter to the store, for the command line. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
@@ -358,7 +358,7 @@ export class Limiter {
     );
   }
 
-  /** Wakes the requests that wait for a key, also in other limiters of this name and store, because they may go on sooner now. */
+  /** Wakes the requests that wait for a key, in every limiter with this name and store, because they may go on sooner now. */
   #wake(subject: Subject): void {
     const ids = idsOf(subject);
     for (const room of roomsOf(this.source, this.name)) room.wake(ids);
@@ -514,7 +514,7 @@ export class Limiter {
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  /** @param isLast whether the request came after all held ones, and waits for them even without a delay */
+  /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
   async #hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,
@@ -542,7 +542,7 @@ export class Limiter {
     }
   }
 
-  /** Frees everything that the limiter made: its name, its timers, its own memory store. A store that was passed in stays open. */
+  /** Frees the limiter's name, timers and own memory store. A store that was passed in stays open. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }

@@ -22,7 +22,7 @@ import { deniedError } from './waiting/waiting-room.js';
 /** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
 export type LimitedBy<Own extends string = never> =
   | ({
-      /** A limiter made by `createLimiter`, in place of all options that make one. */
+      /** A limiter made by `createLimiter`, in place of the options for one. */
       limiter: Limiter;
     } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });

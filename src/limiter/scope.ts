@@ -15,7 +15,7 @@ export interface ByOptions extends Omit<Dimensions, 'names'> {
   readonly known: readonly string[];
 }
 
-/** The policies in a limiter's scope: its own, its tiers', and the ones that it compiled. */
+/** The policies in a limiter's scope: the limiter's own, the policies of tiers, and compiled ones. */
 export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
@@ -56,7 +56,7 @@ export class Scope {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** Adds policies to the ones that a reset covers. @param ofOverride whether an override has made them */
+  /** Adds policies to the scope of a reset. @param ofOverride whether an override has made them */
   remember(policies: readonly CompiledPolicy[], ofOverride = false): void {
     const before = this.#everything.policies;
     const known = distinct([...before, ...policies]).slice(

@@ -19,7 +19,7 @@ export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): v
   }
 }
 
-/** Counts limiters in a row that got only one question, right after they were made. A limiter that gets a second one ends the row. */
+/** Counts limiters in a row with a single question, right after their creation. A limiter with a second question ends the row. */
 export interface Streak {
   /** The length at which the row is not a coincidence any more. */
   readonly most: number;
@@ -41,8 +41,8 @@ export const fleetingLimiters: Streak = {
 export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
- * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept gets a second question, or its first
- * one in a later turn of the event loop. This excludes limiters that are all made at the start, or one per tenant.
+ * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept gets a second question, or the first
+ * question comes in a later turn of the event loop. Limiters made at the start, or one per tenant, are therefore not reported.
  */
 export class FirstQuestion {
   readonly #warn: Warn;
@@ -71,7 +71,7 @@ export class FirstQuestion {
 
 const known = new WeakSet<Store>();
 
-/** Whether a limiter is the first one of its memory store. Dropping such a limiter also drops all of its counts. */
+/** Whether a limiter is the first one of its memory store. If that limiter is dropped, its counts are lost. */
 export function isFirstOf(store: Store): boolean {
   if (!store.embedded || known.has(store)) return false;
   known.add(store);

@@ -11,11 +11,11 @@ interface Lease {
 /** Fewer leases are not worth a search for ended ones. */
 const MIN_LEASES_TO_SWEEP = 100;
 
-/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows the free ones. */
+/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which slots are free. */
 export class Slots {
   readonly #clock: () => number;
   readonly #leases = new Map<string, Lease>();
-  /** The number of leases at which ended ones are removed. It doubles, so that the cost per lease is constant. */
+  /** The number of leases at which ended ones are removed. The doubling keeps the cost per lease constant. */
   #look = MIN_LEASES_TO_SWEEP;
 
   /** @param clock monotonic, ms; for tests */

@@ -166,9 +166,9 @@ export interface StateKey {
   readonly key: string | Hash;
   /** The dimension of the key. */
   readonly by: string;
-  /** The key whose slot this state uses, for limiters with `slotBy`. Without a key, the slot that all requests without one share. */
+  /** The key whose slot this state uses, for limiters with `slotBy`. Without a key, the common slot of requests without one. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
-  /** The Redis key up to the tag, which all state of one key in one scope has in common. */
+  /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;
   /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and the policy's id. */
   readonly id: string;
@@ -260,7 +260,7 @@ function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped
   return typeof read === 'string' ? escape(read) === escaped : kindOfHash(read.hash) !== undefined;
 }
 
-/** A pattern for SCAN that matches the state of all scopes, of one scope, or of one key in it. Name and key are in the notation of keys. */
+/** A pattern for SCAN: the state of all scopes, of one scope, or of one key in a scope. Name and key are in the notation of keys. */
 export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
   const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
   if (name === undefined) return `${literal(prefix)}:{*}${id}`;

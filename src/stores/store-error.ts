@@ -26,7 +26,7 @@ export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
   return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
-/** Whether a call would fail again, because the server answered that it cannot run this call. */
+/** Whether a repeated call would fail again, because the server refuses this call. */
 export function failsAgain(error: HeadgateError): boolean {
   const words = wordsOf(error);
   return isOfRequest(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));

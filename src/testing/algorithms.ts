@@ -7,7 +7,7 @@ interface Facts {
   /** Random fields in addition to `algorithm` and `limit`. */
   readonly fields: (random: Random, window: number, maxDelays: readonly number[]) => Record<string, unknown>;
   /**
-   * The fields that it requires. If the time of day determines when its windows end, they last a year here, so that none ends during a check.
+   * The required fields. Windows whose end depends on the time of day last a year here, so that none ends during a check.
    * @default window
    */
   readonly plain?: (window: number) => Record<string, unknown>;
@@ -179,7 +179,7 @@ export function countsSlots(policy: Policy): boolean {
   return factsOf(policy).leaves === 'released';
 }
 
-/** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
+/** Whether charges drain in turn, so that a refund moves the later charges forward. */
 export function drains(policy: Policy): boolean {
   return factsOf(policy).leaves === 'in turn';
 }

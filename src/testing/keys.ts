@@ -1,6 +1,6 @@
 const LONG = 'x'.repeat(10_240);
 
-/** Keys that broke other limiters, each next to a key that it could be confused with. */
+/** Keys that broke other limiters, each next to a similar key. */
 export const AWKWARD: readonly string[] = [
   ...' |%|%20|%2520|%25|%#|%#x|{|}|%7b|%7d|{}|}{|{a}|a}|}a|{{a}}'.split('|'),
   ...'Ada|ada|ADA'.split('|'),

@@ -178,7 +178,7 @@ export async function play(
   const start = clock.now;
   const sets = tiers.map((policies) => setOf(policies, ban, slots));
   const charged: Decided[] = [];
-  // Some stores order charges and resets by their clock, others by their sequence. If the clock goes back, these differ.
+  // Some stores order charges and resets by clock, others by sequence. If the clock goes back, the two orders differ.
   let ordered = true;
   const jumps = steps.some(([wait]) => wait < 0);
   const answers: Answer[] = [];

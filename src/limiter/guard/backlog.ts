@@ -1,6 +1,6 @@
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 
-/** The most refunds that wait. Beyond, the oldest is dropped, because its charge and its slots end by themselves. */
+/** The most refunds that wait. Beyond, the oldest refund is dropped, because charges and slots also end without it. */
 const MAX_WAITING_REFUNDS = 10_000;
 
 /** Refunds under way at a time. */

@@ -59,7 +59,7 @@ export class Circuit {
   #failures = 0;
   #failingSince = 0;
   #lastError: HeadgateError | undefined;
-  /** The subject that failed last. A probe must prove that it works again. */
+  /** The subject of the last failure. A probe must succeed with it. */
   #failed: Subject | undefined;
   #answeredLate = -Infinity;
   /** The limiters that need the server while it is down, and can probe it. */
@@ -68,7 +68,7 @@ export class Circuit {
   #probing = false;
   /** Whether to probe again as soon as the current probe ends. */
   #again = false;
-  /** The promise of the client's connection, if this circuit waits for it or did when it was down. */
+  /** The promise of the client's connection, for which this circuit waits or has waited. */
   #ready: Promise<void> | undefined;
   /** The refunds to make once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);

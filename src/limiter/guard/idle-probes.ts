@@ -72,7 +72,7 @@ export class IdleProbes {
     if (this.#probers.size > 0 && !this.#timer) this.#arm(IDLE_MS);
   }
 
-  /** Probes a server until it has answered or is down. A server that is down is probed by its circuit. */
+  /** Probes a server until it has answered or is down. From then on its circuit probes the server. */
   async #ask(prober: Prober, server: string | undefined): Promise<void> {
     while (this.#probers.has(prober) && !this.#facts.isDown(server)) {
       let isOver = false;

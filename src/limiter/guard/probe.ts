@@ -9,7 +9,7 @@ import {
   type Subject,
 } from '../../contract/store.js';
 
-/** The keys of probes: few, so that they leave little behind, and more than one, so that the last probe's denial is not remembered. */
+/** The number of keys for probes: few, so that little state remains, and more than one, so that the last probe's denial is not remembered. */
 const PROBE_KEYS = 16;
 
 /** The keys that are tried to find one on a certain server, enough for a server with a hundredth of the cluster. */

@@ -49,7 +49,7 @@ export function patient(set: PolicySet, left: number, waited: number): PolicySet
   return own;
 }
 
-/** The set that an override made from another. A request that waits by the other set is not an attempt by this one, either. */
+/** The set that an override made from another set. A waiting request is not an attempt by either. */
 export function asPatient(made: PolicySet, of: PolicySet): PolicySet {
   if (!patients.has(of) || !made.policies.some(({ attempts }) => attempts)) return made;
   return { ...made, policies: made.policies.map((policy) => ({ ...policy, attempts: false })) };

@@ -11,9 +11,9 @@ import { Selections, type Selection } from './selections.js';
 const ROWS_SWEPT_PER_KEY = 2;
 /** In a full table, keys that a new key checks in search of an expired one. */
 const MAX_LOOKS_FOR_EXPIRED = 16;
-/** Keys that it checks in search of one that is neither denied nor banned. This bounds the pause. */
+/** Keys that a new key checks in search of one without a denial or ban. The bound limits the pause. */
 const MAX_LOOKS = 64;
-/** Keys that a ban by hand compares if none of those made room. */
+/** Keys that a ban by hand compares if that search fails. */
 const MAX_LOOKS_FOR_BAN = 4096;
 
 /** The kinds of keys that a ban by hand evicts, in this order. */
@@ -231,8 +231,8 @@ export class Table {
   }
 
   /**
-   * Finds the key that a ban by hand evicts, among the next keys, or among all if they are few. It prefers a denied key to a banned one, and
-   * among equals the one that is free soonest. The search goes on until it finds a key that is not itself banned by hand.
+   * Finds the key that a ban by hand evicts, among the next keys, or in a small table among all. Denied keys come before banned keys, and
+   * among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
    */
   #findForBan(now: number): number {
     let victim = 0;

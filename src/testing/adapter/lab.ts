@@ -142,7 +142,7 @@ export class AdapterLab {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
   }
 
-  /** Sends a request. Expects at least this of the answer, of its header fields, and of its problem details. */
+  /** Sends a request, and expects at least these properties of the answer, its header fields and its problem details. */
   async expect(
     what: string,
     { headers, problem, ...rest }: { status?: number; text?: string; headers?: object; problem?: object },

@@ -149,7 +149,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 }
 
-/** Configurations that other limiters got wrong. A client that one of them denies tries the other. */
+/** Configurations with which other limiters failed: after a denial by one, the client tries the other. */
 const PAIRS: readonly (readonly [title: string, one: string, other: string])[] = [
   ['sliding-log 20/1m beside 100/1m', 'sliding-log 20/1m', 'sliding-log 100/1m'],
   ['sliding-window 10/1m beside 100/10s', 'sliding-window 10/1m', 'sliding-window 100/10s'],
@@ -171,7 +171,7 @@ function pairs(suite: Suite): void {
       const { clock, ask, expectBounds } = await open(lab, policies);
       const last = [clock.now, clock.now];
       const step = Math.ceil((3 * Math.max(...policies.map(windowOf))) / 500);
-      // Counts that differ only in their limit are one count, so the larger one may keep it full.
+      // Counts that differ only in the limit are shared, so the larger configuration may keep the count full.
       const shared = title.startsWith('sliding-log');
       for (let i = 0; i < 500; i++) {
         clock.now += step;

@@ -1,4 +1,4 @@
-// Law 16. Every decision after an override obeys it, by all processes that share the store. Spent units stay spent.
+// Law 16. From the moment of an override, every decision in every process obeys it. Spent units stay spent.
 import type { Decision } from '../../common/decision.js';
 import type { HeadgateError } from '../../common/errors.js';
 import type { Algorithm } from '../../contract/policy.js';

@@ -62,7 +62,7 @@ class Worlds {
     if (decision.allowed) this.#charged.push({ decision, way });
   }
 
-  /** Charges beyond the remaining units, and gives that back at once, because a debt denies all other requests. */
+  /** Charges beyond the remaining units and gives that back at once, because a debt denies every other request. */
   async #borrow(cost: number): Promise<void> {
     const one = await this.real.consume('k');
     if (!one.allowed) return;
