@@ -182,7 +182,7 @@ function formatOf(option: string, timeZone: unknown): Intl.DateTimeFormat {
     throw invalidOption(
       option,
       timeZone,
-      "Write an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.",
+      "Use an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.",
     );
   }
 }
@@ -201,7 +201,7 @@ function readAnchor(option: string, period: Period, anchor: unknown): string {
   if (period === 'month') {
     const day = date ? date.getUTCDate() : Number(anchor ?? 1);
     if (Number.isInteger(day) && day >= 1 && day <= 31) return String(day);
-    throw invalidOption(option, anchor, "Write a day of the month, 1 to 31, or a date: '2026-01-31'.");
+    throw invalidOption(option, anchor, "Pass a day of the month, 1 to 31, or a date: '2026-01-31'.");
   }
   if (period === 'year') {
     const text = date ? (anchor as string).slice(5) : (anchor ?? '01-01');

@@ -88,7 +88,7 @@ function unitOf(what: string, policy: Policy): { unit?: string } {
   const unit: unknown = 'unit' in policy ? policy.unit : undefined;
   if (unit === undefined || unit === 'requests') return {};
   if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
-  throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+  throw invalidOption(`${what}.unit`, unit, "Use 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
 }
 
 /** The policy without undefined fields, which every algorithm treats as absent. */

@@ -37,7 +37,7 @@ export interface FailureOptions {
 export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknown): number {
   const standard = option === 'timeout' ? '100ms' : '2s';
   const result = toMilliseconds(option, given === undefined ? standard : given);
-  if (result > 60_000) throw invalidOption(option, given, "Write '1ms' to '1m'.");
+  if (result > 60_000) throw invalidOption(option, given, "Pass '1ms' to '1m'.");
   return result;
 }
 

@@ -66,8 +66,8 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
       });
       await lab.expectStatuses('a user', [200, 429], as('a'));
       await lab.expectStatuses('another', [200], as('b'));
-      await lab.expectStatuses('nobody', [200, 200, 200]);
-      expectFields('nobody', (await lab.get()).headers, { ratelimit: undefined });
+      await lab.expectStatuses('a client without a key', [200, 200, 200]);
+      expectFields('a client without a key', (await lab.get()).headers, { ratelimit: undefined });
       expectFields('a number', await lab.get(as('number')), { status: 500, text: 'HEADGATE_INVALID_KEY' });
     },
   );

@@ -65,13 +65,13 @@ export function boundOfMixed(suite: Suite): void {
         if (!allowed) continue;
         for (const verdict of verdicts) {
           // With `slotBy`, each key is counted within the key of that dimension.
-          const who = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
-          admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: cost }]);
+          const owner = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
+          admitted.set(owner, [...(admitted.get(owner) ?? []), { at: clock.now, units: cost }]);
         }
       }
-      for (const [who, admissions] of admitted) {
-        const policy = policies.find(({ name }) => who.startsWith(`["${name}"`))!;
-        expectAtMost(`units of ${who}`, worstWindow(admissions, windowOf(policy)), boundOf(policy));
+      for (const [owner, admissions] of admitted) {
+        const policy = policies.find(({ name }) => owner.startsWith(`["${name}"`))!;
+        expectAtMost(`units of ${owner}`, worstWindow(admissions, windowOf(policy)), boundOf(policy));
       }
     },
   );
@@ -179,16 +179,16 @@ export function raceOfMixed(suite: Suite): void {
       const options = { name: 'race', policies, ...slots };
       const { store, clock, limiter } = await lab.open(options);
       const sibling = limiterOn(await lab.createSibling(store, clock), options);
-      const asked = steps.map(([which, address, who]) =>
-        [limiter, sibling][which!]!.consume({ key: `ip${address}`, account: `a${who}`, org: 'acme' }),
+      const asked = steps.map(([which, address, account]) =>
+        [limiter, sibling][which!]!.consume({ key: `ip${address}`, account: `a${account}`, org: 'acme' }),
       );
       const admitted = new Map<string, number>();
       const decisions = await Promise.all(asked);
       for (const { policies: verdicts } of decisions.filter(({ allowed }) => allowed)) {
         for (const { name, key, limit } of verdicts) {
-          const who = `${name} ${key}`;
-          admitted.set(who, (admitted.get(who) ?? 0) + 1);
-          expectAtMost(`admitted of ${who}`, admitted.get(who), limit);
+          const owner = `${name} ${key}`;
+          admitted.set(owner, (admitted.get(owner) ?? 0) + 1);
+          expectAtMost(`admitted of ${owner}`, admitted.get(owner), limit);
         }
       }
       for (const { allowed, policy, policies: verdicts } of decisions) {
@@ -231,9 +231,9 @@ export function changeOfMixed(suite: Suite): void {
           expectWithin('retryAfter', decision.retryAfterMs, 1, windowOf(policy) + overhangOf(policy));
           continue;
         }
-        const who = `${policy.by} ${decision.policies[0]!.key}`;
-        admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: 1 }]);
-        expectAtMost(`units of ${who}`, worstWindow(admitted.get(who)!, windowOf(policy)), boundOf(policy));
+        const owner = `${policy.by} ${decision.policies[0]!.key}`;
+        admitted.set(owner, [...(admitted.get(owner) ?? []), { at: clock.now, units: 1 }]);
+        expectAtMost(`units of ${owner}`, worstWindow(admitted.get(owner)!, windowOf(policy)), boundOf(policy));
       }
     },
   );
