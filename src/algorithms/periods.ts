@@ -179,11 +179,7 @@ function formatOf(option: string, timeZone: unknown): Intl.DateTimeFormat {
     formats.set(timeZone.toLowerCase(), made);
     return made;
   } catch {
-    throw invalidOption(
-      option,
-      timeZone,
-      "Use an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.",
-    );
+    throw invalidOption(option, timeZone, "Use an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.");
   }
 }
 

@@ -233,7 +233,11 @@ export function changeOfMixed(suite: Suite): void {
         }
         const owner = `${policy.by} ${decision.policies[0]!.key}`;
         admitted.set(owner, [...(admitted.get(owner) ?? []), { at: clock.now, units: 1 }]);
-        expectAtMost(`units of ${owner}`, worstWindow(admitted.get(owner)!, windowOf(policy)), boundOf(policy));
+        expectAtMost(
+          `units of ${owner}`,
+          worstWindow(admitted.get(owner)!, windowOf(policy)),
+          boundOf(policy),
+        );
       }
     },
   );
