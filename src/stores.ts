@@ -1,5 +1,5 @@
 /**
- * What you need to write a store. See "A store" in docs/extending.md.
+ * Building blocks for a store of your own. See "A store" in docs/extending.md.
  *
  * @module
  */

@@ -69,8 +69,8 @@ describe('a duration from text', () => {
 
 describe('a secret', () => {
   for (const [secret, fault] of [
-    [undefined, /is undefined/],
-    [5, /no string/],
+    [undefined, /undefined/],
+    [5, /not a string/],
     [`${'x'.repeat(16)}\n`, /white space/],
     ['x'.repeat(15), /15 characters/],
     ['x'.repeat(16), undefined],

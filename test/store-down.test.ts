@@ -9,7 +9,7 @@ import { rateLimit as standIn } from 'headgate/compat/express-rate-limit';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import type { StoreMessage } from '../src/contract/diagnostics.js';
-import { given } from '../src/common/warnings.js';
+import { emittedCodes } from '../src/common/warnings.js';
 import { freePort, startServer } from './support/servers.js';
 import { servers } from './support/shared-servers.js';
 
@@ -82,12 +82,12 @@ describe('a Redis that is set up wrongly', () => {
   });
   beforeEach(() => {
     warned = [];
-    given.clear();
+    emittedCodes.clear();
     process.emitWarning = ((message: string, options: { code?: string }) => {
       // Stores of other suites that stay away are asked now and then.
       if (options.code === 'HEADGATE_STORE_DOWN' && !/failed: (away|down)/.test(message))
         warned.push(message);
-      else given.delete(options.code as WarningCode);
+      else emittedCodes.delete(options.code as WarningCode);
     }) as typeof emitWarning;
   });
   afterEach(() => (process.emitWarning = emitWarning));

@@ -16,7 +16,7 @@ import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey } from 'headgate/http';
 import { Hono } from 'hono';
 import { root } from '../scripts/lib/run.mjs';
-import { given, WARNING_CODES } from '../src/common/warnings.js';
+import { emittedCodes, WARNING_CODES } from '../src/common/warnings.js';
 import { FirstQuestion, type Streak } from '../src/limiter/setup-checks.js';
 
 const quota = { limit: 1000, window: '1h' } as const;
@@ -176,17 +176,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ],
   ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
   ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  [
-    'createLimiter in a handler',
-    () => limiterOfEach(500),
-    'HEADGATE_LIMITER_IN_HANDLER',
-    /500 limiters.*Make it once/,
-  ],
+  ['createLimiter in a handler', () => limiterOfEach(500), 'HEADGATE_LIMITER_IN_HANDLER', /500 limiters/],
   [
     'createLimiter in a handler, with a memory store of its own',
     () => limiterOfEach(500, () => ({ store: memoryStore() })),
     'HEADGATE_LIMITER_IN_HANDLER',
-    /Make it once/,
+    /500 limiters/,
   ],
   [
     'Express: a bare IPv6 address as key',
@@ -448,7 +443,7 @@ describe('warnings of the set-up', () => {
     for (let i = 0; i < 2; i++) await kept.consume('ada');
     await madeLate(1);
     warned = [];
-    given.clear();
+    emittedCodes.clear();
   });
   afterEach(() => (process.emitWarning = emitWarning));
 

@@ -3,34 +3,34 @@ export type Params = Readonly<Record<string, number>>;
 
 /** The fields that policies of all algorithms have. */
 export interface PolicyBase {
-  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
+  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Optional for a sole policy. @default 'default' */
   name?: string;
   /** Units per window: a whole number of at least 1. */
   limit: number;
-  /** Evaluate and report, never deny. Default `false`. */
+  /** Evaluate and report, never deny. @default false */
   shadow?: boolean;
   /**
-   * The dimension whose key counts, such as `'account'`: a letter, then up to 31 letters, digits, `_` and `-`. Default `'key'`: the
-   * request's key. The policy does not apply to a request that has no key of this dimension.
+   * The dimension whose key counts, such as `'account'`: a letter, then up to 31 letters, digits, `_` and `-`. The policy does not apply to
+   * a request without a key of this dimension. @default 'key', the request's key
    */
   by?: string;
 }
 
-/** Fields of all policies that count requests over time. Concurrency policies count slots that are held, and do not have these fields. */
+/** Fields of all policies that count requests over time. Concurrency policies count held slots instead, and do not have these fields. */
 export interface QuotaPolicy extends PolicyBase {
   /**
-   * Which requests are charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy
-   * denies, of this limiter or of one stacked behind it. A request that this policy itself denies is never charged to it.
+   * The requests that are charged. `'admitted'`: requests that every policy admits. `'attempts'`: also requests that another policy denies, in
+   * this limiter or in a limiter stacked behind it. A request that this policy itself denies is never charged here. @default 'admitted'
    */
   count?: 'admitted' | 'attempts';
   /**
-   * What is counted, for header fields (`qu` of draft-11): `'requests'` (default), `'content-bytes'`, `'tokens'` or any word of 1 to 64
-   * letters, digits, `-`, `_` and `.`. Only the first two are registered by the draft. It changes no decision.
+   * The counted unit, for header fields (`qu` of draft-11): `'requests'`, `'content-bytes'`, `'tokens'` or any word of 1 to 64 letters,
+   * digits, `-`, `_` and `.`. The draft registers only the first two. It does not change any decision. @default 'requests'
    */
   unit?: string;
 }
 
-/** A policy's fields when an algorithm compiles them: `limit` is validated, the rest is as the user wrote it. */
+/** A policy's fields when an algorithm compiles them: `limit` is validated, the other fields are as the user passed them. */
 export interface Given {
   readonly limit: number;
   readonly [field: string]: unknown;
@@ -38,53 +38,53 @@ export interface Given {
 
 /** A charge that is given back. */
 export interface Returned {
-  /** When the charge would have ended by itself: see `Charged`. */
+  /** The time at which the charge would have ended by itself: see `Charged`. */
   readonly mark: number;
-  /** When it was charged. */
+  /** The time of the charge, ms. */
   readonly at: number;
-  /** How many ticks earlier a bucket drains this charge, because charges before it were given back. */
+  /** The ticks by which a bucket drains this charge earlier, because charges before it were given back. */
   readonly shift: number;
 }
 
-/** What a bucket needs to know of the rates that it has had. */
+/** The rates that a bucket has had, for a state that was written under an earlier one. */
 export interface Rates {
   /** The params at a time. */
   at(time: number): Params;
   /** All params that may have been in force within a millisecond. */
   near(time: number): readonly Params[];
-  /** When the params changed after one time and up to another. */
+  /** The times after `from` and up to `to` at which the params changed. */
   turns(from: number, to: number): readonly number[];
   /** The configured params. */
   readonly base: Params;
 }
 
-/** A row's state in a form that can be stored outside a column: whole numbers of at least 0, and names of leases. */
+/** A row's state outside a column, for a store that writes bytes: whole numbers of at least 0, and names of leases. */
 export type Saved = readonly (number | string)[];
 
 /**
  * The state of one policy for many keys: a structure of arrays, with one row for each key. Its methods are the functions of the Lua file
- * beside it, with the same names in the same order. Row 0 is never written, so that it stands for a key without state.
+ * beside it, with the same names in the same order. Row 0 is never written, and represents a key without state.
  *
  * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After a `look` that admitted, `commit` charges
- * the same row; if that was row 0, a fresh one. It updates `remaining` and `reset`.
+ * the same row, or a fresh row if that was row 0. It updates `remaining` and `reset`.
  */
 export abstract class Column<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
 
-  /** Evaluates `cost`. If `writable`, it repairs a state that lies too far ahead because the clock went back. It writes nothing else. */
+  /** Evaluates `cost`. If `writable`, a state too far in the future is repaired, because the clock went back. Nothing else is written. */
   abstract look(row: number, p: P, cost: number, now: number, writable: boolean): void;
   /** Charges the cost that `look` has just admitted. */
   abstract commit(row: number, p: P, cost: number, now: number, lease: string): void;
   /**
-   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that were charged, which a bound on debt
-   * may reduce; for a bucket that gave back, the ticks.
+   * Charges (`units` > 0, even beyond the remaining units) or gives back (`units` < 0).
    *
-   * @param of the charge that is given back; undefined: no particular one
+   * @param of the charge that is given back, or undefined for no particular one
+   * @returns the charged units, which a bound on debt may reduce; for a bucket that gave back, ticks
    */
   abstract adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number;
-  /** When the row's state expires: from then on it behaves as if empty. 0: it is empty. */
+  /** The time at which the row's state expires and behaves as if empty. 0 if the row is empty. */
   abstract until(row: number): number;
   /** Forgets a row. */
   abstract clear(row: number): void;
@@ -95,16 +95,16 @@ export abstract class Column<P = Params> {
 
   /** A row's state. For an empty row the result does not matter. */
   abstract save(row: number): Saved;
-  /** Puts a saved state into an empty row. A value that cannot be a state leaves the row empty. */
+  /** Loads a saved state into an empty row. An impossible value leaves the row empty. */
   abstract load(row: number, saved: Saved): void;
 
-  /** Reads any part of a row's state ahead, so that the processor has it in its cache when `look` needs it. */
+  /** Reads part of a row's state ahead, so that it is in the processor's cache when `look` needs it. */
   fetch(_slot: number): number {
     return 0;
   }
 }
 
-/** A column whose state is two numbers per row, side by side: its expiry, and a number that the algorithm interprets. */
+/** A column with two numbers per row, side by side: the row's expiry, and a number that the algorithm interprets. */
 export abstract class PairColumn<P = Params> extends Column<P> {
   protected readonly state: Float64Array;
 
@@ -141,78 +141,69 @@ export abstract class PairColumn<P = Params> extends Column<P> {
 
 /** The state of an algorithm whose units are slots: `commit` takes them by the name of a lease. */
 export abstract class SlotColumn<P = Params> extends Column<P> {
-  /** Gives back the slots of a lease; false if it has ended. */
+  /** Gives back the slots of a lease. @returns false if the lease has ended */
   abstract release(row: number, p: P, lease: string, now: number): boolean;
-  /** Holds the slots of a lease for another full lease from now; false if it has ended. */
+  /** Holds the slots of a lease for another full lease from now. @returns false if the lease has ended */
   abstract renew(row: number, p: P, lease: string, now: number): boolean;
 }
 
 /**
- * For how long units that are charged ahead may be spent, so that no window ever admits more than
- * if each unit had been charged when it was spent.
+ * The time for which units that are charged ahead may be spent. It is so short that no window ever admits more than if each unit had been
+ * charged when it was spent.
  */
 export interface Ahead {
-  /** How long after the charge, ms. @param resetMs what the verdict of the charge says */
+  /** Time after the charge, ms. @param resetMs the reset of the charge's verdict */
   endsIn(resetMs: number): number;
-  /**
-   * How many units of a charge can no longer be spent for each ms that passes, because units drain
-   * from their charge on.
-   */
+  /** Units of a charge that can no longer be spent for each ms that passes, because units drain as soon as they are charged. */
   readonly lostPerMs: number;
 }
 
-/** What the rest of Headgate knows of a policy. Other code asks for these traits, never for the algorithm's name. */
+/** The traits of a policy. Code outside of algorithms asks for these, and never for an algorithm's name. */
 export interface Traits {
-  /** Whether its units are slots, which are held until they are released or their lease ends. */
+  /** Whether units are slots, held until a release or the end of a lease. */
   readonly holdsSlots: boolean;
-  /** The most units that can be admitted at once. */
+  /** The most units that one moment can admit. */
   readonly capacity: number;
-  /** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
+  /** Whether charges drain in turn, so that a refund moves the later charges forward. */
   readonly drains: boolean;
-  /** For policies that hold requests until their turn: the time between the turns of two units, ms. Otherwise undefined. */
+  /** Time between the turns of two units, ms, if the policy holds requests until their turn. Otherwise undefined. */
   readonly paceMs: number | undefined;
-  /** How far ahead such a policy gives a request its turn, ms. */
+  /** The furthest turn that such a policy gives a request, ms from now. */
   readonly aheadMs?: number | undefined;
-  /**
-   * How units may be spent later than they are charged (`redisStore({ slices })`). Undefined: they
-   * cannot.
-   */
+  /** Rules for spending units later than the charge (`redisStore({ slices })`), or undefined if that is not possible. */
   readonly slices: Ahead | undefined;
-  /** What its units are called in header fields (`qu` of draft-11). Undefined: requests. */
+  /** The name of its units in header fields (`qu` of draft-11), or undefined for requests. */
   readonly unit: string | undefined;
   /**
-   * Milliseconds until one more unit is available; a later time where the state cannot tell. Undefined: it cannot be predicted.
+   * Milliseconds until one more unit is available, or a later time if the state does not contain it. Undefined if it cannot be predicted.
    *
-   * @param remaining like `resetMs`, from a verdict that admits
+   * @param remaining from a verdict that admits, like `resetMs`
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
-  /**
-   * What a policy has instead that may hold requests until their turn, up to this many whole ms
-   * ahead. Absent: it cannot.
-   */
+  /** The same policy with turns up to `ms` (whole ms) ahead. Absent if the policy cannot hold requests until their turn. */
   readonly reserving?: (ms: number) => {
     readonly params: Params;
     readonly traits: Pick<Traits, 'paceMs' | 'aheadMs' | 'slices'>;
   };
 }
 
-/** What an algorithm makes of a policy. */
+/** The result of compiling a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
-   * Only for algorithms whose integers depend on the time: what the Lua file reads in place of `params` at a moment (ms since the epoch).
-   * If the server's time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`. The caller then sends the integers for
-   * the server's time.
+   * The integers that the Lua file reads in place of `params` at a moment (ms since the epoch), if they depend on the time. If the server's
+   * time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends the integers for the server's time.
    */
   readonly sent?: (now: number) => readonly number[];
   /** The time span that the limit refers to, ms: a window or a lease. */
   readonly window: number;
   /**
-   * The part of the policy that its state depends on: a window's length, a bucket's rate and burst. It is part of the key, so that policies
-   * that read a state differently do not share it. The limit of a counter is left out: policies that differ only in it share the count.
+   * The fields that the state depends on, as text: a window's length, a bucket's rate and burst. The shape is part of the key, so that
+   * policies that read a state differently do not share it. A counter's limit is not part of it, so policies that differ only in the limit
+   * share the count.
    */
   readonly shape: string;
-  /** The longest time that a charge counts, ms. */
+  /** The longest time for which a charge counts, ms. */
   readonly life: number;
   readonly traits: Omit<Traits, 'holdsSlots'>;
 }
@@ -224,15 +215,13 @@ type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Name
 interface Definition<P, Policy extends Named> {
   /** Names the state's layout in keys. It changes with the layout, so that no version reads another version's state. */
   readonly tag: string;
-  /** The algorithm's names in policies. For each name: the fields that it takes in addition to those of all policies. */
+  /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
-  /**
-   * Checks a policy's own fields, and turns them into integers by division and rounding. @throws HeadgateError `HEADGATE_INVALID_OPTION`
-   */
+  /** Checks a policy's own fields and converts them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): Compiled<P>;
 }
 
-/** The entries of `algorithms/index.ts`. A column has room for rows 1 to `rows`, for policies of one shape. */
+/** An entry of `algorithms/index.ts`. A column has room for rows 1 to `rows`, for policies of one shape. */
 export type AlgorithmDefinition<
   P = Params,
   Policy extends Named = Named & Readonly<Record<string, unknown>>,
@@ -247,11 +236,11 @@ export function areNumbers(saved: Saved): saved is readonly number[] {
   return saved.every((value) => typeof value === 'number');
 }
 
-/** The most units that a state counts. Below it, adding a charge gives an exact integer. */
-export const MOST_COUNTED = 2 ** 52;
+/** The most units that a state counts. Up to this, the sum of a state and a charge is an exact integer. */
+export const MAX_COUNTED_UNITS = 2 ** 52;
 
-/** A bucket's state in ticks stays below this, so that sums stay exact integers. */
+/** The most ticks in a bucket's state, so that sums stay exact integers. */
 export const MOST_TICKS = 2 ** 51;
 
-/** The longest time that a bucket takes to fill, ms: some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
+/** The longest time in which a bucket may fill, ms: some 8,000 years. On Redis a state's end has 48 bits, in ms since 1970. */
 export const LONGEST_FILL = 2 ** 48 - 2 ** 44;

@@ -2,13 +2,13 @@ import { areNumbers, type Saved } from './algorithm.js';
 
 /** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
 export interface CompiledBan {
-  /** Denials that start a ban. 0: denials never do. */
+  /** Denials that start a ban. With 0, denials never do. */
   readonly after: number;
   /** The time span in which denials are counted, ms. */
   readonly within: number;
   /** The length of the first ban, ms. */
   readonly first: number;
-  /** How many times as long each further ban is, in thousandths: both stores then multiply integers. */
+  /** The growth of each further ban, in thousandths, so that both stores multiply integers. */
   readonly factor: number;
   /** The length of the longest ban, ms. */
   readonly max: number;
@@ -36,7 +36,7 @@ export class BanColumn {
     const stored = this.#states.get(row);
     if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
-    // A clock that went back, or a shorter span, must not make a ban longer than it was made.
+    // After a clock that went back, or under a shorter span, a ban must not become longer than it was.
     state.counted = Math.min(state.counted, now + p.within);
     state.banned = Math.min(state.banned, now + state.length);
     if (writable) [stored.counted, stored.banned] = [state.counted, state.banned];
@@ -45,17 +45,17 @@ export class BanColumn {
     return state;
   }
 
-  /** When the state expires. Earlier bans are remembered for `max` after the end of the last one. */
+  /** The time at which the state expires. Earlier bans are remembered for `max` after the end of the last one. */
   #stop(state: BanState, p: CompiledBan): number {
     return Math.max(state.counted, state.banned + (state.last > 0 ? p.max : 0));
   }
 
-  /** The time until the ban ends, or 0. */
+  /** The time until the ban ends, ms, or 0. */
   look(row: number, p: CompiledBan, now: number, writable: boolean): number {
     return Math.max(0, this.#read(row, p, now, writable).banned - now);
   }
 
-  /** Counts a denial; returns the length of the ban that it starts, or 0. */
+  /** Counts a denial. @returns the length of the ban that it starts, ms, or 0 */
   strike(row: number, p: CompiledBan, now: number): number {
     if (p.after === 0) return 0;
     const state = this.#read(row, p, now, true);
@@ -77,24 +77,24 @@ export class BanColumn {
     return length;
   }
 
-  /** Sets a ban of `length` ms by hand. The growth of bans by denials stays as it is. A length of 0 forgives everything. */
+  /** Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans. */
   set(row: number, p: CompiledBan, now: number, length: number): void {
     const state = this.#read(row, p, now, true);
     if (length === 0) this.#states.delete(row);
     else this.#states.set(row, { ...state, banned: now + length, length, byHand: true });
   }
 
-  /** When a row's last ban ends; 0 if it never had one. */
+  /** The end of a row's last ban, or 0 if it never had one. */
   end(row: number): number {
     return this.#states.get(row)?.banned ?? 0;
   }
 
-  /** Whether a row's last ban was one by hand. */
+  /** Whether a row's last ban was set by hand. */
   isByHand(row: number): boolean {
     return this.#states.get(row)?.byHand ?? false;
   }
 
-  /** When everything in a row's state has expired. */
+  /** The time at which a row's whole state has expired. */
   until(row: number, p: CompiledBan): number {
     const state = this.#states.get(row);
     return state ? this.#stop(state, p) : 0;

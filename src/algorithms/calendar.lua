@@ -1,11 +1,11 @@
 -- Calendar: a counter per period of the calendar. Worst case in any time as long as a period: 2 x limit.
 --
 -- State:   13 bytes, big-endian: the period's end (6, ms), the units (7)
--- Params:  limit; then the beginnings of two consecutive periods, and the end of the second one (ms). The caller sends the period of the
---          time that it assumes, and the next one. If the server's time is in neither, the error HEADGATE_PERIOD tells that time,
---          and the caller sends the periods from it on
+-- Params:  limit; then the beginnings of two consecutive periods, and the end of the second one (ms). The caller sends the period of its
+--          own time, and the next one. If the server's time is in neither, the error HEADGATE_PERIOD contains that time, and the caller
+--          sends the periods from it on
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
---          check: the end of the period that the time is in
+--          check: the end of the period that contains the time
 
 local kernel_params = 4
 
@@ -40,7 +40,7 @@ while request <= last and cost <= limit and reset > 0 do
     end
   end
   if wait == 0 and short then
-    -- What headgate_say does, which is not yet defined.
+    -- As headgate_say does, which is not defined yet.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + limit - used
   else
@@ -76,12 +76,12 @@ local function calendar_read(key, p, now, writable)
     sound = used < 2 ^ 53
   end
   if not sound or expiry <= now then
-    -- What has ended goes by its TTL: if the clock goes back, it counts again, as if nobody had asked meanwhile.
+    -- An ended counter is left to its TTL: if the clock goes back, it counts again, as if no request had come meanwhile.
     if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
     return 0, 0
   end
   if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
-    -- Either the clock went back, and nobody may wait longer than until this period ends; or the key has lost its TTL.
+    -- Either the clock went back, and no request may wait beyond the end of this period, or the key has lost its TTL.
     expiry = math.min(expiry, stop)
     calendar_write(key, p, used, expiry)
   end

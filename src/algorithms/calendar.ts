@@ -4,21 +4,21 @@ import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
 export interface CalendarPolicy extends QuotaPolicy {
-  /** How it counts. */
+  /** The algorithm. */
   algorithm: 'calendar';
   /** Hours, days, weeks, months or years on the calendar of the time zone. */
   period: Period;
-  /** An IANA time zone, such as `'Europe/Berlin'`. Default `'UTC'`. */
+  /** An IANA time zone, such as `'Europe/Berlin'`. @default 'UTC' */
   timeZone?: string;
   /**
-   * Where the period begins. For a week: a weekday, default `'monday'`. For a month: its day, 1 to 31, default 1. For a year: month and
-   * day, default `'01-01'`. All three also take a date, such as the start of a subscription: `'2026-01-31'`. If a month has no such day,
-   * its last day is used. Hours and days have no anchor.
+   * The start of the period. Week: a weekday, default `'monday'`. Month: a day, 1 to 31, default 1. Year: month and day, default `'01-01'`.
+   * All three also accept a date, such as the start of a subscription: `'2026-01-31'`. In a month without that day, the last day is used.
+   * Hours and days have no anchor.
    */
   anchor?: number | string;
 }
 
-/** The limit; then the calendar's id, six bytes in each integer, so that every process reads it alike. */
+/** The limit; then the calendar's id, six bytes in each integer, so that all processes read the same calendar. */
 type CalendarParams = { readonly limit: number } & Readonly<Record<string, number>>;
 
 const BYTES = 6;
@@ -40,7 +40,7 @@ function idFrom(numbers: readonly number[]): string {
   return Buffer.concat(bytes).toString();
 }
 
-/** All calendars that this process uses. Their number is bounded by the combinations of period, anchor and time zone. */
+/** The calendars that this process uses. The combinations of period, anchor and time zone bound their number. */
 const calendars = new Map<string, Calendar>();
 const ofParams = new WeakMap<CalendarParams, Calendar>();
 

@@ -1,7 +1,7 @@
 -- Concurrency: at most `limit` units at a time. A slot is held until it is released or its lease ends.
 --
 -- State:   a sorted set: a member `<lease>:<units>` per lease, its score is the lease's end (ms); and a member `#`, its score is
---          minus the units of all leases, ended ones included.
+--          minus the units of all leases, including ended ones.
 -- Params:  limit, lease (ms)
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
@@ -36,8 +36,8 @@ local function concurrency_read(key, p, now, writable)
   return math.max(0, held), stop
 end
 
--- When leases will have ended so that at most `left` units are held. If each lease has one unit, its rank tells. Otherwise the leases are
--- read from the last one on, in growing steps.
+-- Returns the time at which enough leases have ended that at most `left` units are held. If each lease has one unit, its rank is the count.
+-- Otherwise the leases are read from the last one on, in growing steps.
 local function concurrency_until(key, now, stop, held, left)
   local at, many = 0, 16
   if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
@@ -72,7 +72,7 @@ local function concurrency_commit(key, p, cost, now, held, _, _, id)
   local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
   local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
   if refused then
-    -- The sorted set could not be completed, for lack of a permission. The caller is not told of this lease, so its slots must not be held.
+    -- A missing permission left the sorted set incomplete. The caller does not learn this lease, so its slots must not be held.
     redis.call('ZREM', key, member)
     if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
     error(refused.err)
@@ -84,7 +84,7 @@ local kernel_look, kernel_commit = concurrency_look, concurrency_commit
 
 --- changes
 
--- Slots are given back by their lease, so this changes nothing.
+-- Changes nothing, because slots are given back by their lease.
 local function concurrency_adjust(key, p, _, _, now)
   local held, stop = concurrency_read(key, p, now, true)
   if not held then return nil, stop end

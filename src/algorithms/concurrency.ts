@@ -4,7 +4,7 @@ import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } fro
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
-  /** How it counts. */
+  /** The algorithm. */
   algorithm: 'concurrency';
   /** A slot that is not given back is free again after this long. */
   lease: Duration;
@@ -26,7 +26,7 @@ interface Lease {
 /** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
 class Leases {
   readonly byId = new Map<string, Lease>();
-  /** The units of all leases, including those that have ended. */
+  /** The units of all leases, including ended leases. */
   units = 0;
   first: Lease | undefined;
   last: Lease | undefined;
@@ -53,7 +53,7 @@ class Leases {
 /** Units held at a time, each until it is released or its lease ends. */
 class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   readonly #leases: (Leases | undefined)[];
-  /** What `#read` found: the units that are held, and the end of the last lease (0: there is none). */
+  /** The results of `#read`: the held units, and the end of the last lease (0 if there is none). */
   #held = 0;
   #stop = 0;
 
@@ -104,7 +104,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.reset = p.lease;
   }
 
-  /** Slots are given back by their lease, so this changes nothing. */
+  /** Changes nothing, because slots are given back by their lease. */
   adjust(row: number, p: ConcurrencyParams, _units: number, now: number): number {
     this.look(row, p, 0, now, true);
     return 0;
@@ -135,7 +135,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.#leases[row] = undefined;
   }
 
-  /** The leases in the order of their ends: each as name, units and end. */
+  /** The leases in the order of their ends, each as name, units and end. */
   save(row: number): Saved {
     const saved: (number | string)[] = [];
     for (let each = this.#leases[row]?.first; each; each = each.after)

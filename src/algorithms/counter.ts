@@ -1,16 +1,16 @@
-import { MOST_COUNTED, PairColumn, type Compiled, type Returned } from './algorithm.js';
+import { MAX_COUNTED_UNITS, PairColumn, type Compiled, type Returned } from './algorithm.js';
 
-/** What columns of counters need to know of a policy. */
+/** The only field that a column of counters reads from a policy. */
 interface CounterParams {
   readonly limit: number;
 }
 
-/** A counter whose units all come back at once, when its window or period ends. A row's pair: that end, and the units used. */
+/** A counter whose units all become free at once, when its window or period ends. A row's pair: that end, and the units used. */
 export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
-  /** When a counter that begins now ends. If the clock went back, a stored end that is later than this one is shortened to it. */
+  /** The end of a counter that begins now. If the clock went back, a later stored end is shortened to it. */
   protected abstract endAt(p: P, now: number): number;
 
-  /** The counter's end, 0 if there is none. */
+  /** The counter's end, or 0 if there is none. */
   #read(row: number, p: P, now: number, writable: boolean): number {
     let stop = this.state[2 * row]!;
     if (stop <= now) return 0;
@@ -45,7 +45,7 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
   adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number {
     let stop = this.#read(row, p, now, true);
     let used = stop === 0 ? 0 : this.state[2 * row + 1]!;
-    const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
+    const charged = Math.max(0, Math.min(units, MAX_COUNTED_UNITS - used));
     if (charged > 0) {
       if (stop === 0) stop = this.endAt(p, now);
       used += charged;
@@ -64,7 +64,7 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
   }
 }
 
-/** The traits of a policy whose units all come back at once. */
+/** The traits of a policy whose units all become free at once. */
 export function counterTraits(limit: number): Compiled['traits'] {
   return {
     capacity: limit,

@@ -7,24 +7,24 @@
 
 local kernel_params = 2
 
--- What the common case does not need: the rest defines it.
+-- Needed by the common case for one check; the rest defines it.
 local fixed_window_ended
 
 --- charge
 -- Combines look and commit for the common case of valid states.
 --
--- Such a part decides the requests from `request` to `last`, which all have one cost, and charges them. It appends their verdicts to
--- `reply`, which has `filled` elements, and stops before the first request that needs look. `before` is then the last request's value from
--- before its charge (false: there was none; nil: it was denied). The params, which may still be text, are p[at + 1] and so on. `text` is
--- the cost as it was sent, because formatting numbers is slow.
+-- This part decides the requests from `request` to `last`, which all have one cost, and charges them. It appends their verdicts to `reply`,
+-- which has `filled` elements, and stops before the first request that needs `look`. Afterwards `before` is the last request's value from
+-- before its charge (false if there was none, nil if it was denied). The params, which may still be text, are p[at + 1] and so on. `text`
+-- is the cost as it was sent, because formatting numbers is slow.
 
 local limit, window = p[at + 1] + 0, p[at + 2] + 0
 local packs = limit < 2 ^ 20 and window < 2 ^ 30
--- Without a window there would be no TTL. A test's time needs the rest.
+-- Without a window there would be no TTL. The time of a test (deadline < 0) needs the rest.
 local runs = window > 0 and (deadline >= 0 or fixed_window_ended)
 while runs and request <= last and cost <= limit do
   local key = KEYS[request]
-  -- Only a key that has a TTL is charged: none is left without one, even if a later command is not permitted.
+  -- Charges only a key that has a TTL, so that no key is left without one even if a later command is not permitted.
   local left = redis.call('PTTL', key)
   local wait, used, reset = 0, cost, window
   if left == -2 then
@@ -57,7 +57,7 @@ while runs and request <= last and cost <= limit do
     redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
   end
   if wait == 0 and packs then
-    -- What headgate_say does, which is not yet defined.
+    -- As headgate_say does, which is not defined yet.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + limit - used
   else
@@ -70,7 +70,7 @@ end
 --- rest
 
 -- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
--- an end in the past can be told from one in the future.
+-- an end in the past differs from one in the future.
 local function fixed_window_packs(p, used)
   return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
@@ -81,7 +81,7 @@ local function fixed_window_write(key, p, used, stop)
   return packs
 end
 
--- Modulo 2^31, an end long ago may look like one to come. By the server's time such a key has expired, but a test's time may be ahead.
+-- Modulo 2^31, an end long ago may look like a future one. By the server's time such a key has expired, but a test's time may be ahead.
 function fixed_window_ended(key, now)
   local left, time = redis.call('PTTL', key), redis.call('TIME')
   return left >= 0 and time[1] * 1000 + time[2] / 1000 + left <= now, left
@@ -99,7 +99,7 @@ local function fixed_window_read(key, p, now, writable)
     stop, used = struct.unpack('>I6I7', value)
   elseif packed and packed < 0 and packed > -2 ^ 53 then
     used = packed % 2 ^ 22
-    -- The value holds the end modulo 2^31: of the possible moments, take the one nearest to now.
+    -- The value contains the end modulo 2^31. Of the possible moments, take the one nearest to now.
     stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
   end
   if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
@@ -109,7 +109,7 @@ local function fixed_window_read(key, p, now, writable)
     if ended or late and left == -1 then return 0, 0 end
   end
   if late then
-    -- The clock went back. Nobody may wait longer than one window.
+    -- The clock went back. No request may wait longer than one window.
     stop = now + p[2]
     if writable then packed = fixed_window_write(key, p, used, stop) end
   end
@@ -130,8 +130,8 @@ local function fixed_window_commit(key, p, cost, now, used, stop, packed)
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
   end
-  -- INCRBY must not push the units of a packed value past their bits. It refuses some texts that tonumber accepts; for those, SET writes
-  -- the value anew, and raises errors that do not concern the text (OOM).
+  -- INCRBY must not push the units of a packed value past their bits. It refuses some texts that tonumber accepts. For those, SET replaces
+  -- the value, and raises errors that do not concern the text (OOM).
   local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
   if type(charged) ~= 'number' then
     fixed_window_write(key, p, used + cost, stop)

@@ -4,7 +4,7 @@ import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
 export interface FixedWindowPolicy extends QuotaPolicy {
-  /** How it counts. */
+  /** The algorithm. */
   algorithm: 'fixed-window';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;

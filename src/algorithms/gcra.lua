@@ -43,7 +43,7 @@ while request <= last and charge <= capacity do
     before = nil
   end
   if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    -- What headgate_say does, which is not yet defined.
+    -- As headgate_say does, which is not defined yet.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + remaining
   else
@@ -60,20 +60,20 @@ local function gcra_write(key, p, now, backlog, cut)
   local reset = (backlog + part) / p[1]
   local stop = now + reset
   local value = struct.pack('>I6I4', stop, part)
-  -- Under an override, the state tells when and by which rate it was written.
+  -- Under an override, the state contains the time and the rate of its last write.
   if p.record then value = value .. struct.pack('>I6I4I7I7', now, p[1], p[2], cut or 0) end
   headgate_set(key, value, stop)
   return reset
 end
 
--- What overrides change: headgate_override in overrides.lua gives such params a record.
+-- The params at a time. headgate_override in overrides.lua gives params a record if an override has changed them.
 local function gcra_rate(p, time)
   return p.record and p.params_at(p, time) or p
 end
 
--- What is left of a debt, in ticks of the rate now. It was written at a time `at` by the rate of `scale` and `increment`. It drains by the
--- rate of each time. At each change of the rate or of the ceiling, the units that are owed stay: five of ten are five of a hundred. Also
--- returns what is owed beyond the ceiling. It is not waited for, and is given back first.
+-- The rest of a debt, in ticks of the current rate. The debt was written at a time `at` by the rate of `scale` and `increment`, and drains by
+-- the rate of each time. At each change of the rate or of the ceiling, the owed units stay the same: five of ten are five of a hundred. Also
+-- returns the debt beyond the ceiling. No request waits for that part, and it is given back first.
 local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
   local turns = p.record and p.turns(p.record, at, now) or {}
   -- An override may have begun or ended in the millisecond in which the debt was written.
@@ -117,7 +117,7 @@ local function gcra_read(key, p, now, writable)
     backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
   end
   if backlog > p[5] then
-    -- The clock went back. Nobody may wait longer than one window.
+    -- The clock went back. No request may wait longer than one window.
     backlog = p[5]
     if writable then gcra_write(key, p, now, backlog, cut) end
   end
@@ -126,7 +126,7 @@ end
 
 local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  -- An override lets requests wait as long as the configured bucket.
+  -- Under an override, requests may wait as long as for the configured bucket.
   if p.record then patience = math.min(math.floor(p.base[4] * scale / p.base[1]), p[5] - capacity) end
   local backlog, cut = gcra_read(key, p, now, writable)
   if not backlog then return nil, cut end
@@ -155,8 +155,8 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 
 --- changes
 
--- How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
--- Drained units cannot be given back, because the key could already spend them again.
+-- The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
+-- earliest. Drained units cannot be given back, because the key could already have spent them again.
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
   -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
@@ -165,7 +165,7 @@ local function gcra_give_back_most(p, charge, mark, now, at, shift)
     local moved = math.ceil(shift * p[2] / p.base[2])
     local is_changed = #p.turns(p.record, at - 1, now) > 0
     local left = charge
-    -- In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+    -- In the millisecond of a change, the rate of the charge is not known. Use the rate that gives back least.
     for _, rate in ipairs(p.params_near(p, at)) do
       local owed = charge / p[2] * rate[2]
       local time = math.ceil(owed / rate[1])
@@ -183,7 +183,7 @@ end
 local function gcra_adjust(key, p, units, mark, now, at, shift)
   local backlog, cut = gcra_read(key, p, now, true)
   if not backlog then return nil, cut end
-  -- Debt is bounded, so that a key never waits longer than one window for a unit.
+  -- Bounds the debt, so that a key never waits longer than one window for a unit.
   local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
   if units > 0 then
     backlog = backlog + charged * p[2]
@@ -206,7 +206,7 @@ end
 
 headgate_kernel('gcra', {
   params = 5,
-  -- Charges drain one after the other: giving one back moves those behind it forward.
+  -- Charges drain in turn, so a refund moves the later charges forward.
   drains = true,
   look = gcra_look,
   commit = gcra_commit,

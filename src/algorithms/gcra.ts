@@ -17,23 +17,23 @@ import {
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
 export interface TokenBucketPolicy extends QuotaPolicy {
-  /** How it counts. */
+  /** The algorithm. The two names have the same meaning. */
   algorithm: 'token-bucket' | 'gcra';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
-  /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
+  /** The most units that can be spent at once. redis-cell calls it `max_burst + 1`. @default limit */
   burst?: number;
 }
 
-/** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
+/** A leaky bucket. As a meter it equals the token bucket. With `maxDelay`, requests are held until their turn. */
 export interface LeakyBucketPolicy extends QuotaPolicy {
-  /** How it counts. */
+  /** The algorithm. */
   algorithm: 'leaky-bucket';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
-  /** The most units that can be spent at once. Default `limit`. */
+  /** The most units that can be spent at once. @default limit */
   burst?: number;
-  /** Hold a request up to this long for its turn instead of denying it. Default 0: a meter. */
+  /** Hold a request up to this long for its turn instead of denying it. With 0, the bucket is only a meter. @default 0 */
   maxDelay?: Duration;
 }
 
@@ -42,11 +42,11 @@ type GcraParams = {
   readonly scale: number;
   /** One unit. */
   readonly increment: number;
-  /** `burst` units: what can be spent at once. */
+  /** `burst` units: the most that can be spent at once. */
   readonly capacity: number;
   /** The most that a request may be delayed (leaky bucket with maxDelay). */
   readonly patience: number;
-  /** The largest backlog. With more, a key would have to wait longer than one window. */
+  /** The largest backlog, so that a key never has to wait longer than one window. */
   readonly ceiling: number;
 };
 
@@ -59,9 +59,9 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-  /** What the key owed beyond the ceiling when an override changed the rate. It is given back first. */
+  /** The debt beyond the ceiling from the time when an override changed the rate. It is given back first. */
   #cut = 0;
-  /** When rows were written that have had an override, and by which rate. All others have the configured rate. */
+  /** The time and the rate of the last write, for rows that have had an override. All other rows have the configured rate. */
   readonly #written = new Map<number, Written>();
 
   #write(row: number, p: Changing, now: number, backlog: number): number {
@@ -118,7 +118,7 @@ class GcraColumn extends PairColumn<GcraParams> {
 
   adjust(row: number, p: Changing, units: number, now: number, of: Returned | undefined): number {
     let backlog = this.#read(row, p, now, true);
-    // Debt is bounded, so that a key never waits longer than one window for a unit.
+    // Bounds the debt, so that a key never waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
     let [back, returned] = [0, 0];
     if (units > 0) {
@@ -141,8 +141,8 @@ class GcraColumn extends PairColumn<GcraParams> {
   }
 
   /**
-   * How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
-   * Drained units cannot be given back, because the key could already spend them again.
+   * The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
+   * earliest. Drained units cannot be given back, because the key could already have spent them again.
    */
   #left(p: Changing, charge: number, now: number, { mark, at, shift }: Returned): number {
     const { scale, rates } = p;
@@ -188,10 +188,10 @@ interface Debt {
   readonly part: number;
 }
 
-/** When a debt was written, and by which rate. */
+/** The time and the rate of a debt's last write. */
 interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
   readonly at: number;
-  /** What was owed beyond the ceiling, in ticks. */
+  /** The debt beyond the ceiling, in ticks. */
   readonly cut: number;
 }
 
@@ -200,8 +200,8 @@ const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams =>
 const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base as GcraParams) : p);
 
 /**
- * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate or of the ceiling, the units
- * that are owed stay: five of ten are five of a hundred.
+ * The rest of a debt, in ticks of the current rate. A debt drains by the rate of each time. At each change of the rate or of the ceiling, the
+ * owed units stay the same: five of ten are five of a hundred.
  */
 function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { backlog: number; cut: number } {
   let { cut } = written;
@@ -220,7 +220,7 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
     const units = Math.floor((ticks + cut) / rate.increment);
     const rest = ticks + cut - units * rate.increment;
     const all = units * next.increment + Math.ceil((rest * next.increment) / rate.increment);
-    // What is owed beyond the ceiling is not waited for. A higher rate makes it count again.
+    // No request waits for the debt beyond the ceiling. A higher rate makes it count again.
     ({ ceiling } = next);
     const owed = Math.min(all, ceiling);
     cut = Math.min(all - owed, MOST_TICKS);
@@ -238,23 +238,23 @@ function roundingOf({ scale, increment }: GcraParams): number {
   return increment % scale === 0 ? 0 : scale - 1;
 }
 
-/** `patience` as the time that the configured bucket has. */
+/** `patience` as the time for which the configured bucket may hold a request. */
 function patienceOf(p: Changing): number {
   const base = baseOf(p);
   return Math.min(Math.floor((base.patience * p.scale) / base.scale), p.ceiling - p.capacity);
 }
 
-/** How much of a charge has certainly not drained yet, where the rate may have changed since. See `GcraColumn`. */
+/** The part of a charge that has certainly not drained yet, if the rate may have changed since. See `GcraColumn`. */
 function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
   const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
   const isChanged = p.rates!.turns(of.at - 1, now).length > 0;
-  // In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+  // In the millisecond of a change, the rate of the charge is not known. Use the rate that gives back least.
   const left = p.rates!.near(of.at).map((near) => {
     const rate = near as GcraParams;
     const owed = (charge / p.increment) * rate.increment;
     const time = Math.ceil(owed / rate.scale);
     const written = { ...rate, at: of.at, cut: 0 };
-    // Marks, and what each change of the rate makes of them, are rounded up. Subtract the most that this can have added.
+    // Marks are rounded up, and so is their conversion at each change of the rate. Subtract the most that this can have added.
     const rounding = isChanged
       ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
       : roundingOf(p);
@@ -273,8 +273,8 @@ function divisor(a: number, b: number): number {
 const FINEST = 2 ** 31;
 
 /**
- * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. If the rate is too fine for that, it is rounded
- * down by less than 0.1 %. Headgate then admits slightly less than was asked for, never more.
+ * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. A rate that is too fine for that is rounded down
+ * by less than 0.1 %, so that Headgate admits slightly less than configured, never more.
  */
 function compile(what: string, given: Given): Compiled<GcraParams> {
   const { limit } = given;
@@ -302,12 +302,12 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
     capacity: burst,
     drains: true,
     paceMs: maxDelay > 0 ? increment / scale : undefined,
-    // What is charged before a slice may be given back. So its units may begin to drain at once.
+    // A refund of earlier charges may move a slice forward, so its units may begin to drain at once.
     slices: maxDelay > 0 ? undefined : { endsIn: (resetMs) => resetMs, lostPerMs: scale / increment },
     unit: undefined,
     nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
     aheadMs: maxDelay > 0 ? maxDelay : undefined,
-    // The ceiling stays, so that the state means the same to those who reserve nothing.
+    // The ceiling stays, so that the state has the same meaning for callers that do not reserve.
     reserving(ms) {
       const ahead = Math.max(patience, Math.min(ms * scale, ceiling - capacity));
       return {

@@ -59,7 +59,7 @@ export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
 
-/** The kernels, by the names of their files. docs/extending.md says how to add one. */
+/** The kernels, by the names of their files. docs/extending.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

@@ -23,7 +23,7 @@ const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: 
   year: { usual: 366 * DAY, most: 367 * DAY + HOUR },
 };
 
-/** Tells when the periods of a calendar begin in a time zone. Intl computes them, with this process' time zone data. */
+/** The boundaries of a calendar's periods in a time zone. Intl computes them with this process' time zone data. */
 export class Calendar {
   /** Identifies the calendar: its period, zone and anchor. */
   readonly id: string;
@@ -35,7 +35,7 @@ export class Calendar {
   #periods: readonly number[] = [];
 
   /**
-   * @param what where the policy stands, for messages
+   * @param what the policy's place in the options, for messages
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */
   constructor(what: string, given: Readonly<Record<string, unknown>>) {
@@ -55,12 +55,12 @@ export class Calendar {
     return new Calendar('policy', { period, timeZone, ...(anchor !== '0' && { anchor }) });
   }
 
-  /** When the period of a moment ends, ms since the epoch. */
+  /** The end of the period that contains a moment, ms since the epoch. */
   endAt(now: number): number {
     return this.periodsFrom(now)[1]!;
   }
 
-  /** When the period of a moment begins and ends, and when the one after it ends. */
+  /** The start and the end of the period that contains a moment, and the end of the next one. */
   periodsFrom(now: number): readonly number[] {
     const known = this.#periods;
     if (now >= known[0]! && now < known[1]!) return known;
@@ -79,7 +79,7 @@ export class Calendar {
     }
   }
 
-  /** The next moment at which the clock shows a full hour. If the offset changes by half an hour, an hour has 30 or 90 minutes. */
+  /** The next full hour on the clock. If the offset changes by half an hour, an hour has 30 or 90 minutes. */
   #nextHour(after: number): number {
     const before = this.#offset(after);
     const usual = nextMultiple(after + before + 1) - before;
@@ -112,7 +112,7 @@ export class Calendar {
     return (WEEKDAYS.indexOf(this.#anchor) - 4 + 7) % 7;
   }
 
-  /** The first moment at which the clock shows this local time. If the clock skips it: the moment of the skip. */
+  /** The first moment at which the clock shows this local time, or the moment of the skip if the clock skips it. */
   #firstAt(local: number): number {
     const [from, to] = [local - 15 * HOUR, local + 13 * HOUR];
     const usual = local - this.#offset(from);
@@ -121,7 +121,7 @@ export class Calendar {
     return Math.max(change, local - this.#offset(to));
   }
 
-  /** When the zone's offset changes between two moments. There is at most one change in so short a time. */
+  /** The moment between two moments at which the zone's offset changes. So short a time has one change at most. */
   #changeWithin(from: number, to: number): number | undefined {
     const before = this.#offset(from);
     if (this.#offset(to) === before) return undefined;
@@ -134,7 +134,7 @@ export class Calendar {
     return late;
   }
 
-  /** By how much the zone's clock is ahead of UTC at a moment, ms. */
+  /** The zone's offset from UTC at a moment, ms. */
   #offset(at: number): number {
     const shown: Record<string, number> = {};
     for (const { type, value } of this.#format.formatToParts(at)) shown[type] = Number(value);
@@ -179,11 +179,7 @@ function formatOf(option: string, timeZone: unknown): Intl.DateTimeFormat {
     formats.set(timeZone.toLowerCase(), made);
     return made;
   } catch {
-    throw invalidOption(
-      option,
-      timeZone,
-      "Write an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.",
-    );
+    throw invalidOption(option, timeZone, "Use an IANA time zone: 'UTC', 'Europe/Berlin', 'Asia/Kathmandu'.");
   }
 }
 
@@ -201,16 +197,16 @@ function readAnchor(option: string, period: Period, anchor: unknown): string {
   if (period === 'month') {
     const day = date ? date.getUTCDate() : Number(anchor ?? 1);
     if (Number.isInteger(day) && day >= 1 && day <= 31) return String(day);
-    throw invalidOption(option, anchor, "Write a day of the month, 1 to 31, or a date: '2026-01-31'.");
+    throw invalidOption(option, anchor, "Pass a day of the month, 1 to 31, or a date: '2026-01-31'.");
   }
   if (period === 'year') {
     const text = date ? (anchor as string).slice(5) : (anchor ?? '01-01');
     // A leap year has every date.
     if (typeof text === 'string' && isoDate(`2000-${text}`)) return text;
-    throw invalidOption(option, anchor, "Write a month and its day, '07-01', or a date: '2026-07-01'.");
+    throw invalidOption(option, anchor, "Pass a month and its day, '07-01', or a date: '2026-07-01'.");
   }
   if (anchor === undefined) return '0';
-  throw invalidOption(option, anchor, `Write none: a period of a ${period} has no anchor.`);
+  throw invalidOption(option, anchor, `Omit it: a period of a ${period} has no anchor.`);
 }
 
 function isoDate(text: unknown): Date | undefined {

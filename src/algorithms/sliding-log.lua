@@ -1,10 +1,10 @@
--- Sliding log: remembers when each unit was admitted. Exact: at most `limit` in any window, and never less.
+-- Sliding log: remembers the time of each admitted unit. Exact: at most `limit` in any window, and never less.
 --
--- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: when the log
---          began (6, ms), places in the ring (4), the oldest run that counts (4), how many runs count (4), the units before them (3),
---          the units up to the newest run's end (3), the newest run's time since the log began (5, ms). Then 8 bytes per run: its
---          time since the log began (5), the units up to its end (3). Units are counted modulo 2^24: `struct` keeps so many bits of
---          them. The key expires when its newest unit leaves.
+-- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: the log's
+--          start (6, ms), places in the ring (4), the oldest run that counts (4), the number of runs that count (4), the units before
+--          them (3), the units up to the newest run's end (3), the newest run's time since the log's start (5, ms). Then 8 bytes per
+--          run: its time since the log's start (5), the units up to its end (3). Units are counted modulo 2^24, the precision of
+--          `struct`. The key expires when its newest unit leaves.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
@@ -46,9 +46,9 @@ local function sliding_log_header(log)
   return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
 end
 
--- Rewrites a log: its runs in order, from the start of a ring with more places if it `grows`. Runs whose units were all given back are
--- left out. The ring grows by half, but not beyond what the limit needs. Where there were such runs, there is room beyond the limit, so
--- that not every charge rewrites the ring.
+-- Rewrites a log: its runs in order, from the start of a ring, which is larger if it `grows`. Runs whose units were all given back are
+-- dropped. The ring grows by half, but not beyond the limit's need. If runs were dropped, it has room beyond the limit, so that not every
+-- charge rewrites it.
 local function sliding_log_rewrite(key, p, log, grows)
   log.value = redis.call('GET', key)
   local base = sliding_log_run(key, log, 0)
@@ -67,7 +67,7 @@ local function sliding_log_rewrite(key, p, log, grows)
   headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 
--- Returns a log with the runs that count now. If none do, it has no runs.
+-- Returns a log with the runs that count now, possibly none.
 local function sliding_log_read(key, p, now, writable)
   local header = redis.pcall('GETRANGE', key, 0, 28)
   if type(header) == 'table' then return nil, header.err end
@@ -134,7 +134,7 @@ local kernel_look, kernel_commit = sliding_log_look, sliding_log_commit
 
 --- changes
 
--- It is unknown which units are meant. Give back the oldest ones, so that the remaining units count longest.
+-- The caller does not know which units to give back. Take the oldest, so that the remaining units count longest.
 local function sliding_log_give_back_oldest(key, log, units)
   local back = math.min(units, log.live)
   if back < log.live then

@@ -10,11 +10,11 @@ import {
 } from './algorithm.js';
 
 /**
- * At most `limit` units in any window, exactly: each admission is remembered. Admissions of the same millisecond share 8 bytes. `limit` up
- * to 1,000,000.
+ * At most `limit` units in any window, exactly, because each admission is remembered. Admissions of the same millisecond share 8 bytes.
+ * `limit` up to 1,000,000.
  */
 export interface SlidingLogPolicy extends QuotaPolicy {
-  /** How it counts. */
+  /** The algorithm. */
   algorithm: 'sliding-log';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
@@ -25,8 +25,8 @@ type SlidingLogParams = {
   readonly window: number;
 };
 
-/** The most units in a log, debts included: the Lua file stores counts in three bytes. */
-const MOST_UNITS = 2 ** 23;
+/** The most units in a log, including debts: the Lua file stores counts in three bytes. */
+const MAX_LOG_UNITS = 2 ** 23;
 
 /** The runs of a key, oldest first. A run is all units admitted in one millisecond. The runs are kept in a ring that grows as needed. */
 interface Log {
@@ -44,9 +44,9 @@ interface Log {
 /** Runs of admission times. It is exact: the worst case in any window is the limit. */
 class SlidingLogColumn extends Column<SlidingLogParams> {
   readonly #logs: (Log | undefined)[];
-  /** The log that `#read` found; undefined: there is none. */
+  /** The log that `#read` found, or undefined if there is none. */
   #log: Log | undefined;
-  /** Of the runs that count: the oldest, how many there are, the units before them, and their own units. */
+  /** The oldest run that counts, the number of such runs, the units before them, and the units in them. */
   #head = 0;
   #runs = 0;
   #before = 0;
@@ -157,14 +157,14 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   /**
-   * Grows the ring by half, but not beyond what the limit needs. Runs whose units were all given back are left out. Where there were such
-   * runs, there is room beyond the limit, so that not every charge rewrites the ring.
+   * Grows the ring by half, but not beyond the limit's need. Runs whose units were all given back are dropped. If there were any, the ring has
+   * room beyond the limit, so that not every charge rewrites it.
    */
   #grow(log: Log, limit: number): void {
     const kept: number[] = [];
     for (let i = 0; i < this.#runs; i++)
       if (i === 0 || this.#through(i) > this.#through(i - 1)) kept.push(this.#at(i));
-    const most = kept.length < this.#runs ? MOST_UNITS : limit;
+    const most = kept.length < this.#runs ? MAX_LOG_UNITS : limit;
     const room = Math.max(kept.length + 1, Math.min(most, Math.ceil(1.5 * kept.length) + 2));
     const times = new Float64Array(room);
     const ends = new Float64Array(room);
@@ -188,7 +188,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   adjust(row: number, p: SlidingLogParams, units: number, now: number, of: Returned | undefined): number {
     this.#read(row, p, now, true);
     const log = this.#log;
-    const charged = Math.max(0, Math.min(units, MOST_UNITS - this.#live));
+    const charged = Math.max(0, Math.min(units, MAX_LOG_UNITS - this.#live));
     if (charged > 0) this.commit(row, p, charged, now);
     else if (log && !of) this.#giveBackOldest(log, -units);
     else if (log && of) this.#giveBack(log, of.mark - p.window, -units);
@@ -202,7 +202,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return charged;
   }
 
-  /** Gives back the oldest units when it is unknown which ones were meant. The remaining units then count longest. */
+  /** Gives back the oldest units if the caller does not know which ones. The remaining units then count longest. */
   #giveBackOldest(log: Log, units: number): void {
     const back = Math.min(units, this.#live);
     if (back < this.#live) {
@@ -233,7 +233,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs[row] = undefined;
   }
 
-  /** A saved log: its end; then for each run, the time since the run before it, and its units. */
+  /** The log's end; then for each run, the time since the run before it, and its units. */
   save(row: number): Saved {
     const log = this.#logs[row];
     if (!log) return [];
@@ -286,7 +286,7 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
         capacity: limit,
         drains: false,
         paceMs: undefined,
-        // A unit counts from the ms in which it was charged: none can be spent any later.
+        // A unit counts from the ms in which it was charged, so none can be spent later.
         slices: undefined,
         unit: undefined,
         nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),

@@ -1,9 +1,9 @@
--- Sliding window: counters of sub-windows ("segments"). The oldest segment has partly expired, and still counts whole. So a window
--- never has more than `limit`, and at most 1/segments less. Segments start at a key's first request: keys don't expire together.
+-- Sliding window: counters of sub-windows ("segments"). The oldest segment, part of which has expired, counts in full. So a window never
+-- has more than `limit`, and at most 1/segments less. Segments start at a key's first request, so that keys do not expire together.
 --
--- State:   when the newest segment with units began (6 bytes, ms); then the total, and the counters of all segments, newest first, in
---          1, 2, 4 or 8 bytes each, whatever the largest total so far needs. All big-endian. A request in the newest segment rewrites
---          two numbers; a later one moves the counters as bytes. The key expires when its newest unit leaves.
+-- State:   the start of the newest segment with units (6 bytes, ms); then the total, and the counters of all segments, newest first, in
+--          1, 2, 4 or 8 bytes each, as the largest total so far needs. All big-endian. A request in the newest segment rewrites two
+--          numbers; a later one moves the counters as bytes. The key expires when its newest unit leaves.
 -- Params:  limit, segment (ms), segments
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
@@ -72,7 +72,7 @@ while request <= last and cost <= limit do
     end
   end
   if wait == 0 and short then
-    -- What headgate_say does, which is not yet defined.
+    -- As headgate_say does, which is not defined yet.
     filled = filled + 1
     reply[filled] = (life - age) * 2 ^ 20 + limit - total
   else
@@ -85,7 +85,7 @@ end
 
 --- rest
 
--- The format of a state's beginning with counters of a width: the newest segment's start, the total, the newest counter.
+-- The format of a state's first numbers, for a counter width: the newest segment's start, the total, the newest counter.
 local function sliding_window_head(width)
   if width == 1 then return '>I6I1I1' end
   if width == 2 then return '>I6I2I2' end
@@ -99,7 +99,7 @@ local function sliding_window_width(units)
   return units < 2 ^ 32 and 4 or 8
 end
 
--- Reads `count` counters, newest first, from a place in the value on.
+-- Reads `count` counters, newest first, starting at a place in the value.
 local function sliding_window_unpack(value, width, count, place)
   return { struct.unpack('>' .. string.rep('I' .. width, count), value, place) }
 end
@@ -120,7 +120,7 @@ local function sliding_window_counters(value, p, passed)
   return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 
--- Writes the state, and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
+-- Writes the state and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
 local function sliding_window_write(key, p, start, total, counters)
   local skip, segments = 0, p[3]
   while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end
@@ -155,7 +155,7 @@ local function sliding_window_read(key, p, now, writable)
   return total, start, value
 end
 
--- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
+-- The time until at most `allowed` units are left. Segments leave in order, oldest first.
 local function sliding_window_until(segment, segments, now, total, start, value, allowed)
   local width = (#value - 6) / (segments + 2)
   local newer, format = segments - math.floor((now - start) / segment), '>I' .. width
@@ -219,7 +219,7 @@ local function sliding_window_adjust(key, p, units, mark, now)
     if not value then start = now end
     counters[1], total = (counters[1] or 0) + charged, total + charged
   elseif value then
-    -- Give back to the segment that was charged. Without a mark, start with the oldest segment, which frees units least early.
+    -- Give back to the segment that was charged. Without a mark, start with the oldest segment, whose units become free soonest anyway.
     local stop = start + (segments + 1) * segment
     for i = segments + 1, 1, -1 do
       if mark == 0 or mark == stop - (i - 1) * segment then

@@ -4,7 +4,7 @@ import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,
-  MOST_COUNTED,
+  MAX_COUNTED_UNITS,
   type AlgorithmDefinition,
   type Compiled,
   type Given,
@@ -15,11 +15,11 @@ import {
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
 export interface SlidingWindowPolicy extends QuotaPolicy {
-  /** How it counts: this is the default. */
+  /** The algorithm, which may be omitted. */
   algorithm?: 'sliding-window';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
-  /** Sub-windows: 1 to 100, default 10. More segments free units sooner: a unit is held at most window/segments too long. */
+  /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number;
 }
 
@@ -27,7 +27,7 @@ type SlidingWindowParams = {
   readonly limit: number;
   /** The length of a sub-window, ms. */
   readonly segment: number;
-  /** How many segments make a window. One more is counted. */
+  /** Segments per window. One more is counted. */
   readonly segments: number;
 };
 
@@ -46,12 +46,12 @@ function widthOf(count: number): number {
   return count < 2 ** 32 ? 4 : 8;
 }
 
-/** Counters of segments. The oldest one counts whole. Worst case in any window: limit. */
+/** Counters of segments, of which the oldest counts in full. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
   readonly #rows: number;
   readonly #segments: number;
   /**
-   * A row's state is contiguous. First, in 8 bytes: when the newest segment stops counting. Then, in `#width` bytes each: the total, and
+   * A row's state is contiguous: the time at which the newest segment stops counting in 8 bytes, then in `#width` bytes each the total, and
    * the counters of all segments except the newest, newest first.
    */
   #stops!: Float64Array;
@@ -64,7 +64,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #countsEach!: number;
   #countsFrom!: number;
 
-  /** What `#read` found: the current total, the stored end (0: no state), and how many segments have begun since the newest stored one. */
+  /** The results of `#read`: the current total, the stored end (0 if there is no state), and the segments begun since the newest stored one. */
   #total = 0;
   #stop = 0;
   #passed = 0;
@@ -88,7 +88,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#countsFrom = 8 / width;
   }
 
-  /** Widens all counters. A column begins with one byte per counter; few ever need more than two. */
+  /** Widens all counters. A column begins with one byte per counter, and few ever need more than two. */
   #widen(width: number): void {
     const before = this.sibling(0);
     before.#stops = this.#stops;
@@ -132,7 +132,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     return newest;
   }
 
-  /** The time until at most `allowed` units are left. Segments leave in order, the oldest first. */
+  /** The time until at most `allowed` units are left. Segments leave in order, oldest first. */
   #until(row: number, p: SlidingWindowParams, now: number, allowed: number): number {
     const counts = this.#counts;
     const at = this.#countsAt(row);
@@ -179,11 +179,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     counts[at] = this.#total;
   }
 
-  /** Gives back to the segment that was charged. Without a mark it starts with the oldest segment, which frees units least early. */
+  /** Gives back to the segment that was charged, or without a mark to the oldest segment, whose units become free soonest anyway. */
   #giveBack(row: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
     const counts = this.#counts;
     const at = this.#countsAt(row);
-    // Units that have left the window must not come back if the clock goes back.
+    // Units that have left the window must not count again if the clock goes back.
     counts[at] = this.#total;
     for (let i = segments - this.#passed + 1; i <= segments; i++) counts[at + i] = 0;
     for (let i = segments - this.#passed; i >= 0; i--) {
@@ -206,7 +206,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
 
   adjust(row: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
     this.#read(row, p, now, true);
-    const charged = Math.max(0, Math.min(units, MOST_COUNTED - this.#total));
+    const charged = Math.max(0, Math.min(units, MAX_COUNTED_UNITS - this.#total));
     if (charged > 0) this.#charge(row, p, charged, now);
     else if (this.#stop > 0) this.#giveBack(row, p, -units, of?.mark);
     this.wait = 0;
@@ -254,18 +254,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 }
 
-/** Segments are rounded up to whole milliseconds, so that the window is never shorter than requested. */
+/** Rounds segments up to whole milliseconds, so that the window is never shorter than configured. */
 function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const { limit } = given;
   const window = toMilliseconds(`${what}.window`, given.window);
   const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
   const segment = Math.ceil(window / asked);
   if (segment >= 2 ** 32) {
-    throw invalidOption(
-      `${what}.window`,
-      window,
-      'Sub-windows of more than 49 days are not possible: raise `segments`.',
-    );
+    throw invalidOption(`${what}.window`, window, 'Sub-windows can have at most 49 days. Raise `segments`.');
   }
   const segments = Math.ceil(window / segment);
   return {

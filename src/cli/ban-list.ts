@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
-import { MAX_DURATION, toMilliseconds } from '../common/duration.js';
+import { MAX_DURATION_MS, toMilliseconds } from '../common/duration.js';
 import { NOTE_LENGTHS } from '../contract/ban-options.js';
 import { checkDimension } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
@@ -146,9 +146,9 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
     const left = typeof bannedUntil === 'string' ? Date.parse(bannedUntil) - Date.now() : NaN;
     const said = `"bannedUntil": ${JSON.stringify(bannedUntil)}`;
     if (Number.isNaN(left)) throw usageError(`${said} is no time.`);
-    if (left > MAX_DURATION + TOLERANCE)
+    if (left > MAX_DURATION_MS + TOLERANCE)
       throw usageError(`${said} is more than 366 days from now, and no ban lasts longer.`);
-    return Math.max(0, Math.min(left, MAX_DURATION));
+    return Math.max(0, Math.min(left, MAX_DURATION_MS));
   }
   if (bannedForMs !== undefined && bannedForMs !== null) return toMilliseconds('bannedForMs', bannedForMs);
   if (duration === undefined) throw usageError('it does not say for how long. Write --for with a duration.');

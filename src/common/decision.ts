@@ -1,4 +1,4 @@
-/** Why a request was denied, why it would have been denied without a shadow, or why it was let pass without being counted. */
+/** The reason for a denial, for a denial that only a shadow prevented, or for an admission that was not counted. */
 export type Reason =
   | 'quota-exceeded'
   | 'cost-exceeds-capacity'
@@ -15,15 +15,18 @@ export type Reason =
 export interface Verdict {
   /** The policy's name. */
   readonly name: string;
-  /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
+  /** The key whose quota the policy counts: the request's key, or its key of the policy's dimension (`by`). */
   readonly key: string;
-  /** Whether this policy admits the request. That the policy is a shadow makes no difference here. */
+  /** Whether this policy admits the request. The option `shadow` makes no difference here. */
   readonly allowed: boolean;
   /** The policy's limit: units per window. */
   readonly limit: number;
   /** Whole units that could be spent now; floored, never negative. */
   readonly remaining: number;
-  /** Time until this same cost would be admitted if nobody else spends, ms, rounded up. 0: it was admitted. Undefined: never. */
+  /**
+   * Time until the same cost would be admitted if nobody else spends, ms, rounded up. 0 if it was admitted, undefined if waiting never
+   * helps.
+   */
   readonly retryAfterMs: number | undefined;
   /** Time until the policy is back at its full quota, ms, rounded up. */
   readonly resetAfterMs: number;
@@ -31,57 +34,57 @@ export interface Verdict {
 
 /** The fields of all decisions. */
 export interface DecisionFields {
-  /** Whether the request may go on. A shadow admits every request. If it would have denied one, `reason` says why. */
+  /** Whether the request may go on. A shadow admits every request, and `reason` is set if it would have denied this one. */
   readonly allowed: boolean;
-  /** The request's key. If there is none, or no policy is by it: the request's key of the first dimension that a policy is by. */
+  /** The request's key. Without one, or if no policy counts by it, the request's key of the first dimension that a policy counts by. */
   readonly key: string;
-  /** The whole units that the request asked for: of the policy that decided, if it costs them different amounts (see `costs`). */
+  /** Whole units requested. If they differ by policy (see `costs`), the cost for the deciding policy. */
   readonly cost: number;
   /**
-   * The policy that decided. Of several that deny, it is the one that denies longest; otherwise the one with the least remaining. Undefined
+   * The policy that decided: of several that deny, the one with the longest denial; otherwise the one with the least remaining. Undefined
    * if a list, a ban or a store's failure decided.
    */
   readonly policy: string | undefined;
   /** The limit of the policy that decided: units per window. */
   readonly limit: number;
-  /** Whole units of the policy that decided that could be spent now; floored, never negative. */
+  /** Whole units of the deciding policy that could be spent now; floored, never negative. */
   readonly remaining: number;
   /**
-   * Time until this same cost would be admitted if nobody else spends, ms, rounded up: that of the policy that denies longest, or of the
-   * ban. It is longer if a policy that counts attempts was charged for the denied request and has nothing left. 0 if the request was simply
-   * admitted. Undefined if waiting never helps: for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
+   * Time until the same cost would be admitted if nobody else spends, ms, rounded up. The policy with the longest denial determines it, or
+   * the ban. It is longer if a policy that counts attempts was charged for the denied request and has nothing left. 0 if the request was
+   * admitted. Undefined if waiting never helps, which the reasons `'cost-exceeds-capacity'` and `'deny-listed'` mean.
    */
   readonly retryAfterMs: number | undefined;
-  /** Time until the policy that decided is back at its full quota, or a ban is over, ms, rounded up. */
+  /** Time until the deciding policy is back at its full quota, or until the ban ends, ms, rounded up. */
   readonly resetAfterMs: number;
-  /** How long to hold an admitted request until its turn, ms (leaky bucket with `maxDelay`). 0 for all others. */
+  /** Time to hold an admitted request until its turn, ms (leaky bucket with `maxDelay`). 0 for all other requests. */
   readonly delayMs: number;
-  /** Why the request was denied, or let pass without being counted. Undefined if it was simply admitted. */
+  /** The reason for the denial, or for an admission that was not counted. Undefined for a plain admission. */
   readonly reason: Reason | undefined;
-  /** Whether the guard (`onStoreError`) answered, because the store could not be asked. */
+  /** Whether the guard (`onStoreError`) answered because the store could not. */
   readonly degraded: boolean;
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
   /**
-   * The units of the policy that decided that are charged now for this request: its cost, or what `settle` changed it to. 0 if it was denied
-   * or not counted.
+   * The units that the deciding policy has charged for this request: the cost, or the units set by `settle`. 0 if the request was denied or not
+   * counted.
    */
   readonly charged: number;
   /** The whole units that the request asked for, by policy name. */
   readonly costs: Readonly<Record<string, number>>;
 
   /**
-   * Changes the charge to what the request really cost: the difference is charged or given back. The last call counts. Units that are given
-   * back count as never charged; what a bucket has drained of them stays spent. A higher cost may exceed what is left. The excess is a
-   * debt, for at most one window. Nothing is given back once the charge's window is over or its key was reset. For a denied request it does
-   * nothing. Slots of concurrency policies are not units: see `release`.
+   * Corrects the charge once the real cost is known. The difference is charged or given back, and the last call counts. A refund frees only
+   * units that have not drained from a bucket yet. A higher cost may exceed the remaining units; the excess is a debt, which lasts for one
+   * window at most. Nothing is given back once the charge's window is over or its key was reset. Calls for a denied request have no effect.
+   * Slots of concurrency policies are not units: see `release`.
    *
-   * @param actual whole units, 0 to 1e12; or such numbers by policy name: `{ tokens: 523 }`. Policies that are not named keep their charge
-   * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, or what the store fails with
+   * @param actual whole units, 0 to 1e12, or units by policy name: `{ tokens: 523 }`. Policies that are not named keep their charge
+   * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, or the store's error
    */
   settle(actual: number | Readonly<Record<string, number>>): Promise<void>;
 
-  /** Gives the whole charge back. A second call does nothing. Nor does a call for a denied request, or after the window is over. */
+  /** Gives the whole charge back. A second call has no effect, nor has a call for a denied request or after the window is over. */
   refund(): Promise<void>;
 
   /** Gives back the slots of concurrency policies. Returns false if their lease had ended. Only the first call has an effect. */
@@ -93,7 +96,7 @@ export interface DecisionFields {
   /**
    * Undoes the request as if it had never been made: `refund` and `release`.
    *
-   * @throws what the store fails with, after both were tried
+   * @throws the store's error, after both were tried
    */
   cancel(): Promise<void>;
 
@@ -101,21 +104,21 @@ export interface DecisionFields {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Admitted by the policies, by a list, or because the limiter is switched off. */
+/** Admitted by the policies, by a list, or because the limiter is disabled. */
 export interface Admission extends DecisionFields {
   readonly allowed: true;
   readonly reason: Extract<Reason, 'allow-listed' | 'disabled'> | undefined;
   readonly retryAfterMs: 0;
 }
 
-/** Denied for now. If `Allowed` is true, it was let pass all the same: by a shadow, or while the store is away or full. */
+/** Denied for now. If `Allowed` is true, a shadow let the request pass, or the guard did because the store is down or full. */
 export interface DenialForNow<Allowed extends boolean = false> extends DecisionFields {
   readonly allowed: Allowed;
   readonly reason: Exclude<Reason, NonNullable<Admission['reason']> | DenialForGood['reason']>;
   readonly retryAfterMs: number;
 }
 
-/** Denied for good: waiting does not help. If `Allowed` is true, a shadow let it pass all the same. */
+/** Denied for good: waiting does not help. If `Allowed` is true, a shadow let the request pass. */
 export type DenialForGood<Allowed extends boolean = false> =
   DenialBecause<'cost-exceeds-capacity', Allowed> | DenialBecause<'deny-listed', Allowed>;
 
@@ -126,7 +129,7 @@ export interface DenialBecause<Why extends Reason, Allowed extends boolean = fal
   readonly retryAfterMs: undefined;
 }
 
-/** A decision with `allowed: true`. If its `reason` is that of a denial, a shadow or the store's failure let the request pass. */
+/** A decision with `allowed: true`. If `reason` names a denial, a shadow or the store's failure let the request pass. */
 export type AdmittedDecision = Admission | DenialForNow<true> | DenialForGood<true>;
 
 /** A decision with `allowed: false`. Its `retryAfterMs` is a number, except for the reasons for which waiting never helps. */

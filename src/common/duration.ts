@@ -5,7 +5,7 @@ import { invalidOption } from './errors.js';
 export type Duration = number | string;
 
 /** The longest window, lease, ban or delay that can be configured: 366 days, in milliseconds. */
-export const MAX_DURATION = 366 * 24 * 60 * 60 * 1000;
+export const MAX_DURATION_MS = 366 * 24 * 60 * 60 * 1000;
 
 const TEXT = /^\d{1,12}(\.\d{1,6})?\s*[a-z]{1,12}$/i;
 
@@ -22,7 +22,7 @@ export function toText(milliseconds: number): string {
   return `${milliseconds / length}${unit}`;
 }
 
-/** Undoes what floating point adds to a product, or takes off: 1.1 hours are 3960000.0000000005 ms. */
+/** Removes the error that floating point adds to a product: 1.1 hours are 3960000.0000000005 ms. */
 function exactly(product: number): number {
   const whole = Math.round(product);
   return Math.abs(product - whole) <= 4 * Number.EPSILON * whole ? whole : product;
@@ -36,14 +36,14 @@ function exactly(product: number): number {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is a whole number of milliseconds from `least` to 366 days
  */
 export function toMilliseconds(option: string, value: unknown, least = 1): number {
-  const fix = `Write whole milliseconds from ${least} to ${MAX_DURATION}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
+  const fix = `Pass whole milliseconds from ${least} to ${MAX_DURATION_MS}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   let result: unknown = value;
   if (typeof value === 'string') result = TEXT.test(value) ? exactly(ms(value as ms.StringValue)) : NaN;
   if (
     typeof result !== 'number' ||
     !Number.isSafeInteger(result) ||
     result < least ||
-    result > MAX_DURATION
+    result > MAX_DURATION_MS
   ) {
     throw invalidOption(option, value, fix);
   }

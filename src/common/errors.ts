@@ -30,24 +30,24 @@ export type ErrorCode =
 /** The page that explains every code. The package contains it. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 
-/** Appends the place where a message's code is explained. */
+/** Appends a pointer to the section that explains the code. */
 export function withPage(code: string, message: string): string {
   const end = /[.!?]$/.test(message) ? '' : '.';
   return `${message}${end} See ${PAGE}#${code.toLowerCase()}`;
 }
 
-/** Removes that place, for messages inside other messages, and for readers who do not have the package. */
+/** Removes that pointer, for messages inside other messages and for readers without the package. */
 export function withoutPage(message: string): string {
   return message.replace(/ See node_modules\/headgate\/docs\/errors\.md#\w+/g, '');
 }
 
-/** What went wrong, as data: `code` is stable across versions, `message` is for people. */
+/** An error as data: `code` is stable across versions, `message` is for people. */
 export class HeadgateError extends Error {
   /** The class: `'HeadgateError'`. */
   override readonly name = 'HeadgateError';
-  /** What went wrong. Each code has a section in docs/errors.md. */
+  /** The kind of error. Each code has a section in docs/errors.md. */
   readonly code: ErrorCode;
-  /** The decision that led to the error, where there is one (`HEADGATE_DENIED`, `HEADGATE_WAIT_TIMEOUT`). */
+  /** The decision that led to the error, if there is one (`HEADGATE_DENIED`, `HEADGATE_WAIT_TIMEOUT`). */
   readonly decision?: Decision;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; decision?: Decision } = {}) {
@@ -62,7 +62,7 @@ function quoted(value: unknown): string {
   return printableJson(JSON.stringify(value));
 }
 
-/** A short text for any value in a message. It never throws. */
+/** A short text for any value, for messages. Never throws. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return quoted(value.length > 80 ? `${value.slice(0, 80)}…` : value);
   if (typeof value === 'function') return 'a function';
@@ -76,8 +76,8 @@ export function show(value: unknown): string {
   }
 }
 
-/** The error for an option: its name, the value that was given, and what to write instead. `undefined` means that it is missing. */
+/** The error for an option: its name, the value that was passed (`undefined` if missing), and a value to pass instead. */
 export function invalidOption(option: string, value: unknown, fix: string): HeadgateError {
-  const wrong = value === undefined ? 'it is missing' : `${show(value)} is not valid`;
+  const wrong = value === undefined ? 'missing' : `${show(value)} is not valid`;
   return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${wrong}. ${fix}`);
 }

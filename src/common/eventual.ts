@@ -1,12 +1,12 @@
-/** Takes the outcome of a question, once: an answer or an error. */
+/** Receives the outcome of a question, once: an answer or an error. */
 export interface Listener<T> {
   resolve(value: T): void;
   reject(error: Error): void;
 }
 
 /**
- * A promise that calls its single listener synchronously. A real promise between each two layers of a store would cost a good part of a
- * decision: an allocation and a microtask each.
+ * A promise that calls its single listener synchronously. Real promises between the layers of a store would cost each decision an
+ * allocation and a microtask per layer.
  */
 export class Eventual<T> implements Promise<T>, Listener<T> {
   #listener: Listener<T> | undefined;
@@ -28,8 +28,8 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
   }
 
   /**
-   * Tells a listener the outcome of any promise. To be called once, instead of `then`. The listener must not throw: its error would hit the
-   * code that brings the answer.
+   * Passes the outcome of any promise to a listener. Call it once, instead of `then`. The listener must not throw, because the error would
+   * reach the code that delivers the answer.
    */
   static listen<T>(to: Promise<T>, listener: Listener<T>): void {
     if (!(to instanceof Eventual)) return relay(to, listener);

@@ -5,7 +5,7 @@ export interface Link<T> {
   after: Link<T> | undefined;
 }
 
-/** A doubly linked list. Removing an element takes one step; an array would move all elements behind it. */
+/** A doubly linked list, because removing an element from an array would move all elements behind it. */
 export class List<T> {
   #first: Link<T> | undefined;
   #last: Link<T> | undefined;
@@ -18,7 +18,7 @@ export class List<T> {
     return this.#last;
   }
 
-  /** Adds a value behind a link of this list; undefined: at the front. */
+  /** Adds a value behind a link of this list, or at the front if `before` is undefined. */
   insert(value: T, before: Link<T> | undefined): Link<T> {
     const after = before ? before.after : this.#first;
     const link: Link<T> = { value, before, after };

@@ -1,4 +1,4 @@
-// Clients, logs and servers supply these texts. Raw, such a text could change how a terminal shows other lines.
+// These texts come from clients, logs and servers. Unescaped, they could change how a terminal shows other lines.
 
 /** Invisible characters: controls (C0, C1), formats (bidirectional text, zero width), separators of lines and paragraphs. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

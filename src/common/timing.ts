@@ -3,22 +3,22 @@ export interface Timing {
   /** A time in milliseconds that never goes back. */
   now(): number;
   /**
-   * Calls `run` once after `ms`. Returns a function that cancels it. Where timers are fakes, `now()`
-   * may be the real time, and tell another.
+   * Calls `run` once after `ms`, and returns a function that cancels the call. Under fake timers `now()` may be the real time, and disagree
+   * with the timers.
    */
   after(ms: number, run: () => void): () => void;
 }
 
-/** Node fires timers with a longer delay immediately. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+/** Node's longest timer, ms. A timer with a longer delay fires immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export const realTiming: Timing = {
   now: () => performance.now(),
   after(ms, run) {
     let timer: NodeJS.Timeout;
     const set = (left: number): void => {
-      const more = (): void => set(left - LONGEST_TIMER);
-      timer = setTimeout(left > LONGEST_TIMER ? more : run, Math.min(Math.ceil(left), LONGEST_TIMER));
+      const more = (): void => set(left - MAX_TIMER_MS);
+      timer = setTimeout(left > MAX_TIMER_MS ? more : run, Math.min(Math.ceil(left), MAX_TIMER_MS));
     };
     set(ms);
     return () => clearTimeout(timer);

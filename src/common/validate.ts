@@ -1,7 +1,7 @@
 import { HeadgateError, invalidOption, show } from './errors.js';
 import { printable } from './printable.js';
 
-/** Option names of other limiters, and what Headgate calls them. If several fit, the first one that is allowed there is suggested. */
+/** Options of other rate limiters, each with Headgate's names. The first name that the object accepts is suggested. */
 const ALIASES = new Map(
   Object.entries({
     windowMs: ['window'],
@@ -60,7 +60,7 @@ const ALIASES = new Map(
   }),
 );
 
-/** The edit distance between two words. It finds which option a misspelt one was meant to be. */
+/** The edit distance between two words, which finds the option that a misspelt name was meant to be. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
@@ -75,13 +75,13 @@ function distance(a: string, b: string): number {
 }
 
 /**
- * Refuses values that are no objects, and unknown properties.
+ * Refuses values that are not objects, and unknown properties.
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` (no object), `HEADGATE_UNKNOWN_OPTION` (suggests the right name)
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` (not an object), `HEADGATE_UNKNOWN_OPTION` (suggests the right name)
  */
 export function checkShape(what: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidOption(what, value, `Write an object with: ${known.join(', ')}.`);
+    throw invalidOption(what, value, `Pass an object with: ${known.join(', ')}.`);
   }
   for (const name of Object.keys(value)) {
     if (known.includes(name)) continue;
@@ -93,15 +93,15 @@ export function checkShape(what: string, value: unknown, known: readonly string[
       ? `Headgate calls it \`${alias}\`.`
       : near
         ? `Did you mean \`${near}\`?`
-        : `Known are: ${known.join(', ')}.`;
-    throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${printable(name)}' is not known. ${hint}`);
+        : `The known names are: ${known.join(', ')}.`;
+    throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${printable(name)}' is unknown. ${hint}`);
   }
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a whole number from `least` to `most` */
 export function checkInteger(option: string, value: unknown, least: number, most: number): number {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) {
-    throw invalidOption(option, value, `Write a whole number from ${least} to ${most}.`);
+    throw invalidOption(option, value, `Pass a whole number from ${least} to ${most}.`);
   }
   return value;
 }
@@ -109,7 +109,7 @@ export function checkInteger(option: string, value: unknown, least: number, most
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is one of `choices` */
 export function checkChoice<T extends string>(option: string, value: unknown, choices: readonly T[]): T {
   if (!choices.includes(value as T)) {
-    throw invalidOption(option, value, `Write one of: ${choices.map((choice) => `'${choice}'`).join(', ')}.`);
+    throw invalidOption(option, value, `Use one of: ${choices.map((choice) => `'${choice}'`).join(', ')}.`);
   }
   return value as T;
 }
@@ -117,14 +117,14 @@ export function checkChoice<T extends string>(option: string, value: unknown, ch
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a boolean or absent */
 export function checkBoolean(option: string, value: unknown, otherwise: boolean): boolean {
   if (value === undefined) return otherwise;
-  if (typeof value !== 'boolean') throw invalidOption(option, value, 'Write true or false.');
+  if (typeof value !== 'boolean') throw invalidOption(option, value, 'Pass true or false.');
   return value;
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a function or absent */
 export function checkFunction<T>(option: string, value: T): T {
   if (value !== undefined && typeof value !== 'function')
-    throw invalidOption(option, value, 'Write a function.');
+    throw invalidOption(option, value, 'Pass a function.');
   return value;
 }
 

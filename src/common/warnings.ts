@@ -26,19 +26,19 @@ export const WARNING_CODES = [
 /** Codes of process warnings about a set-up that needs attention. */
 export type WarningCode = (typeof WARNING_CODES)[number];
 
-/** Which warnings to leave out: `false` for all, or a list of codes. */
+/** The warnings to silence: `false` for all, or a list of codes. */
 export type Warnings = false | readonly WarningCode[];
 
-/** Emits a process warning, unless its code is left out or was already emitted in this process. */
+/** Emits a process warning, unless its code is silenced or was already emitted in this process. */
 export type Warn = (code: WarningCode, message: string) => void;
 
 /** The codes that this process has emitted. */
-export const given = new Set<WarningCode>();
+export const emittedCodes = new Set<WarningCode>();
 
-/** Emits a warning on behalf of code that has no option `warnings`. */
+/** Emits a warning for code that has no `warnings` option. */
 export const warnOnce: Warn = (code, message) => {
-  if (given.has(code)) return;
-  given.add(code);
+  if (emittedCodes.has(code)) return;
+  emittedCodes.add(code);
   process.emitWarning(withPage(code, message), { type: 'HeadgateWarning', code });
 };
 
@@ -47,7 +47,7 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
   if (unwanted === undefined) return warnOnce;
   if (unwanted === false) return () => {};
   if (!Array.isArray(unwanted) || !unwanted.every((code) => WARNING_CODES.includes(code as WarningCode))) {
-    throw invalidOption('warnings', unwanted, `Write false, or an array of: ${WARNING_CODES.join(', ')}.`);
+    throw invalidOption('warnings', unwanted, `Pass false, or an array of: ${WARNING_CODES.join(', ')}.`);
   }
   const codes = new Set<WarningCode>(unwanted);
   return (code, message) => {
@@ -56,26 +56,26 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
 }
 
 /**
- * Calls a listener of the user, which must not fail what it is told of: what it throws, or rejects with, is a warning.
+ * Calls a function of the user that only observes. If it throws or rejects, the process gets a warning and the request goes on.
  *
- * @param option the name by which the user gave it
+ * @param option the option or event that the user passed the function to
  */
-export function tellUser<Told extends unknown[]>(
+export function notifyUser<Args extends unknown[]>(
   option: string,
-  listener: (...told: Told) => unknown,
-  ...told: Told
+  listener: (...args: Args) => unknown,
+  ...args: Args
 ): void {
   try {
-    const promise = listener(...told) as Partial<Promise<unknown>> | null | undefined;
+    const promise = listener(...args) as Partial<Promise<unknown>> | null | undefined;
     if (typeof promise?.then === 'function') promise.then(undefined, (error) => warnOfThrown(option, error));
   } catch (error) {
     warnOfThrown(option, error);
   }
 }
 
-/** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
+/** Warns that a function of the user threw, because the error must not fail the request that the function observes. */
 function warnOfThrown(option: string, error: unknown): void {
-  // Anything can be thrown, also what has no text.
+  // Any value can be thrown, even one without a text.
   const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);
   process.emitWarning(`${option} threw: ${text}`, 'HeadgateWarning');
 }

@@ -1,6 +1,6 @@
 import { clearTimeout, setTimeout } from './real-time.js';
 
-/** Waits for a promise, but for `ms` at most. Then `late` gives the value instead, or throws. */
+/** Waits for a promise, but for `ms` at most. After that, `late` returns the value or throws. */
 export async function within<T>(ms: number, promise: Promise<T>, late: () => T): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const isLate = new Promise<void>((resolve) => {

@@ -4,46 +4,46 @@ import { invalidOption } from '../common/errors.js';
 import type { CompiledBan } from '../algorithms/ban.js';
 import { checkBoolean, checkInteger, checkShape } from '../common/validate.js';
 
-/** Bans a key after repeated denials; each further ban is longer. `{}` only permits bans by hand (`limiter.ban`). */
+/** Bans a key after repeated denials, each time longer. `{}` only allows bans by hand (`limiter.ban`). */
 export interface BanOptions {
-  /** How many denials ban a key: 1 to 1,000,000. Absent: denials never ban. */
+  /** Denials that ban a key, 1 to 1,000,000. If absent, denials never ban. */
   after?: number;
-  /** The time span in which these denials must happen. Default `'10m'`. */
+  /** The time span in which these denials must occur. @default '10m' */
   within?: Duration;
-  /** How long the first ban lasts. Default `'1h'`. */
+  /** The length of the first ban. @default '1h' */
   for?: Duration;
-  /** How many times as long each further ban is: 1 to 100, three decimals. Default 2. */
+  /** The growth of each further ban, 1 to 100, with up to three decimals. @default 2 */
   factor?: number;
   /**
-   * The longest that a ban gets. Default `'24h'`, or `for` if that is longer. Earlier bans are forgotten after the same time without one.
+   * The longest ban. Earlier bans are forgotten after the same time without one. @default '24h', or `for` if that is longer
    */
   max?: Duration;
   /**
-   * Whether a ban by denials also forgets what was charged to the key, as `reset` does. The quota is then whole when the ban ends. Default
-   * `false`: charges stay for their window, so a key may still be denied after a shorter ban.
+   * Whether a ban by denials also forgets the key's charges, as `reset` does, so that the whole quota is available when the ban ends.
+   * Otherwise charges stay for their window, and a key may still be denied after a shorter ban. @default false
    */
   fresh?: boolean;
-  /** The dimension whose key is banned, such as `'account'`. A request without a key of this dimension is never banned. Default `'key'`. */
+  /** The dimension of the banned key, such as `'account'`. A request without such a key is never banned. @default 'key' */
   by?: string;
 }
 
-/** Who makes or ends a ban by hand, and why. A store on Redis keeps this for `headgate list` and `headgate bans log`. */
+/** The operator of a ban by hand, or of its end, and the reason. A store on Redis keeps both for `headgate list` and `headgate bans log`. */
 export interface BanNoteOptions {
-  /** Who: 1 to 100 characters, not all blank. */
+  /** The operator: 1 to 100 characters, not all blank. */
   by?: string;
-  /** Why: 1 to 500 characters, not all blank. */
+  /** The reason: 1 to 500 characters, not all blank. */
   reason?: string;
 }
 
-/** Who made or ended a ban, and why. `null`: not given. */
+/** The operator and the reason of a ban or of its end, each `null` if not given. */
 export interface BanNote {
-  /** Who. */
+  /** The operator. */
   readonly by: string | null;
-  /** Why. */
+  /** The reason. */
   readonly reason: string | null;
 }
 
-/** The dimension whose key is banned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The dimension of the banned key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function banDimension(ban: BanOptions | undefined): string {
   return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);
 }
@@ -60,9 +60,9 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   const first = toMilliseconds('ban.for', span);
   const max = toMilliseconds('ban.max', ban.max === undefined ? Math.max(first, DAY) : ban.max);
   if (typeof factor !== 'number' || !(factor >= 1 && factor <= 100)) {
-    throw invalidOption('ban.factor', factor, 'Write a number from 1 to 100.');
+    throw invalidOption('ban.factor', factor, 'Pass a number from 1 to 100.');
   }
-  if (max < first) throw invalidOption('ban.max', ban.max, 'Write a duration of at least `for`.');
+  if (max < first) throw invalidOption('ban.max', ban.max, 'Pass a duration of at least `for`.');
   return Object.freeze({
     after,
     within: toMilliseconds('ban.within', within),
@@ -72,7 +72,7 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   });
 }
 
-/** The longest texts of a note, in characters. */
+/** The most characters of each text of a note. */
 export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
@@ -82,7 +82,7 @@ export function checkNote(what: string, note: BanNoteOptions): BanNote {
     const value: unknown = note[field];
     if (value === undefined) return null;
     if (typeof value === 'string' && value.trim() !== '' && value.length <= NOTE_LENGTHS[field]) return value;
-    throw invalidOption(field, value, `Write 1 to ${NOTE_LENGTHS[field]} characters that are not all blank.`);
+    throw invalidOption(field, value, `Pass 1 to ${NOTE_LENGTHS[field]} characters that are not all blank.`);
   };
   return { by: text('by'), reason: text('reason') };
 }

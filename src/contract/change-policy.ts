@@ -3,37 +3,37 @@ import { invalidOption } from '../common/errors.js';
 import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
 import type { CompiledPolicy, Policy } from './policy.js';
 
-/** Some fields of a policy. The others stay; a `burst` that was written changes in proportion to the limit. */
+/** Some fields of a policy; the others stay as configured. A configured `burst` changes in proportion to the limit. */
 export interface PolicyChange {
   /** Units per window: a whole number of at least 1. */
   limit?: number;
-  /** ms, or `'1h'`, up to 366 days. */
+  /** The length of the window: ms, or `'1h'`, up to 366 days. */
   window?: Duration;
   /** Buckets: the most units that can be spent at once. */
   burst?: number;
-  /** Another algorithm. The fields that it does not have are left out. */
+  /** Another algorithm. Fields that it does not have are dropped. */
   algorithm?: NonNullable<Policy['algorithm']>;
-  /** sliding-window: how many parts the window has. */
+  /** sliding-window: the number of sub-windows. */
   segments?: number;
-  /** leaky-bucket: how long a request is held for its turn. */
+  /** leaky-bucket: the longest time to hold a request for its turn. */
   maxDelay?: Duration;
-  /** concurrency: after what time a slot is free that was not given back. */
+  /** concurrency: the time after which a slot that was not given back is free again. */
   lease?: Duration;
 }
 
-/** The fields that a change may have. */
+/** The fields that a change can set. */
 export const CHANGEABLE = POLICY_FIELDS.filter(
   (field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field),
 );
 
-/** A policy with a change. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+/** Applies a change to a policy. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function changedPolicy(policy: CompiledPolicy, change: string | PolicyChange): CompiledPolicy {
   const { source, algorithm, name } = policy;
   const given: PolicyChange & { name?: string } =
     typeof change === 'string' ? written(change, algorithm) : change;
   const fixed = Object.keys(given).find((field) => !CHANGEABLE.includes(field) && field !== 'name');
   if (fixed !== undefined) {
-    const fix = `Leave out ${fixed === 'count' ? 'attempts' : fixed}: it stays as the limiter has it.`;
+    const fix = `Omit ${fixed === 'count' ? 'attempts' : fixed}: an override cannot change it.`;
     throw invalidOption('override', change, fix);
   }
   const fields = Object.fromEntries(
@@ -53,7 +53,7 @@ export function changedPolicy(policy: CompiledPolicy, change: string | PolicyCha
   return compilePolicies('override', [merged])[0]!;
 }
 
-/** A policy from its text. Without an algorithm, it has that of the policy that it changes. */
+/** Reads a change from text. Without an algorithm, the text has the algorithm of the policy that it changes. */
 function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
   const own = (): PolicyChange => parsePolicy(`${algorithm} ${text}`);
   let policy: PolicyChange;
@@ -69,7 +69,7 @@ function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
   return policy.algorithm === undefined ? own() : policy;
 }
 
-/** What a changed policy differs by, if numbers say it: the limit, then the params of a bucket. Otherwise undefined. */
+/** The difference of a changed policy as numbers: the limit, then a bucket's params. Undefined if numbers cannot express it. */
 export function numbersOf(policy: CompiledPolicy, to: CompiledPolicy): readonly number[] | undefined {
   const { kernel, id, window, traits } = policy;
   if (to.kernel !== kernel) return undefined;

@@ -12,10 +12,10 @@ import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
-/** The fields of all policies. Each algorithm names its own fields in addition. */
+/** The fields of all policies. Each algorithm adds its own. */
 const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 
-/** By algorithm name: its kernel, and the fields that its policies can have. */
+/** The kernel of each algorithm name, and the fields that its policies can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
 for (const kernel of Object.keys(algorithms) as Kernel[]) {
   const { names, holdsSlots } = algorithms[kernel];
@@ -29,15 +29,15 @@ export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
   KINDS.get(algorithm)?.fields.includes(field) === true;
 
-/** Every field that a policy of any algorithm can have. Adapters use it to pick an inline policy out of their options. */
+/** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
 const NAME = /^[\x20-\x7e]{1,64}$/;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name can be written as a structured field (RFC 9651, section 3.3.3) */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name is valid in a structured field (RFC 9651, section 3.3.3) */
 function checkName(option: string, name: unknown): string {
   if (typeof name !== 'string' || !NAME.test(name)) {
-    throw invalidOption(option, name, 'Write 1 to 64 printable ASCII characters.');
+    throw invalidOption(option, name, 'Use 1 to 64 printable ASCII characters.');
   }
   return name;
 }
@@ -46,7 +46,7 @@ function checkName(option: string, name: unknown): string {
 function checkCount(what: string, count: unknown, paces: boolean): boolean {
   const attempts = checkChoice(`${what}.count`, count ?? 'admitted', ['admitted', 'attempts']) === 'attempts';
   if (attempts && paces) {
-    const fix = 'A denied request has no turn to wait for: leave out `maxDelay`, or `count`.';
+    const fix = 'A denied request has no turn to wait for. Omit `maxDelay` or `count`.';
     throw invalidOption(`${what}.count`, count, fix);
   }
   return attempts;
@@ -58,7 +58,7 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
     if (fields.includes(field) || !POLICY_FIELDS.includes(field)) continue;
     const having = ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
     if (field === 'window' && KINDS.get(algorithm)?.fields.includes('lease')) {
-      const fix = 'Write lease: the time after which a slot that is not given back is free again.';
+      const fix = 'Use lease, the time after which a slot that is not given back is free again.';
       throw new HeadgateError(
         'HEADGATE_UNKNOWN_OPTION',
         `${what}: the algorithm ${algorithm} has no '${field}'. ${fix}`,
@@ -66,13 +66,13 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
     }
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_OPTION',
-      `${what}: '${field}' is not known to the algorithm ${algorithm}, but to ${having.join(', ')}. Write ` +
-        `algorithm: '${having[0]}', or leave ${field} out.`,
+      `${what}: '${field}' is not a field of the algorithm ${algorithm}, but of ${having.join(', ')}. Use ` +
+        `algorithm: '${having[0]}', or omit ${field}.`,
     );
   }
 }
 
-/** Validates and compiles one policy. `what` is where it stands, for error messages. */
+/** Validates and compiles one policy. @param what its place in the options, for messages */
 function compilePolicy(what: string, given: Policy | string, fallbackName: string): CompiledPolicy {
   if (typeof given !== 'string') return compileFields(what, given, fallbackName);
   const { policy, explain } = parse(what, given, KINDS);
@@ -83,15 +83,15 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
   }
 }
 
-/** A policy's unit; empty if it is the default. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** A policy's unit, or an empty object for the default. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function unitOf(what: string, policy: Policy): { unit?: string } {
   const unit: unknown = 'unit' in policy ? policy.unit : undefined;
   if (unit === undefined || unit === 'requests') return {};
   if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
-  throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+  throw invalidOption(`${what}.unit`, unit, "Use 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
 }
 
-/** The policy without the fields that are undefined, which any algorithm leaves out. */
+/** The policy without undefined fields, which every algorithm treats as absent. */
 function definedFields(policy: Policy): Policy {
   const given = Object.entries(Object(policy) as object);
   const isLeftOut = ([field, value]: [string, unknown]) =>
@@ -138,8 +138,8 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
 /**
  * Validates and compiles the policies of one limiter.
  *
- * @param what where the policies stand, for error messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`: what is wrong, what was given, what to write
+ * @param what their place in the options, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` with the fault, the value and a correct one
  */
 export function compilePolicies(what: string, given: Policies): readonly CompiledPolicy[] {
   const policies = typeof given === 'string' ? [given] : given;
@@ -147,7 +147,7 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
     throw invalidOption(
       what,
       policies,
-      'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"].',
+      'Pass an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"].',
     );
   }
   const compiled = policies.map((policy: Policy | string, i) => {
@@ -163,18 +163,19 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
 }
 
 /**
- * Reads a policy that is written as text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
+ * Reads a policy from text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
  *
  * @returns the valid policy as data
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` with the wrong word, its position, and a correction
  */
 export function parsePolicy(text: string): Policy {
-  if (typeof text !== 'string') throw invalidOption('policy', text, "Write a text, as in '100/1m'.");
+  if (typeof text !== 'string') throw invalidOption('policy', text, "Pass a text, such as '100/1m'.");
   return { ...compilePolicy('policy', text, 'default').source };
 }
 
 /**
- * The canonical text of a policy. Policies that mean the same have the same text, however they were written. {@link parsePolicy} reads it.
+ * The canonical text of a policy. Policies with the same meaning have the same text, in whatever form they were given. {@link parsePolicy}
+ * reads it.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, as `createLimiter`
  */

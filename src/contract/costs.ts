@@ -3,41 +3,42 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * The whole units that a request takes, 0 to 1e12: the same of every policy, or by policy name, as in `{ tokens: 800 }`. A policy that is
- * not named costs 1. One that costs 0 is only looked at. Names of other tiers are allowed, and mean nothing for this one.
+ * The whole units that a request takes, 0 to 1e12: one number for all policies, or numbers by policy name, as in `{ tokens: 800 }`. A
+ * policy that is not named costs 1, and a policy that costs 0 is only looked at. Names of policies of other tiers are allowed and have no
+ * effect.
  */
 export type Cost = number | Readonly<Record<string, number>>;
 
-/** What a question costs each policy of its set. */
+/** The cost of a question for each policy of its set. */
 export interface Costs {
-  /** The units of each policy; the largest if they differ. */
+  /** The units of each policy, or the largest if they differ. */
   readonly cost: number;
-  /** The units of each policy, in the set's order. Absent: all cost the same. */
+  /** The units of each policy, in the set's order. Absent if all are the same. */
   readonly costs?: readonly number[] | undefined;
 }
 
-/** What the i-th policy of the set is charged. */
+/** The cost for the i-th policy of the set. */
 export function costAt({ cost, costs }: Costs, i: number): number {
   return costs === undefined ? cost : costs[i]!;
 }
 
-/** What a part of a set costs. @param at the positions of its policies in the whole set */
+/** The cost for a part of a set. @param at the positions of its policies in the whole set */
 export function costsOfPart({ cost, costs }: Costs, at: readonly number[]): Costs {
   return costs === undefined ? { cost, costs } : joint(at.map((n) => costs[n]!));
 }
 
-/** What a policy costs for which a cost by name was given. */
+/** The cost for one policy, from costs by name. */
 function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
   return Object.hasOwn(cost, name) ? cost[name]! : 1;
 }
 
-/** What a valid cost means for policies. */
+/** Resolves a valid cost for a set's policies. */
 export function costsOf(cost: Cost, policies: readonly CompiledPolicy[]): Costs {
   if (typeof cost === 'number') return { cost, costs: undefined };
   return joint(policies.map(({ name }) => costOfPolicy(cost, name)));
 }
 
-/** A single number where it says the same: most of the code, and the fastest, knows only that. */
+/** Joins equal costs to a single number, because most of the code, and the fastest, handles only that. */
 function joint(costs: readonly number[]): Costs {
   const most = costs.length === 0 ? 1 : Math.max(...costs);
   return costs.every((cost) => cost === most) ? { cost: most, costs: undefined } : { cost: most, costs };
@@ -55,7 +56,7 @@ export function checkCost(cost: unknown, what = 'cost'): number {
 }
 
 /**
- * @param known the policies that a cost may name; none: any
+ * @param known the sets of policies that a cost may name; without any, all names are allowed
  * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
  */
 export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[]): Cost {
@@ -76,7 +77,7 @@ export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[
     const names = [...new Set(known.flat().map((policy) => show(policy.name)))].join(', ');
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_POLICY',
-      `cost: ${show(name)} is no policy of the limiter. Its policies are: ${names}.`,
+      `cost: the limiter has no policy named ${show(name)}. Its policies are: ${names}.`,
     );
   }
   return cost as Cost;
@@ -97,6 +98,6 @@ export function checkCapacity(
   const [tooSmall] = all;
   if (!tooSmall || all.includes(undefined)) return;
   const { name, traits } = tooSmall;
-  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
+  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Lower the cost, or raise the policy's limit or burst.`;
   throw invalidOption('cost', cost, fix);
 }

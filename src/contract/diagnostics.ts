@@ -3,47 +3,47 @@ import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** Published on `headgate:decision`: each decision that a limiter reports, including those of shadows and of lists. */
+/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. */
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;
-  /** Whether the whole limiter is a shadow. Then `decision.reason` tells what it would have denied. */
+  /** Whether the whole limiter is a shadow. If it would have denied the request, `decision.reason` has the reason. */
   readonly shadow: boolean;
-  /** Whether this process decided without asking a remote store: by a denial that it remembered, or by quota that it took ahead. */
+  /** Whether this process decided without a call to a remote store, by a remembered denial or by quota charged in advance. */
   readonly local: boolean;
   readonly decision: Decision;
 }
 
-/** Published on `headgate:store`: each answer of a store that was waited for. The memory store answers at once, so it publishes none. */
+/** Published on `headgate:store`: each answer of a store that takes time. The memory store answers at once and does not publish. */
 export interface StoreMessage {
   readonly limiter: string;
-  /** From the question to the answer, ms. At most the limiter's `timeout` plus the time that this process was late. */
+  /** Time from the question to the answer, ms. At most the limiter's `timeout` plus the time for which this process was late. */
   readonly durationMs: number;
-  /** How much of that time this process was busy, ms. It could not read an answer meanwhile. */
+  /** The part of that time in which this process was busy and could not read an answer, ms. */
   readonly busyMs: number;
   /** Whether the guard answered instead of the store. */
   readonly degraded: boolean;
-  /** The error of the store, whatever `onStoreError` made of it. Absent if the store answered. */
+  /** The store's error, whatever `onStoreError` made of it. Absent if the store answered. */
   readonly error?: unknown;
 }
 
-/** Published on `headgate:health` when a store, or one server of a cluster, is found down or up again. */
+/** Published on `headgate:health` when a store, or one server of a cluster, goes down or comes back. */
 export interface HealthMessage {
   readonly store: Store;
   readonly health: Health;
 }
 
-/** Published on `headgate:outbound`: an answer by which a partner has turned a call of `limitFetch` away, or said that nothing is left. */
+/** Published on `headgate:outbound`: a response by which a partner rejected a call of `limitFetch`, or reported an empty quota. */
 export interface OutboundMessage {
   readonly limiter: string;
   readonly key: string;
-  /** The answer's status: 429, 503 or 403 if it was turned away. */
+  /** The response's status: 429, 503 or 403 for a rejected call. */
   readonly status: number;
-  /** The pause that it began, or made longer, ms. 0: the key paused as long already. */
+  /** The pause that the response began or prolonged, ms. 0 if the key was already paused for as long. */
   readonly pauseMs: number;
 }
 
-// Publishers ask `hasSubscribers` first, so that messages without a subscriber cost nothing.
+// Publishers check `hasSubscribers` first, so that messages without a subscriber cost nothing.
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');

@@ -6,14 +6,14 @@ import { select } from './parts.js';
 import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
 import { checkBoolean } from '../common/validate.js';
 
-/** The most dimensions of a limiter. Each combination of dimensions needs a set of policies of its own. */
-const MOST_DIMENSIONS = 8;
+/** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
+const MAX_DIMENSIONS = 8;
 
-/** Options that say in which slot of a cluster the keys of a decision lie. */
+/** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
-  /** All keys of a decision lie in the slot of the key of this dimension. */
+  /** The dimension whose key determines the slot of all keys of a decision. */
   slotBy?: string;
-  /** Whether keys of several slots are decided one after the other. Default `false`. */
+  /** Whether keys in several slots are decided one after the other. @default false */
   acrossSlots?: boolean;
 }
 
@@ -21,12 +21,12 @@ export interface SlotOptions {
 export function checkSlots({ slotBy, acrossSlots }: SlotOptions): Pick<Dimensions, 'slotBy' | 'acrossSlots'> {
   const across = checkBoolean('acrossSlots', acrossSlots, false);
   if (slotBy === undefined) return { slotBy, acrossSlots: across };
-  if (across) throw invalidOption('slotBy, acrossSlots', slotBy, 'Write one of them.');
+  if (across) throw invalidOption('slotBy, acrossSlots', slotBy, 'Use one of them.');
   return { slotBy: checkDimension('slotBy', slotBy), acrossSlots: false };
 }
 
 /**
- * The dimensions of policies and of a ban. Undefined if all are by the request's key.
+ * The dimensions of policies and of a ban, or undefined if all count by the request's key.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` if there are too many
  */
@@ -40,8 +40,8 @@ export function dimensionsOf(
   if (slotBy !== undefined) used.add(slotBy);
   used.delete(DEFAULT_DIMENSION);
   if (used.size === 0) return undefined;
-  if (used.size >= MOST_DIMENSIONS) {
-    throw invalidOption('by', [...used], `Write at most ${MOST_DIMENSIONS - 1} dimensions.`);
+  if (used.size >= MAX_DIMENSIONS) {
+    throw invalidOption('by', [...used], `Use at most ${MAX_DIMENSIONS - 1} dimensions.`);
   }
   const byKey = slotBy === DEFAULT_DIMENSION || (ban && banBy === DEFAULT_DIMENSION);
   const hasDefault = byKey || policies.some(({ by }) => by === DEFAULT_DIMENSION);
@@ -57,7 +57,7 @@ export function withPolicies(
   return Object.freeze({ ...base, policies, dimensions: dimensionsOf(policies, base.ban, by) });
 }
 
-/** The policies of a limiter without those that share their state with an earlier one. */
+/** The policies of a limiter, each state only once. */
 export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] {
   const known = new Map<string, CompiledPolicy>();
   for (const policy of policies) {
@@ -72,7 +72,7 @@ const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false
 /**
  * The part of a set that applies to a request, with the request's keys.
  *
- * @param known dimensions that the request may have in addition to those of the set
+ * @param known dimensions that the request may have in addition to the set's
  * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
  */
 export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): Subject {
@@ -87,14 +87,14 @@ export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): S
     keys.push(value);
     bits |= 1 << i;
   }
-  // A set without dimensions needs the default key. Without it no policy applies.
+  // A set without dimensions needs the default key. Without that key, its policies do not apply.
   const selected = set.dimensions ? select(set, bits) : keys.length > 0 ? set : nothingOf(set);
   return { set: selected, key: keysOf(selected, keys) };
 }
 
 const ONLY_DEFAULT: readonly string[] = [DEFAULT_DIMENSION];
 
-/** A single key is passed as a string, unless it lies in the slot of another key. */
+/** Passes a single key as a string, unless it lies in the slot of another key. */
 function keysOf({ dimensions }: PolicySet, keys: readonly string[]): Keys {
   const slotBy = dimensions?.slotBy;
   const isSole = keys.length < 2 && (slotBy === undefined || dimensions?.names[0] === slotBy);
@@ -111,11 +111,10 @@ function checkKeys(
   known: readonly string[],
 ): Readonly<Record<string, string | undefined>> {
   if (typeof key !== 'object' || key === null || Array.isArray(key)) {
-    throw invalidKey('key', key, 'is not a string, nor an object with a key of each dimension');
+    throw invalidKey('key', key, 'is neither a string nor an object with a key for each dimension');
   }
   const entries = Object.entries(key) as [string, unknown][];
-  if (entries.length === 0)
-    throw invalidKey('key', key, `names nobody. Known dimensions: ${list(names, known)}`);
+  if (entries.length === 0) throw invalidKey('key', key, `is empty. Known dimensions: ${list(names, known)}`);
   for (const [name, value] of entries) {
     if (name !== DEFAULT_DIMENSION && !names.includes(name) && !known.includes(name))
       throw unknownDimension(`key.${name}`, name, names, known);
@@ -128,7 +127,7 @@ function checkKeys(
 function invalidKey(what: string, given: unknown, problem: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    `${what}: ${show(given)} ${problem}. Pass who is limited, as any string, or as an object: { key: ip, account: 'ada' }.`,
+    `${what}: ${show(given)} ${problem}. Pass the client to limit, as a string, or as an object: { key: ip, account: 'ada' }.`,
   );
 }
 
@@ -141,7 +140,7 @@ export function unknownDimension(
 ): HeadgateError {
   return new HeadgateError(
     'HEADGATE_UNKNOWN_DIMENSION',
-    `${what}: no policy is by ${show(name)}. Known dimensions: ${list(names, known)}. Write one of them, or a policy with ` +
+    `${what}: no policy counts by ${show(name)}. Known dimensions: ${list(names, known)}. Use one of them, or add a policy with ` +
       `by: ${show(name)}.`,
   );
 }

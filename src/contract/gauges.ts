@@ -1,7 +1,7 @@
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** What a limiter has in this process now. Metrics may read it as often as they like. */
+/** The current counts of a limiter in this process. Reading them is cheap. */
 export interface Gauges {
   /** Requests that wait in `limiter.wait`. */
   readonly waiting: number;
@@ -9,19 +9,19 @@ export interface Gauges {
   readonly held: number;
   /** The option `maxWaiting`: the most requests that may wait, and the most that may be held. */
   readonly maxWaiting: number;
-  /** Concurrency slots that requests of this process hold: not given back yet, and within their lease. */
+  /** Concurrency slots that requests of this process hold: not given back, and within their lease. */
   readonly slots: number;
   /**
    * Keys of this limiter's name that have state in this process, or had it recently. The state is in a memory store, or in the substitute
-   * that decides by `onStoreError: 'local'` while the store is away.
+   * that decides by `onStoreError: 'local'` while the store is down.
    */
   readonly keys: number;
 }
 
-/** What metrics read of a limiter. */
+/** The parts of a limiter that metrics read. */
 export interface Gauged {
   readonly name: string;
-  /** The store that the limiter was made with. */
+  /** The store that was passed to the limiter. */
   readonly source: Store;
   readonly health: Health;
   readonly gauges: Gauges;
@@ -31,7 +31,7 @@ export interface Gauged {
 const open = new Set<WeakRef<Gauged>>();
 const forget = new FinalizationRegistry<WeakRef<Gauged>>((ref) => open.delete(ref));
 
-/** Lets metrics read a limiter, until the returned function is called. */
+/** Registers a limiter for metrics. @returns ends the registration */
 export function noteOpen(limiter: Gauged): () => void {
   const ref = new WeakRef(limiter);
   open.add(ref);
@@ -42,7 +42,7 @@ export function noteOpen(limiter: Gauged): () => void {
   };
 }
 
-/** The limiters of this process that are not closed. */
+/** The limiters of this process that are open. */
 export function openLimiters(): Gauged[] {
   return [...open].flatMap((ref) => ref.deref() ?? []);
 }

@@ -1,29 +1,29 @@
 import type { HeadgateError } from '../common/errors.js';
 
-/** How a limiter's store is doing. */
+/** The health of a limiter's store. */
 export interface Health {
   /**
-   * `'down'`: the store has failed repeatedly and is no longer waited for. Now and then Headgate asks it whether it is back. A cluster is
-   * down when all its servers are.
+   * `'down'`: the store failed repeatedly, and requests no longer wait for it. Headgate probes the store now and then. A cluster is down once
+   * every server is.
    */
   readonly state: 'up' | 'down';
-  /** When that state began, ms since the epoch, by the clock of this process. */
+  /** The start of that state, ms since the epoch, by the clock of this process. */
   readonly since: number;
-  /** Failures since the store last answered in time. For a cluster: those of all servers. */
+  /** Failures since the store last answered in time. For a cluster, the sum of all servers. */
   readonly failures: number;
-  /** The last failure since the store last answered in time, if there was any. */
+  /** The last failure since the store last answered in time, or `undefined` if there was none. */
   readonly lastError: HeadgateError | undefined;
-  /** Only for a memory store: how often it had no room for a new key. `onFull` then decides; for a ban by hand, a denied key is evicted. */
+  /** Memory stores only: how often there was no room for a new key. `onFull` decides then, except that a ban by hand evicts a denied key. */
   readonly unremembered?: number;
-  /** Whether the store is overloaded or far away, but not gone: its answers come, but later than `timeout`. */
+  /** Whether the store is overloaded or far away, but not down: it answers later than `timeout`. */
   readonly slow: boolean;
-  /** How many calls this process was too busy to read within `timeout` since it started. Their answers count, and are not failures. */
+  /** Calls since the process started whose answers it was too busy to read within `timeout`. The answers count and are not failures. */
   readonly late: number;
-  /** For a cluster: the servers (`host:port`) that are no longer waited for. `onStoreError` decides only for their keys. */
+  /** The servers of a cluster (`host:port`) that requests no longer wait for. `onStoreError` decides for their keys only. */
   readonly serversDown: readonly string[];
 }
 
-/** The health of a store that is never away. */
+/** The health of a store that is never down. */
 export const UP: Health = {
   state: 'up',
   since: Date.now(),

@@ -1,8 +1,8 @@
 import { invalidOption } from '../common/errors.js';
 
 /**
- * Who is limited: any string, or an object with a key for each dimension. A string means the same as `{ key: string }`, which is the
- * dimension of policies without `by`. Policies of a dimension that is absent or `undefined` do not apply.
+ * The client to limit: any string, or an object with a key for each dimension. A string has the same meaning as `{ key: string }`, the
+ * dimension of policies without `by`. Policies whose dimension is absent or `undefined` do not apply.
  */
 export type Key = string | Readonly<Record<string, string | undefined>>;
 
@@ -11,9 +11,9 @@ export const DEFAULT_DIMENSION = 'key';
 
 const NAME = /^[A-Za-z][\w-]{0,31}$/;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `name` can name a dimension */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `name` is a valid name of a dimension */
 export function checkDimension(option: string, name: unknown): string {
   if (typeof name === 'string' && NAME.test(name)) return name;
-  const fix = "Write a dimension's name: a letter, then up to 31 letters, digits, _ and -.";
+  const fix = "Use a dimension's name: a letter, then up to 31 letters, digits, _ and -.";
   throw invalidOption(option, name, fix);
 }

@@ -11,7 +11,7 @@ import type { CompiledPolicy } from './policy.js';
  */
 export type OverrideRecord = string;
 
-/** The id of a change that is not said in numbers. No policy has it. */
+/** The id of a change that numbers cannot express. No policy has it. */
 export const RULE = '*';
 
 /** The tag of records in keys. */
@@ -20,7 +20,7 @@ export const OVERRIDE_TAG = 'o1';
 /** The most lines of a record. */
 export const MOST_LINES = 8;
 
-/** What is written of a change: a line without its times. */
+/** The text of a change: a line without its times. */
 export function lineOf(fields: ReadonlyMap<string, readonly number[] | string>, json: string): string {
   const written = [...fields].map(([id, numbers]) => {
     return `\t${id}\t${typeof numbers === 'string' ? numbers : numbers.join(' ')}`;
@@ -28,22 +28,22 @@ export function lineOf(fields: ReadonlyMap<string, readonly number[] | string>, 
   return `${written.join('')}\t${json}`;
 }
 
-/** How a record changes. */
+/** A change of a record. */
 export interface RecordChange {
-  /** A line without its times. Empty: what is in force ends. */
+  /** A line without its times, or empty if the override in force ends. */
   readonly line: string;
-  /** For how long, ms. 0: until it is ended. */
+  /** The duration, ms, or 0 for an override that lasts until it is removed. */
   readonly duration: number;
-  /** The longest time that a charge counts, ms. */
+  /** The longest time for which a charge counts, ms. */
   readonly life: number;
-  /** Who ends an override, and why. Of a new one, the line tells. */
+  /** The operator who ends an override, and the reason. The line of a new override has both. */
   readonly note?: BanNoteOptions;
 }
 
-/** How long a record without an end is kept, ms: a hundred years. */
+/** The time for which a record without an end is kept, ms: a hundred years. */
 export const FOR_EVER = 100 * 365 * 24 * 60 * 60 * 1000;
 
-/** A record after a change, and when it need not be kept any longer. The script `set-override.lua` does the same. */
+/** Applies a change to a record. @returns the record, and the end of its use. The script `set-override.lua` does the same. */
 export function changeRecord(
   record: OverrideRecord,
   { line, duration, life }: RecordChange,
@@ -54,7 +54,7 @@ export function changeRecord(
   let last = 0;
   for (const each of lines) {
     const [, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
-    // A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+    // Keeps a line that ends in the millisecond in which it began, because charges of that time may be by it.
     if (Number(since) > now) continue;
     const end = until === '0' ? now : Math.min(now, Number(until));
     if (end + life <= now || kept.length === MOST_LINES - 1) continue;
@@ -69,24 +69,24 @@ export function changeRecord(
   return { record: kept.join('\n'), until: last };
 }
 
-/** A time with its own limits. */
+/** A span of time with its own limits. */
 export interface Line {
   /** ms since the epoch, by the store's clock. */
   readonly since: number;
-  /** `Infinity`: not yet known. */
+  /** `Infinity` if the end is not known. */
   readonly until: number;
   /** By policy id: the limit, then the params that differ. */
   readonly numbers: ReadonlyMap<string, readonly number[]>;
-  /** The revision of a change that is not said in numbers. Empty: it is. */
+  /** The revision of a change that numbers cannot express. Empty for all other changes. */
   readonly rule: string;
-  /** The change as it was written. */
+  /** The change as JSON. */
   readonly json: string;
 }
 
-/** A record that was read. */
+/** A record after it was parsed. */
 export class Overrides {
   readonly #lines: readonly Line[];
-  /** The policies as they are changed in the lines that were asked for last. */
+  /** The policies as the last requested lines change them. */
   readonly #changed = new WeakMap<
     readonly CompiledPolicy[],
     { readonly lines: readonly (Line | undefined)[]; readonly policies: readonly CompiledPolicy[] }
@@ -97,26 +97,26 @@ export class Overrides {
   }
 
   /**
-   * What was in force at a time, for a policy if its id is given. The newest comes first, so a key's own line wins against one of all keys
-   * that stands behind it.
+   * The entry in force at a time, for a policy if its id is given. The newest entry comes first, so a key's own entry takes precedence over an
+   * entry of all keys behind it.
    */
   at(time: number, id?: string): Line | undefined {
     return this.#lines.find((line) => line.since <= time && time < line.until && isAbout(line, id));
   }
 
-  /** What is in force now. What was written last also is if the clock has gone back since. */
+  /** The entry in force now. If the clock went back, the newest entry stays in force. */
   now(time: number, id?: string): Line | undefined {
     const [last] = this.#lines;
     const isAhead = last && last.since > time && time < last.until && isAbout(last, id);
     return isAhead ? last : this.at(time, id);
   }
 
-  /** What is in force for each of the policies. */
+  /** The entry in force for each of the policies. */
   lines(of: readonly CompiledPolicy[], now: number): readonly (Line | undefined)[] {
     return of.map(({ id }) => this.now(now, id));
   }
 
-  /** The policies as these lines change them. The same array as long as nothing changes. */
+  /** The policies as these lines change them, as the same array until a line changes. */
   policies(of: readonly CompiledPolicy[], lines: readonly (Line | undefined)[]): readonly CompiledPolicy[] {
     const known = this.#changed.get(of);
     if (known && lines.every((line, i) => line === known.lines[i])) return known.policies;
@@ -141,12 +141,12 @@ export class Overrides {
       turns: (from, to) => this.#turns(from, to),
       base: policy.params,
     };
-    // Numbers are the only params that stores are told. The rates are for the columns of this process.
+    // Stores receive only the numbers as params. The rates are for the columns of this process.
     const params = { ...paramsOf(policy, numbers), rates } as unknown as Params;
     return { ...policy, limit: numbers?.[0] ?? policy.limit, params };
   }
 
-  /** All that may have been in force within a millisecond. */
+  /** All entries that may have been in force within a millisecond. */
   #near(time: number, id: string): (Line | undefined)[] {
     const lines = this.#lines.filter(({ since, until }) => since <= time && time <= until);
     return [...lines, this.at(time, id), this.at(time - 1, id)];
@@ -170,13 +170,13 @@ function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undef
   return { ...params, ...Object.fromEntries(changed.map((number, i) => [names[i]!, number])) };
 }
 
-/** Whether a field is numbers, of which the first is a limit. What anybody else has written changes nothing. */
+/** Whether a field consists of numbers, of which the first is a limit. A field that Headgate did not write changes nothing. */
 function isOfNumbers(field: string): boolean {
   const [limit] = field.split(' ').map(Number);
   return /^\d+( \d+)*$/.test(field) && limit! >= 1 && limit! <= MAX_UNITS;
 }
 
-/** What a line tells clients that only they can read: the revision, a tab, and the change as it was written. Empty: nothing. */
+/** The part of a line that only clients can apply: the revision, a tab, and the change as JSON. Empty if there is none. */
 export function ruleOf(line: Line | undefined): string {
   return line === undefined || line.rule === '' ? '' : `${line.rule}\t${line.json}`;
 }
@@ -199,7 +199,7 @@ function lineFrom(text: string): Line[] {
 const MOST_READ = 1000;
 const read = new Map<OverrideRecord, Overrides>();
 
-/** Reads a record. Records that were read lately are remembered. */
+/** Parses a record. Recent records are remembered. */
 export function readOverrides(record: OverrideRecord): Overrides {
   let overrides = read.get(record);
   if (!overrides) {
@@ -209,17 +209,17 @@ export function readOverrides(record: OverrideRecord): Overrides {
   return overrides;
 }
 
-/** What is in force by a record as a store keeps it. Undefined: nothing, or there is no record. */
+/** The entry in force by a record in a store. @returns undefined if there is none, or no record */
 export function inForce(record: unknown, now: number): Line | undefined {
   return typeof record === 'string' ? readOverrides(record).now(now) : undefined;
 }
 
-/** What a line says of its change: the change as it was given, who made it, and why. */
+/** The text of a line: the change as the operator passed it, the operator, and the reason. */
 export interface Said extends BanNoteOptions {
   readonly change: unknown;
 }
 
-/** Undefined: no limiter has written this. */
+/** Parses the text of a line. @returns undefined if a limiter did not write it */
 export function saidOf(json: string): Said | undefined {
   try {
     const said: unknown = JSON.parse(json);
@@ -232,7 +232,7 @@ export function saidOf(json: string): Said | undefined {
 /**
  * Whether an override names a policy or a tier that a limiter has. Otherwise it changes nothing.
  *
- * @param sets the policies, by tier; `''`: those without one
+ * @param sets the policies by tier, with `''` for the policies without one
  */
 export function isReadable(
   { rule, numbers, json }: Line,
@@ -248,23 +248,23 @@ export function isReadable(
   return change !== undefined && [...sets.values()].every((set) => set.length <= 1);
 }
 
-/** What limiters with overrides tell the store with each question. */
+/** The overrides that a limiter already knows, sent to the store with each question. */
 export interface OverrideTerms {
-  /** By dimension: the revision of the change that the policies already take into account. */
+  /** By dimension, the revision of the change that the policies already include. */
   readonly rules: Readonly<Record<string, string>>;
-  /** The record of all keys, for buckets. It comes behind a key's own. */
+  /** The record of all keys, for buckets. It is weaker than a key's own record. */
   readonly all: OverrideRecord;
 }
 
 /** The terms of a limiter whose policies are as configured. */
 export const AS_CONFIGURED: OverrideTerms = Object.freeze({ rules: Object.freeze({}), all: '' });
 
-/** Whether no override is known that the store decides by. One of all keys may have made the policies what they are. */
+/** Whether there is no known override that the store must apply. An override of all keys may already be part of the policies. */
 export function isAsConfigured({ all, rules }: OverrideTerms): boolean {
   return all === '' && Object.keys(rules).length === 0;
 }
 
-/** The dimensions that have a record for a set: those of its policies. */
+/** The dimensions that have a record for a set: the dimensions of its policies. */
 export function recordDimensions({ policies }: { readonly policies: readonly CompiledPolicy[] }): string[] {
   return [...new Set(policies.map(({ by }) => by))];
 }

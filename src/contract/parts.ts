@@ -10,20 +10,20 @@ import {
 } from './store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 
-/** The part of a set that is by one dimension. */
+/** The part of a set that counts by one dimension. */
 export interface Part {
   /** The dimension. */
   readonly name: string;
   readonly set: PolicySet;
   /** The positions of its policies among those of the whole set. */
   readonly at: readonly number[];
-  /** Distinguishes its keys from those of other dimensions. */
+  /** Separates its keys from the keys of other dimensions. */
   readonly scope: string;
   /** Picks its key from those of the whole set. */
   keyOf(keys: Keys): string;
 }
 
-/** The parts of a set: one for each dimension that has a policy or the ban. Most sets have a single part, which is the set itself. */
+/** The parts of a set: one for each dimension with a policy or the ban. Most sets have a single part, the set itself. */
 export const partsOf = perSet((set): readonly Part[] => {
   const { names = [DEFAULT_DIMENSION], slotBy } = set.dimensions ?? {};
   const slotAt = slotBy === undefined ? -1 : names.indexOf(slotBy);
@@ -32,7 +32,7 @@ export const partsOf = perSet((set): readonly Part[] => {
     const keyOf = (keys: Keys): string => {
       if (typeof keys === 'string') return keys;
       if (slotBy === undefined || i === slotAt) return keys[i]!;
-      // The length in front keeps two different pairs of keys from giving the same text.
+      // The length in front keeps two different pairs of keys from forming the same text.
       const slot = slotAt < 0 ? '' : `${keys[slotAt]!.length}:${keys[slotAt]}`;
       return `${slot}:${keys[i]}`;
     };
@@ -45,16 +45,16 @@ export const partsOf = perSet((set): readonly Part[] => {
   return used.length > 0 ? used : parts.slice(0, 1);
 });
 
-/** What was selected from a set, by the bits of the selected dimensions. */
+/** The selections from a set, by the bits of the selected dimensions. */
 const selectedFrom = perSet((): (PolicySet | undefined)[] => []);
 
-/** For each selected part, the whole set. */
+/** The whole set of each selected part. */
 const wholes = new WeakMap<PolicySet, PolicySet>();
 
 /**
  * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
  *
- * @param bits one for each dimension that is selected
+ * @param bits one for each selected dimension
  */
 export function select(set: PolicySet, bits: number): PolicySet {
   const { dimensions } = set;
@@ -84,7 +84,7 @@ function bitsOf({ dimensions }: PolicySet, names: readonly string[]): number {
 }
 
 /**
- * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are left out; their key still names the
+ * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are omitted; their key still names the
  * slot.
  */
 export const withinSlot = perSet((set): PolicySet => {
@@ -94,22 +94,22 @@ export const withinSlot = perSet((set): PolicySet => {
 });
 
 /**
- * Texts that distinguish the keys of a subject from all other keys, including those of other dimensions.
+ * Texts that differ for any two keys, even if the keys have different dimensions.
  *
- * @param counts whether a key counts, given the part of the set that is by its dimension; default: all count
+ * @param counts whether a key counts, by the part of the set for its dimension. @default every key counts
  */
 export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
   const parts = partsOf(set).filter(({ set: part }) => counts(part));
   return parts.map(({ scope, keyOf }) => idOf(scope, keyOf(key)));
 }
 
-/** A key of the default dimension is used as it is. Other keys begin with a NUL character. */
+/** A key of the default dimension is used unchanged. Other keys begin with a NUL character. */
 function idOf(scope: string, key: string): string {
   if (scope !== DEFAULT_DIMENSION) return `\0${scope}\0${key}`;
   return key.startsWith('\0') ? `\0${key}` : key;
 }
 
-/** Combines several texts into one that distinguishes them. */
+/** Joins several texts so that different texts always give different results. */
 export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
 }
@@ -129,7 +129,7 @@ export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
   };
 }
 
-/** The verdicts of the whole set, from those of its parts. */
+/** The verdicts of the whole set, from the verdicts of its parts. */
 export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[]): number[] {
   const all: number[] = [];
   for (const [part, i] of places(parts)) {
@@ -139,12 +139,12 @@ export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[])
   return all;
 }
 
-/** The charges of the whole set, from those of its parts. */
+/** The charges of the whole set, from the charges of its parts. */
 export function chargedByAll(parts: readonly Part[], replies: readonly ChangeReply[]): number[] {
   return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
 }
 
-/** For each policy of the whole set: the index of its part, and its own index there. */
+/** For each policy of the whole set, the index of its part, and its own index there. */
 function places(parts: readonly Part[]): [part: number, i: number][] {
   const all: [number, number][] = [];
   parts.forEach(({ at }, part) => at.forEach((n, i) => (all[n] = [part, i])));

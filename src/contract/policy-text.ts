@@ -6,30 +6,30 @@ import { toMilliseconds, toText } from '../common/duration.js';
 import { HeadgateError, show } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';
 
-/** The algorithms' names, with the fields of their policies. */
+/** The algorithms' names, each with the fields of its policies. */
 export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
 
-/** How a field's value is written. */
+/** The notation of a field's value. */
 type Form = 'number' | 'time' | 'word' | 'zone' | 'anchor' | 'nothing';
 
 interface Word {
   readonly word: string;
   readonly field: string;
   readonly form: Form;
-  /** Values that may be written without the word. */
+  /** Values that need no word before them. */
   readonly bare?: RegExp;
-  /** The value of a word that takes none. */
+  /** The value of a word that takes no value. */
   readonly means?: unknown;
-  /** The value of a policy without the word. It is left out of the canonical text. */
+  /** The value of a policy without the word. The canonical text omits it. */
   readonly otherwise?: (policy: Fields) => unknown;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields without a word of their own. They are written first. */
+/** The fields without a word of their own, which come first. */
 type Leading = 'name' | 'algorithm' | 'limit' | 'window' | 'lease' | 'period';
 
-/** How each field is written after the quota, in the order of the canonical text. */
+/** The notation of each field after the quota, in the order of the canonical text. */
 const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>> = {
   timeZone: {
     word: 'time-zone',
@@ -52,7 +52,7 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
 };
 const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({ field, ...word }));
 
-/** What the limit is per. Each algorithm has exactly one of these fields. */
+/** The time span of the limit. Each algorithm has exactly one of these fields. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
   { field: 'window', form: 'time' },
   { field: 'lease', form: 'time' },
@@ -73,25 +73,25 @@ function usageOf({ word, form }: Word): string {
 
 interface Token {
   readonly text: string;
-  /** Where the token begins, counted from 1. */
+  /** The position of the token's first character, counted from 1. */
   readonly at: number;
-  /** How many characters it has in the text, if a slash between spaces makes them more. */
+  /** The token's length in the text, if a slash between spaces makes it longer than `text`. */
   readonly length?: number;
 }
 
-/** A policy that was written as text. */
+/** A policy that was read from text. */
 export interface ParsedPolicy {
   readonly policy: Policy;
-  /** Adds to an error about a field where the field's word stands in the text. */
+  /** Adds to an error about a field the position of the field's word in the text. */
   readonly explain: (error: unknown) => unknown;
 }
 
 /**
- * Reads a policy as text: `[name=][algorithm ]limit/window`, followed by words, as in `100/1m` and `burst=token-bucket 20/1s burst 40`.
- * Double quotes enclose a name that has spaces, quotes or `=`. For a concurrency policy, the window is the lease.
+ * Reads a policy from text: `[name=][algorithm ]limit/window`, followed by words, as in `100/1m` and `burst=token-bucket 20/1s burst 40`.
+ * Double quotes enclose a name with spaces, quotes or `=`. For a concurrency policy, the window is the lease.
  *
- * @param what where the text stands, for error messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
+ * @param what the text's place in the options, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` with the wrong word, its position, and a correction
  */
 export function parsePolicy(what: string, text: string, kinds: Kinds): ParsedPolicy {
   return new Parser(what, text, kinds).parse();
@@ -121,7 +121,7 @@ class Parser {
     for (let token = this.#tokens.shift(); token; token = this.#tokens.shift()) {
       const word = words.find((known) => known.word === token.text || known.bare?.test(token.text));
       if (!word) throw this.#problem(token, this.#unknown(token, words));
-      if (word.field in this.#policy) throw this.#problem(token, 'stands there twice. Write it once.');
+      if (word.field in this.#policy) throw this.#problem(token, 'appears twice.');
       const isBare = word.word !== token.text;
       this.#set(word.field, isBare ? token.text : this.#takeValue(token, word), token);
     }
@@ -133,7 +133,7 @@ class Parser {
     this.#origins.set(field, token);
   }
 
-  /** Takes the algorithm's name, if there is one. @returns the fields that its policies have */
+  /** Takes the algorithm's name, if there is one. @returns the fields of its policies */
   #takeAlgorithm(): readonly string[] {
     const first = this.#tokens[0];
     if (!first || !/^[a-z]/i.test(first.text)) return this.#kinds.get(DEFAULT_ALGORITHM)!.fields;
@@ -143,7 +143,7 @@ class Parser {
       const known = [...this.#kinds.keys()].join(', ');
       throw this.#problem(
         first,
-        `is not an algorithm. Write one of ${known}; or none: ${DEFAULT_ALGORITHM}.`,
+        `is not an algorithm. Use one of ${known}, or omit it for ${DEFAULT_ALGORITHM}.`,
       );
     }
     this.#set('algorithm', algorithm, first);
@@ -154,7 +154,7 @@ class Parser {
   #takeQuota(fields: readonly string[]): void {
     const token = this.#tokens.shift();
     if (!token) {
-      const text = `${this.#what}: ${show(this.#text)} is not a policy: the quota is missing. Write the like of ${EXAMPLE}`;
+      const text = `${this.#what}: ${show(this.#text)} is not a policy: the quota is missing. Write a policy like ${EXAMPLE}`;
       throw new HeadgateError('HEADGATE_INVALID_OPTION', text);
     }
     const [limit = '', length, ...more] = token.text.split('/');
@@ -185,7 +185,7 @@ class Parser {
   /** Reads digits. `_` and `,` may separate groups of them. */
   #number(token: Token): number {
     if (!/^\d+([_,]\d+)*$/.test(token.text)) {
-      throw this.#problem(token, `is not a whole number. Write the like of ${EXAMPLE}`);
+      throw this.#problem(token, `is not a whole number. Write a policy like ${EXAMPLE}`);
     }
     return Number(token.text.replace(/[_,]/g, ''));
   }
@@ -193,17 +193,17 @@ class Parser {
   #time(token: Token): string {
     const text = /^[a-z]+$/i.test(token.text) ? `1${token.text}` : token.text;
     try {
-      // Refuses a number without a unit, because readers might take it for seconds.
+      // Refuses a number without a unit, which readers could mistake for seconds.
       if (!/^\d+$/.test(text)) {
         toMilliseconds('window', text, 0);
         return text;
       }
     } catch {
-      // The error below tells the place, too.
+      // The error below also contains the position.
     }
     if (/^(month|year)s?$/i.test(token.text)) {
       const period = token.text.toLowerCase().replace(/s$/, '');
-      throw this.#problem(token, `is a period of the calendar: write 'calendar 10000/${period}'.`);
+      throw this.#problem(token, `is a period of the calendar. Write 'calendar 10000/${period}'.`);
     }
     throw this.#problem(
       token,
@@ -216,8 +216,8 @@ class Parser {
     const elsewhere = WORDS.some(({ word }) => word === text);
     const algorithm = (this.#policy['algorithm'] as string | undefined) ?? DEFAULT_ALGORITHM;
     return elsewhere
-      ? `is not for ${algorithm}. After its quota come: ${known}.`
-      : `is not known here. After the quota come: ${known}.`;
+      ? `is not for ${algorithm}. Words after its quota: ${known}.`
+      : `is not known here. Words after the quota: ${known}.`;
   }
 
   #problem(token: Token, what: string): HeadgateError {
@@ -237,7 +237,7 @@ class Parser {
   }
 }
 
-/** The name before the first `=` of the first word, and where the rest of the text begins. */
+/** Splits off the name before the first `=` of the first word. @returns the name, and the index at which the rest of the text begins */
 function splitName(text: string): { name?: Token; rest: number } {
   const start = text.search(/\S|$/);
   const quoted = /^"((?:[^"\\]|\\.)*)"\s*=/.exec(text.slice(start));
@@ -270,9 +270,9 @@ function nameText(name: string): string {
 }
 
 /**
- * The canonical text of a policy. Policies that mean the same have the same text, however they were written.
+ * The canonical text of a policy. Policies with the same meaning have the same text, in whatever form they were given.
  *
- * @param alone whether it is the limiter's only policy; then the name `default` is left out
+ * @param alone whether it is the limiter's only policy, whose name is omitted if it is `default`
  */
 export function canonicalText({ name, algorithm, source }: CompiledPolicy, alone = true): string {
   const policy = source as unknown as Fields;
@@ -293,7 +293,7 @@ function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): 
   return form === 'nothing' ? [word] : [word, value];
 }
 
-/** Writes a value. Times use the largest unit that gives a whole number. */
+/** The text of a value. Times have the largest unit that gives a whole number. */
 function written(value: unknown, form: Form, { period }: Fields): string {
   if (form === 'anchor') return anchorText(period as Period, value);
   if (form === 'zone') return zoneName(value as string);

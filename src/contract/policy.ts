@@ -2,17 +2,17 @@ import type { Algorithm, Kernel, Params, Policy, StrictPolicy, Traits } from '..
 
 export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
 
-/** Policies: an array of policies, each as data or as text such as `'300/1m'`. A single text stands for a single policy. */
+/** Policies: an array of policies, each as data or as text such as `'300/1m'`, or a single text for a single policy. */
 export type Policies = string | readonly (Policy | string)[];
 
-/** The same as options accept it: the compiler rejects fields of other algorithms. */
+/** The same for options, where the compiler rejects fields of other algorithms. */
 export type StrictPolicies = string | readonly (StrictPolicy | string)[];
 
 /** A validated policy. Divisions are done and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
   /** Unique in its limiter. */
   readonly name: string;
-  /** The algorithm as written, or the default. */
+  /** The algorithm's name, or the default. */
   readonly algorithm: Algorithm;
   /** Units per window. */
   readonly limit: number;
@@ -22,23 +22,23 @@ export interface CompiledPolicy {
   readonly shadow: boolean;
   /** Whether the policy is also charged for requests that another policy denies. */
   readonly attempts: boolean;
-  /** The dimension whose key counts. */
+  /** The dimension of the counted key. */
   readonly by: string;
-  /** What other code may know of the policy's algorithm. */
+  /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;
   /** The algorithm that evaluates it. */
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua file reads them. */
   readonly params: Params;
-  /** What its Lua file reads in place of `params` at a moment (ms since the epoch). Undefined if that does not depend on the time. */
+  /** The integers that its Lua file reads in place of `params` at a moment (ms since the epoch), or undefined if they are constant. */
   readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
    * Distinguishes this policy's state from all others of the same key: the layout's tag, the state's shape (a window's length, a bucket's
-   * rate and burst), the name. The limit of a counter is left out, because it may change live.
+   * rate and burst), the name. A counter's limit is not part of it, because it may change live.
    */
   readonly id: string;
-  /** The longest time that a charge counts, ms. */
+  /** The longest time for which a charge counts, ms. */
   readonly life: number;
-  /** What it was compiled from. */
+  /** The policy as the user passed it. */
   readonly source: Policy;
 }

@@ -9,7 +9,7 @@ import type { Health } from './health.js';
 import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
-/** A value, or a promise of it. The memory store returns values, which saves a promise per request. */
+/** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */
 export type MaybePromise<T> = T | Promise<T>;
 
 export function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
@@ -21,65 +21,65 @@ export type Clock = () => number;
 
 /** The dimensions by which a set's policies count. */
 export interface Dimensions {
-  /** The dimensions of its policies, of its ban and of `slotBy`. `'key'`, the dimension of policies without `by`, stands first. */
+  /** The dimensions of its policies, of its ban and of `slotBy`. `'key'`, the dimension of policies without `by`, comes first. */
   readonly names: readonly string[];
   /** The dimension whose key is banned. */
   readonly banBy: string;
-  /** All keys of a decision lie in the cluster slot of the key of this dimension. Other keys are then counted once per key of it. */
+  /** The dimension whose key determines the cluster slot of a decision's keys. Other keys are then counted once per key of this one. */
   readonly slotBy: string | undefined;
   /** Whether keys in several slots may be decided one after the other. */
   readonly acrossSlots: boolean;
 }
 
 /**
- * Who is limited. A string if all policies of the set are by one dimension; otherwise one string for each of `dimensions.names`, in this
- * order. With `slotBy`, even a single key of another dimension is an array.
+ * The client's key as a string if all policies of the set count by one dimension; otherwise one string for each of `dimensions.names`, in
+ * this order. With `slotBy`, even a single key of another dimension is an array.
  */
 export type Keys = string | readonly string[];
 
-/** What a limiter enforces. It is made once and shared by all queries, so that a store can keep data about it: see `perSet`. */
+/** The rules of a limiter. All queries share the set, so that a store can keep data about it: see `perSet`. */
 export interface PolicySet {
-  /** The quota's scope: sets of one name on one store share their state. */
+  /** The quota's scope. On one store, sets with the same name share state. */
   readonly name: string;
-  /** The policies, in the order in which they were written. */
+  /** The policies, in the order of the options. */
   readonly policies: readonly CompiledPolicy[];
-  /** Undefined: the limiter never bans. */
+  /** The ban options, or undefined if the limiter never bans. */
   readonly ban: CompiledBan | undefined;
-  /** Absent: all policies, and the ban, are by the request's key. */
+  /** Absent if all policies and the ban count by the request's key. */
   readonly dimensions?: Dimensions | undefined;
-  /** Absent: the limiter has no overrides, so no record of them is read. */
+  /** Absent if the limiter has no overrides, so that no record of them is read. */
   readonly overrides?: OverrideTerms | undefined;
   /**
-   * How long the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later than that: the
-   * caller has another answer by then.
+   * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
+   * because the caller has another answer by then.
    */
   readonly timeout: number;
 }
 
 /**
- * What the caller and the store tell each other about a call under way. It is the only part of a question that changes, and all copies of
- * the question share it. So a store that wraps another one need not pass anything on.
+ * The state of a call under way, shared by the caller and the store. It is the only part of a question that changes, and all copies of the
+ * question share it, so that a store around another store need not pass it on.
  */
 export interface Call {
   /**
-   * Until when the caller waits for the answer, by `performance.now()`. A store that sends questions elsewhere sets it when it sends this
-   * one. 0: the question is not sent yet, or the store does not tell.
+   * The end of the caller's patience, by `performance.now()`, set by a store that sends questions elsewhere when it sends this question. 0
+   * before that, and for other stores.
    */
   until: number;
-  /** The name of the server that is asked. A store with several servers sets it when it sends the question. */
+  /** The name of the server with the question, set by a store with several servers when it sends the question. */
   server: string | undefined;
-  /** Set by the caller once it no longer waits for the answer. Then the question must not be sent (again). */
+  /** Set by the caller once it no longer waits. From then on the question must not be sent, nor sent again. */
   abandoned: boolean;
 }
 
-/** What is known of a call before it is sent. */
+/** The state of a call before it is sent. */
 export function newCall(): Call {
   return { until: 0, server: undefined, abandoned: false };
 }
 
 /**
- * Makes something once per policy set, and remembers it as long as the set. A set stays plain data, because a store around a store may
- * hand on a changed copy. The last set is found without a search, as most requests are about the same one.
+ * Makes a value once per policy set, and remembers it as long as the set. A set stays plain data, because a store around a store may pass
+ * on a changed copy. The last set is found without a search, because most requests have the same one.
  */
 export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
   const known = new WeakMap<PolicySet, { readonly made: T }>();
@@ -97,58 +97,62 @@ export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
 /** Whether the units of one of a set's policies are slots. */
 export const holdsSlots = perSet(({ policies }) => policies.some(({ traits }) => traits.holdsSlots));
 
-/** A key and the policies that apply to it. All operations have these. */
+/** A key with the policies that apply to it: the subject of every operation. */
 export interface Subject {
   /** The policies, and the name of their scope. */
   readonly set: PolicySet;
   /** Any string, or one string for each dimension. */
   readonly key: Keys;
-  /** Absent: nobody waits for the answer only for a time. */
+  /** Absent if the caller waits without a time limit. */
   readonly call?: Call | undefined;
 }
 
 /** A request for a decision. */
 export interface Query extends Subject, Costs {
-  /** Whether the store only looks: it answers as usual, and writes nothing. */
+  /** Whether the store only looks: it answers as usual and writes nothing. */
   readonly peek: boolean;
-  /** A unique name for the slots that this query takes of concurrency policies. Empty if the set has no such policy. */
+  /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
   readonly lease: string;
 }
 
-/** What a store answers to a query. */
+/** A store's answer to a query. */
 export interface Reply {
   /** The store's time of the decision, ms since the epoch. */
   readonly now: number;
   /**
-   * The same time in microseconds. Each later change of a key has a greater step, so that steps tell whether a charge or a reset came
+   * The same time in microseconds. Each later change of a key has a greater step, so that steps show whether a charge or a reset came
    * first.
    */
   readonly step: number;
-  /** 0: not banned. > 0: banned for that many ms; no policy was evaluated. < 0: this denial started a ban of that many ms. */
+  /**
+   * 0 if the key is not banned. Above 0, it is banned for that many ms, and no policy was evaluated. Below 0, this denial started a ban of
+   * that many ms.
+   */
   readonly ban: number;
   /** The verdict of each policy. Empty if the key is banned, or if no store could decide. */
   readonly verdicts: Verdicts;
-  /** Per policy, its step. Set if several servers answered, because each has its own clock. */
+  /** The step of each policy. Set if several servers answered, because each has its own clock. */
   readonly steps?: readonly number[];
-  /** Per policy, its mark (see `Charged`). Set together with `steps`. */
+  /** The mark of each policy (see `Charged`). Set together with `steps`. */
   readonly marks?: readonly number[];
   /**
-   * Set by a store that had no room for a new key: it charged nothing although the verdicts admit. 0: the query is admitted all the same. >
-   * 0: the query is denied, and there may be room in that many ms.
+   * Set by a store that had no room for a new key, and charged nothing although the verdicts admit. With 0 the query is admitted. Above 0 it is
+   * denied, and there may be room in that many ms.
    */
   readonly full?: number;
-  /** Per policy, its limit. Set if an override changes one of them. */
+  /** The limit of each policy. Set if an override changes one of them. */
   readonly limits?: readonly number[];
   /**
-   * Set if an override says what the store cannot decide by, such as another tier: by dimension, its revision, a tab, and the change as it was
-   * written. Empty: none. Nothing was decided. The caller asks again by a set whose `overrides.rules` are those revisions.
+   * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the change's
+   * revision, a tab, and the change as JSON, or an empty text if there is none. The caller asks again with a set whose `overrides.rules` are
+   * those revisions.
    */
   readonly rules?: Readonly<Record<string, string>>;
-  /** Set by the guard if the store did not decide: how the query was answered instead. */
+  /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
-  /** Set by the guard: the store's error, if the store was asked. */
+  /** The store's error, set by the guard if the store was asked. */
   readonly error?: HeadgateError | undefined;
-  /** Set by the guard if this process was too busy to ask the store in time. Then the store is not at fault. */
+  /** Set by the guard if this process was too busy to ask the store in time, so that the store is not at fault. */
   readonly late?: boolean;
 }
 
@@ -159,7 +163,7 @@ export function malformedReply(reply: unknown): HeadgateError {
   );
 }
 
-/** Whether a store's answer is a reply with verdicts on a set. Stores are not trusted to answer correctly. */
+/** Whether a store's answer is a reply with verdicts on a set. A store written by a user may answer incorrectly. */
 export function isReply(answer: unknown, { policies, ban: banning, overrides }: PolicySet): answer is Reply {
   const { now, step, ban, verdicts, full = 0, degraded, limits, rules } = (answer ?? {}) as Partial<Reply>;
   if (
@@ -178,23 +182,23 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
   return areVerdicts(verdicts, policies.length);
 }
 
-/** The next step after `last`, at a time in ms. Steps of one millisecond differ by their order, as far as microseconds allow. */
+/** The next step after `last`, at a time in ms. Steps of one millisecond differ in their order, as far as microseconds allow. */
 export function stepAfter(last: number, now: number): number {
   const first = now * 1000;
   return last >= first && last < first + 1000 ? Math.min(last + 1, first + 999) : first;
 }
 
-/** What a store needs to know of a charge to give back exactly this one, and no units of others. */
+/** A charge, described so precisely that a store can give back exactly this charge. */
 export interface Charged {
-  /** The step of the charge. If the key was reset since, there is nothing left to give back. */
+  /** The step of the charge. If the key was reset since, nothing is left to give back. */
   readonly step: number;
-  /** Per policy, its step, if the steps differ: see `Reply.steps`. */
+  /** The step of each policy, if the steps differ: see `Reply.steps`. */
   readonly steps?: readonly number[];
-  /** Per policy, when the charge ends by itself by the store's time, ms: `now` + `resetAfter`. */
+  /** The time at which the charge of each policy ends by itself, ms by the store's clock: `now` + `resetAfter`. */
   readonly marks: readonly number[];
 }
 
-/** Per policy: when the units that a reply charged stop counting by themselves. See `Charged`. */
+/** The time at which the charge of each policy ends by itself. See `Charged`. */
 export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
   if (known) return [...known];
   const marks: number[] = [];
@@ -202,53 +206,53 @@ export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'b
   return marks;
 }
 
-/** What a store needs to give back exactly the charge of a reply. */
+/** Describes the charge of a reply. See `Charged`. */
 export function chargedOf(reply: Reply): Charged {
   const { step, steps } = reply;
   return { step, marks: marksOf(reply), ...(steps && { steps }) };
 }
 
-/** A change of what was charged. */
+/** A change of a charge. */
 export interface Change extends Subject {
-  /** Per policy, the units. > 0: charge them, even beyond what is left. < 0: give them back. 0: no change. */
+  /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];
-  /** The charge to give back. The policies that it did not charge have 0 `units`. Undefined: the oldest units. */
+  /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
   readonly charged: Charged | undefined;
-  /** How the query was answered: see `Reply.degraded`. Only the guard can change what it decided itself. */
+  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
 
-/** Whose override is meant. */
+/** The key, or all keys, that an override is for. */
 export type OverridePlace =
   | {
-      /** The whole set, and the keys of one of its dimensions: that of `by`, and that of `slotBy` if it lies in another one's slot. */
+      /** The whole set, and the keys of one of its dimensions: the key of `by`, and the key of `slotBy` if it determines the slot. */
       readonly subject: Subject;
       /** The dimension whose policies change. */
       readonly by: string;
     }
   | {
-      /** The set of the limiter whose keys are all meant. */
+      /** The set of the limiter, for all keys. */
       readonly set: PolicySet;
-      /** As a subject's. */
+      /** As in `Subject`. */
       readonly call?: Call | undefined;
     };
 
-/** Keeps overrides beside the state that they change, or, for all keys of a limiter, under a key of its own. */
+/** Keeps overrides beside the state of a key, or for all keys of a limiter under a separate key. */
 export interface OverrideStore {
-  /** Changes a record in one step. Returns the record as it was, empty if there was none, and the store's time. */
+  /** Changes a record in one step. @returns the record before the change, empty if there was none, and the store's time */
   change(place: OverridePlace, change: RecordChange): MaybePromise<readonly [OverrideRecord, number]>;
-  /** The record, empty if there is none, and the store's time. */
+  /** Reads a record. @returns the record, empty if there is none, and the store's time */
   read(place: OverridePlace): MaybePromise<readonly [OverrideRecord, number]>;
 }
 
-/** What a store answers to a change. */
+/** A store's answer to a change. */
 export interface ChangeReply extends Reply {
-  /** Per policy, the units that were charged. A bound on debt may make them fewer than requested. */
+  /** The units that each policy was charged. A bound on debt may make them fewer than requested. */
   readonly charged: readonly number[];
 }
 
-/** Whether a store's answer to a change tells what each policy was charged. */
-export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
+/** Whether a store's answer to a change contains the charge of each policy. */
+export function hasCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
   return (
     Array.isArray(charged) &&
     charged.length === policies.length &&
@@ -256,33 +260,33 @@ export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: Po
   );
 }
 
-/** What to do with the concurrency slots that a query acquired. */
+/** An action on the concurrency slots that a query took. */
 export interface LeaseChange extends Subject, Costs {
   /** The `lease` of the query. */
   readonly lease: string;
-  /** Whether the slots are given back, or held for another full lease. */
+  /** Whether to give the slots back, or to hold them for another full lease. */
   readonly action: 'release' | 'renew';
-  /** How the query was answered: see `Reply.degraded`. Only the guard can change what it decided itself. */
+  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own slots. */
   readonly degraded: Reply['degraded'];
 }
 
-/** What a store may show operators of a limiter. */
+/** A limiter as a store may show it to operators. */
 export interface Announcement {
   /** The limiter's scope. */
   readonly name: string;
-  /** Undefined: the limiter never bans. */
+  /** The ban options, or undefined if the limiter never bans. */
   readonly ban: CompiledBan | undefined;
   /** The dimension whose key is banned. */
   readonly banBy: string;
-  /** The dimension of the option `slotBy`. */
+  /** The dimension in the option `slotBy`. */
   readonly slotBy: string | undefined;
   /** Whether the limiter only reports and never denies. */
   readonly shadow: boolean;
-  /** Whether its policies are given with each request. */
+  /** Whether its policies are determined by each request. */
   readonly dynamic: boolean;
   /** Whether its limits can be overridden. */
   readonly overrides?: boolean;
-  /** The prefix lengths by which its adapters turn IPv6 addresses into keys. Empty if the program makes all keys itself. */
+  /** The prefix lengths with which its adapters turn IPv6 addresses into keys. Empty if the application makes all keys itself. */
   readonly ipv6Subnets: ReadonlySet<number>;
   /** The current policies for requests without a tier. */
   policies(): readonly CompiledPolicy[];
@@ -290,61 +294,59 @@ export interface Announcement {
   readonly tiers: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
-/** How a store handles an announcement. */
+/** A store's handle of an announcement. */
 export interface Announced {
   /** Ends the announcement. */
   withdraw(): void;
-  /** Receives each decision of the limiter. Absent if the store counts none. */
+  /** Receives each decision of the limiter. Absent if the store does not count decisions. */
   readonly count?: ((decision: Decision) => void) | undefined;
 }
 
 /**
- * The contract between limiter and store. A store keeps state and decides. Each method is one atomic step. The policies of a query are
+ * The contract between limiter and store. A store keeps state and decides, and each method is one atomic step. The policies of a query are
  * decided together: all are charged, or none is. A store that fails throws or rejects, and never guesses. If it can, it does not carry out
- * a call later than the set's timeout. A store can wrap another store, with the same five methods.
+ * a call later than the set's timeout. A store can wrap another store, by implementing the same five methods.
  */
 export interface Store {
-  /** Whether the store decides in this process, at once, and is never away. Then it needs no guard. */
+  /** Whether the store decides in this process, at once, and is never down, so that a guard is not needed. */
   readonly embedded?: boolean;
   /** Set by the guard and by memory stores. */
   readonly health?: Health;
   /**
-   * Decides a query. If every policy that is not a shadow admits it, all policies that admit it are charged. Otherwise only those that
-   * count attempts and admit it are charged. Their verdicts then also tell how long they deny the same query from now on.
+   * Decides a query. If every policy except shadows admits it, the admitting policies are charged. Otherwise only the admitting policies that
+   * count attempts are charged, and their verdicts also contain the time for which they deny the same query from now on.
    */
   decide(query: Query): MaybePromise<Reply>;
-  /** Charges or gives back unconditionally. The verdicts tell what remains; their `wait` is 0. */
+  /** Charges or gives back unconditionally. The verdicts contain the remaining units, and their `wait` is 0. */
   adjust(change: Change): MaybePromise<ChangeReply>;
-  /** Releases or renews concurrency slots. Returns false if they were no longer held. A second call does no harm. */
+  /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
   lease(change: LeaseChange): MaybePromise<boolean>;
-  /** Forgets what the policies of a set charged to a key. Those charges cannot be given back afterwards. Bans stay. */
+  /** Forgets the charges of a key in the policies of a set, which cannot be given back afterwards. Bans stay. */
   reset(subject: Subject): MaybePromise<void>;
-  /**
-   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note, to show it to operators.
-   */
+  /** Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
-  /** Keeps overrides. A store without it is refused by limiters with the option `overrides`. */
+  /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**
-   * Throws if the store cannot decide by the dimensions of a set. A store without this method does not support dimensions: limiters with
-   * policies by other keys than the request's are then refused.
+   * Throws if the store cannot decide by the dimensions of a set. Without this method a store does not support dimensions, and limiters with
+   * policies by other keys than the request's refuse it.
    */
   checkDimensions?: ((set: PolicySet) => void) | undefined;
-  /** The names of the servers, if several share the keys. One may be down while others answer. */
+  /** The names of the servers, if several share the keys. One can be down while others answer. */
   servers?(): readonly string[];
-  /** The name of the server that holds a key. Undefined if there is only one, or if it is not known. */
+  /** The name of the server that has a key, or undefined if there is only one server or the name is not known. */
   serverOf?(subject: Subject): string | undefined;
   /**
-   * Resolves the next time the store's client is connected. A store that was down is then asked at once whether it is back. A store with
-   * this method must end each call when its connection ends. It is not asked again while a call is under way.
+   * Resolves when the store's client connects the next time, so that a store that was down is probed at once. A store with this method must
+   * end each call when its connection ends, because it is not probed again while a call is under way.
    */
   whenReady?(): Promise<void> | undefined;
-  /** Tells people, in a sentence, what the client is waiting for while it is not connected. */
+  /** Explains in a sentence why the client is not connected, for messages. */
   waitsFor?(): string | undefined;
-  /** Receives each limiter that uses the store, so that the store can show it to operators. */
+  /** Receives each limiter of the store, to show to operators. */
   announce?(limiter: Announcement): Announced | undefined;
-  /** For metrics: how many keys the store keeps in this process for limiters of a name. */
+  /** The number of keys that the store keeps in this process for limiters of a name, for metrics. */
   keysOf?(name: string): number;
-  /** Frees what the store itself made, such as timers. The user's client stays open. */
+  /** Frees everything that the store itself made, such as timers. The user's client stays open. */
   close?(): MaybePromise<void>;
 }

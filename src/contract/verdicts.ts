@@ -3,13 +3,13 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * What the policies of a set say to one query: three integers per policy, in the set's order.
+ * The answers of a set's policies to one query: three integers per policy, in the set's order.
  * - `wait`, ms:
  *   - 0: admitted;
  *   - above 0: denied, and the same cost will be admitted after that time;
  *   - -1, which is {@link NEVER}: denied, because the cost exceeds the capacity;
- *   - below -1: admitted, and -1 - `wait` is a time. A leaky bucket with `maxDelay` tells how long to hold the request. A policy that counts
- *     attempts, if another one denied the request, tells how long the same cost is denied from now on.
+ *   - below -1: admitted, and -1 - `wait` is a time: for a leaky bucket with `maxDelay` the time to hold the request; for a policy that
+ *     counts attempts, if another policy denied the request, the time for which the same cost is denied from now on.
  * - `remaining`: the units that can be spent at once after this decision.
  * - `resetAfter`: the time until the policy is back at its full quota, ms.
  *
@@ -22,7 +22,7 @@ export const NEVER = -1;
 
 const EACH = 3;
 
-/** The number of policies that verdicts are of. */
+/** The number of policies in verdicts. */
 export function countOf(verdicts: Verdicts): number {
   return verdicts.length / EACH;
 }
@@ -32,7 +32,7 @@ export function waitOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i]!;
 }
 
-/** The units that the i-th policy has left. */
+/** The remaining units of the i-th policy. */
 export function remainingOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 1]!;
 }
@@ -42,7 +42,7 @@ export function resetOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 2]!;
 }
 
-/** The i-th verdict as users read it: what a policy says to a key. */
+/** The i-th verdict as users read it: a policy's answer for a key. */
 export function verdictOf(
   { name, limit }: CompiledPolicy,
   key: string,
@@ -62,7 +62,7 @@ export function verdictOf(
   };
 }
 
-/** Whether these can be the verdicts of so many policies. */
+/** Whether these can be the verdicts of `count` policies. */
 export function areVerdicts(verdicts: Verdicts, count: number): boolean {
   if (verdicts.length !== EACH * count) return false;
   for (let at = 0; at < verdicts.length; at += EACH) {
@@ -79,13 +79,17 @@ export function admits(wait: number): boolean {
   return wait === 0 || wait < NEVER;
 }
 
-/** How long the same cost is denied from now on, ms; {@link NEVER}: for good. @param attempts whether the policy counts attempts */
+/**
+ * Time for which the same cost is denied from now on, ms, or {@link NEVER} if for good.
+ *
+ * @param attempts whether the policy counts attempts
+ */
 export function nextWait(wait: number, attempts: boolean): number {
   if (wait >= NEVER) return wait;
   return attempts ? NEVER - wait : 0;
 }
 
-/** The same verdicts, but what is admitted for a later turn is denied until then. */
+/** The same verdicts, but a request that is admitted for a later turn is denied until then. */
 export function withoutTurns(verdicts: Verdicts): number[] {
   return verdicts.map((value, at) => (at % EACH === 0 && value < NEVER ? NEVER - value : value));
 }
@@ -95,7 +99,7 @@ export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
-/** The verdicts of a set of one policy: an array literal allocates exactly the room that it needs. */
+/** The verdicts of a set of one policy, as an array literal, which allocates exactly the needed room. */
 export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
   return [small(wait), small(remaining), small(reset)];
 }
@@ -105,7 +109,7 @@ export function addVerdict(to: number[], wait: number, remaining: number, reset:
   to.push(small(wait), small(remaining), small(reset));
 }
 
-/** The same number as a 32-bit integer if possible: V8 stores those in place, but results of fractions in objects. */
+/** The same number as a 32-bit integer if possible, which V8 stores in place, whereas results of fractions are objects. */
 function small(value: number): number {
   const integer = value | 0;
   return integer === value ? integer : value;

@@ -1,6 +1,6 @@
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
-import { tellUser } from '../common/warnings.js';
+import { notifyUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
 
@@ -167,7 +167,7 @@ export class Pauses {
     if (!isLonger) return Math.ceil(before);
     this.#pauseUntil(known, now + ms);
     if (before === 0) stats.pauses++;
-    if (onPause) tellUser('onPause', onPause, { key, ms, status });
+    if (onPause) notifyUser('onPause', onPause, { key, ms, status });
     if (this.#limiter.set.ban) void this.#share(key, known.until, status);
     return ms;
   }

@@ -1,6 +1,6 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
-import { tellUser } from '../common/warnings.js';
+import { notifyUser } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
@@ -225,7 +225,7 @@ export class Flow<Req extends object, Res> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
-    if (onDecision) tellUser('onDecision', onDecision, decision, req);
+    if (onDecision) notifyUser('onDecision', onDecision, decision, req);
     let texts: Texts | undefined;
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
@@ -274,7 +274,8 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
-      if (this.#refunds) tellUser('requestWasSuccessful', () => this.#refund(decision, req, res, completed));
+      if (this.#refunds)
+        notifyUser('requestWasSuccessful', () => this.#refund(decision, req, res, completed));
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }

@@ -12,15 +12,17 @@ import {
 } from '../contract/store.js';
 import type { Slots } from './slots.js';
 
-/** The store methods by which a decision later changes what it charged. */
+/** The store methods through which a decision later changes its charge. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
   checkCost(cost: unknown, set: PolicySet): Cost;
 }
 
 /**
- * The account of a store. @param slots tracks the slots that this process holds @param wake receives each subject to which something is
- * given back
+ * The account of a store.
+ *
+ * @param slots tracks the slots that this process holds
+ * @param wake receives each subject that gets units or slots back
  */
 export function accountOf(
   store: Store,
@@ -49,17 +51,17 @@ const isSome = (units: number): boolean => units > 0;
 
 /** Units that one step of the store charged. */
 interface Entry extends Charged {
-  /** Per policy, the units that were asked for, and those that it charged. */
+  /** For each policy, the requested units, and the units that the step charged. */
   readonly asked: readonly number[];
   readonly units: readonly number[];
 }
 
-/** What an admitted request was charged. It can be changed once the request's real cost is known. */
+/** The charge of an admitted request, which can be changed once the request's real cost is known. */
 export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** Per policy: 1; or 0 if it charged nothing: a shadow that would have denied, or one for whose key the store had no room. */
+  /** For each policy 1, or 0 if nothing was charged: by a shadow that would have denied, or without room for the policy's key in the store. */
   readonly #shares: readonly number[];
   #units: readonly number[];
   /** The charges of the request in order. The last one is given back first. */
@@ -75,19 +77,19 @@ export class Charge {
     this.#query = query;
     this.#reply = reply;
     this.#hasSlots = query.lease !== '';
-    // A charge takes time to come back. A key without room has nothing that could.
+    // A charge takes time to end. A key without room has no charge that could.
     const hasRoom = ({ resetAfterMs }: Verdict): boolean => reply.full === undefined || resetAfterMs > 0;
     this.#shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
     this.#units = this.#of(query.set.policies.map((_, i) => costAt(query, i)));
     this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
 
-  /** Per policy, the units that are charged now. */
+  /** The units that each policy has charged now. */
   get units(): readonly number[] {
     return this.#units;
   }
 
-  /** Changes the charge to `actual`: charges or gives back the difference. Policies that are not named keep what they were charged. */
+  /** Changes the charge to `actual`: charges or gives back the difference. Policies that are not named keep their charge. */
   async settle(actual: Cost): Promise<void> {
     const before = this.#units;
     const wanted = this.#query.set.policies.map(({ name }, i) => {
@@ -107,25 +109,25 @@ export class Charge {
     await this.#changing;
   }
 
-  /** Gives the units back, except those of policies that count attempts. */
+  /** Gives the units back, except for policies that count attempts. */
   withdraw(): Promise<void> {
     this.#attemptsStay = true;
     return this.settle(0);
   }
 
-  /** Gives back the slots. Returns false if they were not held. */
+  /** Gives the slots back. @returns false if they were not held */
   async release(): Promise<boolean> {
     if (!this.#hasSlots) return false;
     this.#hasSlots = false;
     return this.#lease('release');
   }
 
-  /** Holds the slots for another full lease. Returns false if they were not held. */
+  /** Holds the slots for another full lease. @returns false if they were not held */
   async renew(): Promise<boolean> {
     return this.#hasSlots && this.#lease('renew');
   }
 
-  /** Of enforced policies if there are any: what becomes of a shadow's slots must not change what the caller is told. */
+  /** Reports the slots of enforced policies if there are any, because the slots of a shadow must not change the caller's result. */
   async #lease(action: 'release' | 'renew'): Promise<boolean> {
     const { set, key, cost, costs, lease } = this.#query;
     const { degraded } = this.#reply;
@@ -148,13 +150,13 @@ export class Charge {
     return enforced ?? shadows ?? false;
   }
 
-  /** The given units; 0 for a policy that charges nothing. */
+  /** The given units, or 0 for a policy that charges nothing. */
   #of(units: readonly number[]): number[] {
     return this.#shares.map((share, i) => share * units[i]!);
   }
 
   async #add(asked: readonly number[]): Promise<void> {
-    // Until the store answers, it is unknown what was charged. Without an answer it stays unknown.
+    // Until the store answers, the charge is not known. Without an answer it stays unknown.
     const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
     const reply = await this.#adjust(asked, undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);

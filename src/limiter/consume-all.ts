@@ -6,15 +6,15 @@ import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
 import { checkShape } from '../common/validate.js';
 
-/** What one limiter is asked about a request, for example per address, per account, or per route. */
+/** The question to one limiter about a request, for example per address, per account, or per route. */
 export interface Ask {
   /** The limiter that decides. */
   limiter: Limiter;
-  /** Who is limited. */
+  /** The client to limit. */
   key: Key;
-  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name. Default 1. */
+  /** Whole units, 0 (only look) to 1e12, or units by policy name. @default 1 */
   cost?: Cost;
-  /** The tier of the limiter that decides. Default: the policies beside its tiers. */
+  /** The limiter's tier that decides. @default the policies outside the tiers */
   tier?: string;
 }
 
@@ -23,11 +23,11 @@ export class JointDecision {
   /** Whether all limiters admitted the request. */
   readonly allowed: boolean;
   /**
-   * The decision that counts: the denial, or, if all admitted, the one with the smallest share of its limit left. That of a shadow only if
-   * there are no others.
+   * The decision that counts: the denial, or if all admitted, the decision with the smallest share of its limit left. A shadow's decision
+   * counts only if there are no others.
    */
   readonly decision: Decision;
-  /** The decisions of the limiters that were asked, in order. The first denial is the last one. */
+  /** The decisions of the limiters that decided, in order. The first denial is the last decision. */
   readonly decisions: readonly Decision[];
 
   /** @internal */
@@ -38,7 +38,7 @@ export class JointDecision {
     this.decision = last.allowed ? decisions.reduce((a, b) => (share(b) < share(a) ? b : a)) : last;
   }
 
-  /** Gives all charges back. @throws what a store fails with, after all were tried */
+  /** Gives all charges back. @throws the error of a store, after all were tried */
   refund(): Promise<void> {
     return all(this.decisions.map((decision) => decision.refund()));
   }
@@ -59,13 +59,12 @@ export class JointDecision {
 }
 
 /**
- * Decides one request by several limiters, each with its own key. The request is admitted if all limiters admit it. Otherwise it is charged
- * only by policies that count attempts. The limiters are asked in order, up to the first denial. The limiters before it then give their
- * charges back.
+ * Decides one request by several limiters, each with its own key. The request is admitted if all limiters admit it. The limiters decide in
+ * order, up to the first denial. The limiters before it then give their charges back, except for policies that count attempts.
  *
- * Each limiter's decision is atomic, but the whole is not. Until the charges are given back, they may cause a simultaneous request to be
+ * Each limiter decides atomically; the sequence does not. Until the charges are given back, they may cause a simultaneous request to be
  * denied. Policies on one key belong in one limiter, which decides them in one store call. So do policies on several keys (`by`) if their
- * state lies in one store.
+ * state is in one store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
@@ -88,7 +87,7 @@ export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
   return joint;
 }
 
-/** Errors of the store are ignored here. A charge that it could not give back ends with its window. */
+/** Ignores errors of the store, because a charge that could not be given back ends with its window. */
 async function giveBack(
   decisions: readonly LimiterDecision[],
   act: (decision: LimiterDecision) => Promise<void>,
@@ -96,7 +95,7 @@ async function giveBack(
   await all(decisions.map(act)).catch(() => {});
 }
 
-/** The share of the limit that is left. Infinity if nobody is limited by it: of shadows, and of what was not counted. */
+/** The share of the limit that is left. Infinity if the decision limits no request: a shadow's, or one that was not counted. */
 function share(decision: Decision): number {
   const { remaining, limit, reason } = decision;
   const { shadow, set } = ofLimiter(decision);
@@ -106,13 +105,13 @@ function share(decision: Decision): number {
 
 function check(asks: readonly Ask[]): void {
   if (!Array.isArray(asks) || asks.length === 0) {
-    throw invalidOption('asks', asks, 'Write an array: [{ limiter, key, cost, tier }, ...].');
+    throw invalidOption('asks', asks, 'Pass an array: [{ limiter, key, cost, tier }, ...].');
   }
   asks.forEach((ask: Ask, i) => {
     checkShape(`asks[${i}]`, ask, ['limiter', 'key', 'cost', 'tier']);
     const { limiter, key, cost, tier } = ask;
     if (!(limiter instanceof Limiter)) {
-      throw invalidOption(`asks[${i}].limiter`, limiter, 'Write what createLimiter returns.');
+      throw invalidOption(`asks[${i}].limiter`, limiter, 'Pass a limiter made by createLimiter.');
     }
     limiter.subject(key);
     const set = limiter.tiers.of(tier);

@@ -41,8 +41,9 @@ import { Tiers } from './tiers.js';
 /**
  * Makes a limiter.
  *
- * @example const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' }) const { allowed, remaining,
- * retryAfterMs } = await limiter.consume('user:42')
+ * @example
+ * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
+ * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
  *
  * @param given the options, or the text of a single policy: `createLimiter('100/1m')`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter without a name
@@ -56,9 +57,9 @@ export function createLimiter<Given = never>(
   return assembleLimiter(options);
 }
 
-/** What an adapter knows about its limiter in addition to the user's options. */
+/** An adapter's requirements for its limiter, in addition to the user's options. */
 export interface Assembly {
-  /** The limiter's name if the user gave none. */
+  /** The limiter's name, unless the user passed one. */
   defaultName?: string;
   /** Whether the limiter has no policies of its own, because they are compiled for each request. */
   dynamic?: boolean;
@@ -106,7 +107,7 @@ export function assembleLimiter(
   let limiter: Limiter;
   try {
     const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
-    // The name is claimed last, so that refused options claim nothing.
+    // Claims the name last, so that refused options claim nothing.
     const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
     limiter = new Limiter({
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
@@ -116,7 +117,7 @@ export function assembleLimiter(
       freshBans: options.ban?.fresh ?? false,
     });
   } catch (error) {
-    // The guard of a limiter that is refused asks for the health of the store no more.
+    // Ends the health probes of the guard, because the limiter is refused.
     if (store !== inner) void store.close?.();
     throw error;
   }
@@ -126,17 +127,17 @@ export function assembleLimiter(
   return limiter;
 }
 
-/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if no request has a key of a dimension */
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a dimension has no keys */
 function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet[]): void {
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
 }
 
-/** Refuses a limiter that was passed in place of options, and everything that `checkShape` refuses. */
+/** Refuses a limiter that was passed in place of options, and any shape that `checkShape` refuses. */
 export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
   if (options instanceof Limiter) {
-    const fix = known.includes('limiter') ? 'Write { limiter } instead of limiter.' : 'Write its options.';
+    const fix = known.includes('limiter') ? 'Pass { limiter } instead of limiter.' : 'Pass its options.';
     throw new HeadgateError(
       'HEADGATE_INVALID_OPTION',
       `${what}: a limiter is not an object of options. ${fix}`,

@@ -15,22 +15,22 @@ import {
   type Verdicts,
 } from '../contract/verdicts.js';
 
-/** A decision in place of the policies'. */
+/** A decision that replaces the decision of the policies. */
 export interface Ruling {
   readonly allowed: boolean;
   readonly reason: Reason;
-  /** Undefined: denied for good. */
+  /** Undefined if denied for good. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** The answers of the guard without a store. It tells denied callers to try again in a second. */
+/** The answers of the guard without a store. A denied caller may try again in a second. */
 const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefined>> = {
   local: undefined,
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
-/** The decision of a limiter. It knows its query and its charge. */
+/** The decision of a limiter, which has its query and its charge. */
 export type LimiterDecision = OwnDecision & Decision;
 
 class OwnDecision implements DecisionFields {
@@ -50,10 +50,10 @@ class OwnDecision implements DecisionFields {
   readonly #query: Query;
   readonly #reply: Reply;
   readonly #set: PolicySet;
-  /** Undefined if nothing was charged and nothing can be: for a denial, for a peek, and without a store's answer. */
+  /** Undefined if there is no charge to change: for a denial, for a peek, and without a store's answer. */
   readonly #account: Account | undefined;
   readonly #shadow: boolean;
-  /** The charge, created when it is first needed: most decisions are never changed. */
+  /** The charge, created at its first use, because most decisions are never changed. */
   #made: Charge | undefined;
 
   /** @internal Made by {@link conclude}. It only assigns fields, so that V8 allocates them in the object itself. */
@@ -66,7 +66,7 @@ class OwnDecision implements DecisionFields {
     { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: DecisionParts,
   ) {
     this.allowed = allowed;
-    // The first key stands for all keys of a request.
+    // The first key represents all keys of a request.
     this.key = typeof query.key === 'string' ? query.key : (query.key[0] ?? '');
     this.cost = cost;
     this.policy = verdict?.name;
@@ -101,12 +101,12 @@ class OwnDecision implements DecisionFields {
     return Object.fromEntries(policies.map(({ name }, i) => [name, costAt(this.#query, i)]));
   }
 
-  /** @internal Per policy, the units charged now. Empty if nothing was charged, and nothing can be. */
+  /** @internal The units that each policy has charged now. Empty if there is no charge to change. */
   get units(): readonly number[] {
     return this.#charge()?.units ?? [];
   }
 
-  /** @internal The policies that decided, with the limits that an override has set. */
+  /** @internal The policies that decided, with the limits of an override. */
   get set(): PolicySet {
     return this.#set;
   }
@@ -116,28 +116,28 @@ class OwnDecision implements DecisionFields {
     return this.#query;
   }
 
-  /** @internal Whether the limiter is a shadow. Clients are not told about its decisions. */
+  /** @internal Whether the limiter is a shadow, whose decisions clients do not see. */
   get shadow(): boolean {
     return this.#shadow;
   }
 
-  /** @internal How long the i-th policy denies the same cost from now on, ms; {@link NEVER}: for good. */
+  /** @internal Time for which the i-th policy denies the same cost from now on, ms, or {@link NEVER} if for good. */
   nextWaitOf(i: number): number {
     const { attempts } = this.#query.set.policies[i]!;
     return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
-  /** @internal This request, denied after all because too many are held or wait. The caller gives its charge back. */
+  /** @internal The denial of this request because too many requests are held or wait. The caller gives its charge back. */
   queueFull(retryAfterMs = this.delayMs): LimiterDecision {
     return this.deniedFor('queue-full', retryAfterMs);
   }
 
-  /** @internal The same for another reason. */
+  /** @internal The denial of this request for another reason. */
   deniedFor(reason: Reason, retryAfterMs: number): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
   }
 
-  /** @internal This request, denied after all because its turn would come too late. The caller gives its charge back. */
+  /** @internal The denial of this request because its turn would come too late. The caller gives its charge back. */
   tooLate(): LimiterDecision {
     const reply = { ...this.#reply, verdicts: withoutTurns(this.#reply.verdicts) };
     return conclude(undefined, this.#query, reply, false);
@@ -165,7 +165,7 @@ class OwnDecision implements DecisionFields {
     return all([this.refund(), this.release()]);
   }
 
-  /** @internal Like `cancel`, because another limiter denied the request; but policies that count attempts keep their charge. */
+  /** @internal Like `cancel`, after a denial by another limiter, but policies that count attempts keep their charge. */
   withdraw(): Promise<void> {
     return all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
   }
@@ -175,20 +175,20 @@ class OwnDecision implements DecisionFields {
   }
 }
 
-/** Waits for all promises, even if one rejects. @throws what the first of those rejects with */
+/** Waits for all promises, even if one rejects. @throws the first error of the list */
 export async function all(promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
-/** A decision that a user hands back: no other kind is ever made. */
+/** Narrows a decision that a user passes back. All decisions are made by a limiter. */
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
 /** The parts of a decision except for its query and its verdicts. */
 interface DecisionParts {
   readonly allowed: boolean;
   readonly shadow: boolean;
-  /** The verdict of the policy that decided. */
+  /** The verdict of the deciding policy. */
   readonly verdict: Verdict | undefined;
   readonly cost: number;
   readonly limit: number;
@@ -198,7 +198,7 @@ interface DecisionParts {
   readonly reason: Reason | undefined;
 }
 
-/** A decision as for a key that has spent nothing. */
+/** The decision for a key that has spent nothing. */
 export function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
   const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
@@ -206,10 +206,10 @@ export function switchedOff(query: Query): LimiterDecision {
 }
 
 /**
- * Makes the decision of a store's reply.
+ * Makes the decision from a store's reply.
  *
  * @param account undefined for a look
- * @param ruling set if neither the policies nor the store decide, but a list, a switch or a full queue
+ * @param ruling set if a list, a switch or a full queue decides, and neither the policies nor the store
  */
 export function conclude(
   account: Account | undefined,
@@ -239,7 +239,7 @@ export function conclude(
       shadow,
       verdict,
       cost: verdict ? costAt(query, decider) : query.cost,
-      // A decision of a list may have no policy at all: the request's tier is not known.
+      // A list may decide before the request's tier is known, and then there is no policy.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
       resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
@@ -247,13 +247,13 @@ export function conclude(
       reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
     },
   );
-  // The compiler cannot check which reason goes with which wait. A test of all reasons does.
+  // The compiler cannot check the combination of reason and wait. A test of all reasons does.
   return decision as LimiterDecision;
 }
 
 const MOST_LIMITED = 1000;
 
-/** The policies by which a reply decides whose limits an override has set. */
+/** The policies of a reply with the limits that an override has set. */
 const withLimits = perSet((set) => {
   const made = new Map<string, PolicySet>();
   return (limits: readonly number[]): PolicySet => {
@@ -268,21 +268,21 @@ const withLimits = perSet((set) => {
   };
 });
 
-/** A policy with the limit that an override has set, for who reads a decision. */
+/** A policy with the limit that an override has set, for readers of a decision. */
 function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
   const { drains, aheadMs } = policy.traits;
   if (limit === policy.limit && !drains) return policy;
   const { traits } = changedPolicy(policy, { limit });
   if (!drains) return { ...policy, limit, traits };
-  // Who waits is given a turn as far ahead as before.
+  // A waiting request gets a turn as far ahead as before.
   const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
-  // An override may set another burst, which no reply tells. But it tells how long a unit takes.
+  // An override may set another burst, which is not part of a reply. The time that a unit takes follows from the limit.
   const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
   return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
 }
 
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
-  // An array literal allocates exactly the room it needs. Most limiters have one policy.
+  // An array literal allocates exactly the needed room. Most limiters have one policy.
   if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
     return [verdictOf(policies[0]!, key, verdicts, 0)];
   const some = policies.slice(0, countOf(verdicts));
@@ -291,7 +291,7 @@ function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], ve
   return some.map((policy, i) => verdictOf(policy, key[names.indexOf(policy.by)]!, verdicts, i));
 }
 
-/** Which policy decides. Shadows only do if there are no other policies. */
+/** The index of the policy that decides. Shadows decide only if there are no other policies. */
 function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]): number {
   let decider = 0;
   for (let i = 1; i < list.length; i++) {
@@ -301,14 +301,14 @@ function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]
   return decider;
 }
 
-/** Whether a verdict takes precedence over another: it denies, or denies longer; or both admit, and it has less left. */
+/** Whether a verdict takes precedence over another: it denies, or denies longer; or both admit, and it has fewer units left. */
 export function outweighs(verdict: Verdict, other: Verdict): boolean {
   if (verdict.allowed !== other.allowed) return other.allowed;
   if (verdict.allowed) return verdict.remaining < other.remaining;
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-/** What decides in place of the policies: the guard, a full store, a ban. */
+/** The ruling that replaces the policies: the guard's, a full store's, or a ban. */
 function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
   const known = degraded && RULINGS[degraded];
   if (known) return late ? { ...known, reason: 'process-late' } : known;
@@ -321,7 +321,7 @@ function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 
-/** The time until all policies admit the same cost: both those that deny it and those that charged the attempt. Undefined: never. */
+/** The time until every policy, including the ones that charged the attempt, admits the same cost. Undefined if never. */
 function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
   for (let i = 0; i < countOf(verdicts); i++) {

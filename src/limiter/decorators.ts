@@ -36,9 +36,7 @@ type SyncMethods<T> = {
     : never;
 }[keyof T];
 
-/**
- * Empty for a class whose methods all return promises. For others: a property that no class has, so that the type error names the methods.
- */
+/** Empty for a class whose methods all return promises. Otherwise an impossible property, so that the type error names the methods. */
 type AllAsync<C> = C extends abstract new (...args: Any[]) => infer Instance
   ? [SyncMethods<Instance>] extends [never]
     ? unknown
@@ -46,7 +44,7 @@ type AllAsync<C> = C extends abstract new (...args: Any[]) => infer Instance
   : never;
 
 /**
- * A decorator for methods and classes, standard or legacy (`experimentalDecorators`). `Args`: the arguments of `key`, `cost` and
+ * A decorator for methods and classes, standard or legacy (`experimentalDecorators`). `Args` are the arguments of `key`, `cost` and
  * `fallback`.
  */
 export interface RateLimitedDecorator<Args extends unknown[]> {
@@ -63,14 +61,14 @@ export interface RateLimitedDecorator<Args extends unknown[]> {
   <C extends Class>(target: C & AllAsync<C>): void;
 }
 
-/** Limited methods and their fallbacks. A decorator of the class leaves both alone. */
+/** The limited methods and their fallbacks, which a decorator of the class does not limit again. */
 const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
- * Limits a method, or all methods of a class, including static ones. Inherited methods stay as they are. So do methods with a decorator of
- * their own, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In `key`, `cost` and
- * `fallback`, `this` is the method's. A limited method returns a promise, so the original must return one too. Each method has its own
- * quota, unless a common `limiter` or `name` is given.
+ * Limits a method, or all methods of a class, including static ones. Inherited methods are not changed, nor are methods with a decorator of
+ * their own, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In
+ * `key`, `cost` and `fallback`, `this` is the method's. A limited method returns a promise, so the original must return one too. Each method
+ * has its own quota, unless a common `limiter` or `name` is given.
  *
  * @example
  * class Mailer {
@@ -91,9 +89,9 @@ export function RateLimited<
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
   const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
-  // Report mistakes where the decorator is made, not where it is applied. No metrics must count this limiter.
+  // Reports mistakes at the decorator, not at the method. Metrics must not count this limiter.
   if (!given.limiter) void limiterOf({ ...given, store: memoryStore() }, 'default').close();
-  // Methods of the same name share their quota, for which they need a common store.
+  // Methods of the same name share their quota, and so they need a common store.
   const own: AnyOptions =
     given.name === undefined ? given : { ...given, store: given.store ?? memoryStore() };
   const { fallback } = own;
@@ -149,7 +147,7 @@ export function RateLimited<
   return decorate as RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>>;
 }
 
-/** The fallbacks of all limited methods of a class, inherited ones included: a class may override their fallback method. */
+/** The fallbacks of all limited methods of a class and its parents, because a class may override an inherited fallback. */
 function fallbacksIn(holder: object): Set<AnyOptions['fallback']> {
   const found = new Set<AnyOptions['fallback']>();
   for (let link: object | null = holder; link; link = Object.getPrototypeOf(link) as object | null) {
@@ -169,6 +167,6 @@ function isStandard(context: unknown): context is DecoratorContext {
 function misplaced(kind: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_INVALID_ARGUMENT',
-    `@RateLimited stands before a ${kind}. Put it before a method or a class.`,
+    `@RateLimited cannot decorate a ${kind}. Put it before a method or a class.`,
   );
 }

@@ -6,7 +6,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
-import { tellUser, type Warn } from '../common/warnings.js';
+import { notifyUser, type Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -57,38 +57,38 @@ interface Parts {
   readonly set: PolicySet;
   readonly tiers: Tiers;
   readonly scope: Scope;
-  /** The store that the user gave. `store` is the same with everything that guards it. */
+  /** The user's store. `store` is the same store with its guard. */
   readonly source: Store;
   readonly store: Store;
   readonly shadow: boolean;
   readonly enabled: Switch;
   readonly warn: Warn;
   readonly onDecision: LimiterOptions['onDecision'];
-  /** Checks the limiter's first questions for a mistake in the set-up. Undefined: there is nothing to check. */
+  /** Checks the limiter's first questions for a mistake in the set-up. Undefined if there is nothing to check. */
   readonly firstQuestion: FirstQuestion | undefined;
-  /** Undefined: the limiter has no overrides. */
+  /** Undefined if the limiter has no overrides. */
   readonly live: LiveLimits | undefined;
   readonly waiting: readonly [most: number, mostPerKey: number];
   /** Releases the claim to the name. */
   readonly release: () => void;
-  /** Whether a ban by denials forgets what was charged. */
+  /** Whether a ban by denials forgets the key's charges. */
   readonly freshBans: boolean;
 }
 
-/** A question, and how it is asked again. */
+/** A question, and the way to repeat it. */
 type Question = Query & {
-  /** Asks by the policies that an override says. Absent: the limiter has no overrides. */
+  /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
-/** How often a question is asked again. Each time, the override must have changed meanwhile. */
-const MOST_ASKED = 5;
+/** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
+const MAX_REPETITIONS = 5;
 
-/** The names of slots in this process begin with this, and end with a number. */
+/** The names of slots in this process begin with this prefix, and end with a number. */
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
-/** Decides who may go on. Made by `createLimiter`. */
+/** A rate limiter, which decides about requests. Made by `createLimiter`. */
 export class Limiter {
   /** The quota's scope. */
   readonly name: string;
@@ -96,11 +96,11 @@ export class Limiter {
   readonly set: PolicySet;
   /** @internal */
   readonly tiers: Tiers;
-  /** @internal The store that the limiter was made with. */
+  /** @internal The store that was passed to the limiter. */
   readonly source: Store;
   /** @internal */
   readonly shadow: boolean;
-  /** @internal The prefix lengths by which adapters turn IPv6 addresses into keys. */
+  /** @internal The prefix lengths with which adapters turn IPv6 addresses into keys. */
   readonly ipv6Subnets = new Set<number>();
   readonly #store: Store;
   readonly #scope: Scope;
@@ -111,7 +111,7 @@ export class Limiter {
   readonly #freshBans: boolean;
   /** Whether the store decides in this process. */
   readonly #embedded: boolean;
-  /** Through it decisions change their charges later. */
+  /** The account through which decisions change their charges later. */
   readonly #account: Account;
   readonly #release: () => void;
   readonly #held: HoldQueue;
@@ -123,7 +123,7 @@ export class Limiter {
   #announced: Announced | undefined;
   /** Receives each decision. */
   #count: Announced['count'];
-  /** Promises that must end before the store may be closed. */
+  /** Promises that must end before the store is closed. */
   readonly #pending = new Set<Promise<unknown>>();
   #closed = false;
   #closing: Promise<void> | undefined;
@@ -170,12 +170,12 @@ export class Limiter {
     };
   }
 
-  /** How the store is doing. Always up if the store is embedded. */
+  /** The health of the store. An embedded store is always up. */
   get health(): Health {
     return this.#store.health ?? UP;
   }
 
-  /** What the limiter has in this process now, for metrics. */
+  /** The current counts of the limiter in this process, for metrics. */
   get gauges(): Gauges {
     return {
       waiting: this.#waiting.size,
@@ -186,22 +186,22 @@ export class Limiter {
     };
   }
 
-  /** The limiter's policies. Empty if they are given with each request. */
+  /** The limiter's policies. Empty if each request determines them. */
   get policies(): readonly CompiledPolicy[] {
     return this.set.policies;
   }
 
-  /** Whether the limiter limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
+  /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
   get enabled(): boolean {
     return this.#enabled === true || isOn(this.#enabled);
   }
 
-  /** @internal Announces this limiter to the store, so that the command line can show it. */
+  /** @internal Announces this limiter to the store, for the command line. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
-    const policies = () => (sets.size > 0 ? this.policies : this.#scope.told);
+    const policies = () => (sets.size > 0 ? this.policies : this.#scope.configured);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
     const overrides = this.#live !== undefined;
@@ -211,28 +211,28 @@ export class Limiter {
   }
 
   /**
-   * Decides one request and charges its cost if every policy admits it.
+   * Decides one request, and charges its cost if every policy admits it.
    *
-   * @param key who is limited: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
+   * @param key the client to limit: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
-   * `HEADGATE_UNKNOWN_TIER`, before anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * `HEADGATE_UNKNOWN_TIER`, before anything is charged; the store's error under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, false);
   }
 
   /**
-   * Like `consume`, but it returns no promise if the store answers at once, as the memory store does. It then throws instead of rejecting.
+   * Decides like `consume`, but returns the decision itself if the store answers at once, as the memory store does. Errors are then thrown.
    *
-   * @param set the policies to decide by, from {@link compile}; default: the limiter's own
+   * @param set the policies that decide, from {@link compile}. @default the limiter's own
    */
   decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.#ask(key, cost, set, false);
   }
 
   /**
-   * What `consume` would answer, without charging or writing anything. After the store's clock went back, `retryAfterMs` counts from the
-   * next `consume`, which mends the state, and not from the look.
+   * The answer that `consume` would give, without charging or writing. After the store's clock went back, `retryAfterMs` counts from the next
+   * `consume`, which repairs the state, and not from the look.
    *
    * @throws as `consume`
    */
@@ -241,12 +241,12 @@ export class Limiter {
   }
 
   /**
-   * Gives units back: the oldest ones, and never more than are charged now. To give back the charge of one request, use its
-   * `decision.refund()`. With `slotBy`, the key of that dimension is required: see `reset`.
+   * Gives units back: the oldest ones, and never more than are charged now. For the charge of one request, call its `decision.refund()`. With
+   * `slotBy`, the key of that dimension is required: see `reset`.
    *
-   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, it is 1 for a policy that is not named
+   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, a policy that is not named costs 1
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER`,
-   * `HEADGATE_CLOSED`, or what the store fails with
+   * `HEADGATE_CLOSED`, or the store's error
    */
   async refund(key: Key, cost: Cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
@@ -260,18 +260,18 @@ export class Limiter {
   }
 
   /**
-   * Forgets what was charged to a key in this limiter's scope. This covers the limiter's own policies, those of all its tiers, and those of
-   * the first 100 other shapes that {@link compile} made. With a `tier`, only the charges of that tier's policies are forgotten; other
-   * tiers may share them. If several keys are given, each is reset. With `slotBy`, the key of that dimension is required. Beside other keys
-   * it only says where they are counted; alone, it is reset itself. A ban stays: see `unban`.
+   * Forgets the charges of a key in this limiter's scope, under the limiter's own policies, the policies of all its tiers, and the first 100
+   * other shapes that {@link compile} made. With a `tier`, only the charges of that tier's policies are forgotten, which other tiers may
+   * share. If several keys are given, each is reset. With `slotBy`, the key of that dimension is required. Beside other keys it only selects
+   * the place where they are counted; alone, it is reset itself. A ban stays: see `unban`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's error
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const setOf = () => (options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier));
     let subject = this.#chargedTo(key, setOf());
-    // What overrides the key may be of another kind, by which this process has not decided it yet.
+    // An override may have given the key a kind of policy by which this process has not decided yet.
     if (this.#live) {
       await this.#live.refresh(key, this.set);
       subject = this.#chargedTo(key, setOf());
@@ -283,12 +283,12 @@ export class Limiter {
   /**
    * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because without it bans are not checked.
    *
-   * @param key with the option `ban: { by: 'account' }`, an object with a key of that dimension: `{ account: 'ada' }`. With `slotBy`, it
-   * also needs the key of that dimension, or `undefined` for requests without one: `{ account: 'ada', org: 'acme' }`
+   * @param key with the option `ban: { by: 'account' }`, an object with a key of that dimension: `{ account: 'ada' }`. With `slotBy`, the key
+   * of that dimension is needed as well, or `undefined` for requests without one: `{ account: 'ada', org: 'acme' }`
    * @param duration ms or `'1h'`, up to 366 days
-   * @param note who bans, and why
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what the
-   * store fails with
+   * @param note the operator and the reason
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
+   * error
    */
   async ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
     const subject = this.#scope.checkBan(this.subject(key), key);
@@ -303,16 +303,15 @@ export class Limiter {
   }
 
   /**
-   * Gives a key limits of its own, at once and in every process that shares the store. What it has spent stays spent. The limiter needs the
-   * option `overrides: true`.
+   * Gives a key limits of its own, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
+   * `overrides: true`.
    *
-   * @param key any string; or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
+   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
    * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
    * see `OverrideChange`. It replaces an earlier override
-   * @param note how long, who, and why. Without `for` and `until` it lasts until it is removed
+   * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until it is removed
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
-   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or what the store
-   * fails with
+   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
    */
   async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
     this.#wakeAt(await this.#overriding().set(someKey(key), change, note));
@@ -327,15 +326,16 @@ export class Limiter {
     await this.#overriding().set(undefined, change, note);
   }
 
-  /** The override that a key has now; without a key, that of all keys. `undefined`: none. @throws as `override` */
+  /** The current override of a key, or of all keys if `key` is omitted. @returns undefined if there is none. @throws as `override` */
   async overrideOf(key?: Key): Promise<Override | undefined> {
     return this.#overriding().of(key);
   }
 
   /**
-   * Ends the override of a key; without a key, that of all keys. Returns whether there was one.
+   * Ends the override of a key, or of all keys if `key` is omitted.
    *
-   * @param note who, and why
+   * @param note the operator and the reason
+   * @returns whether there was an override
    * @throws as `override`
    */
   async removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
@@ -344,7 +344,7 @@ export class Limiter {
     return was;
   }
 
-  /** @internal Throws what `override` would refuse, and stores nothing. */
+  /** @internal Throws every error of `override` about its arguments, and stores nothing. */
   checkOverride(key: Key | undefined, change: OverrideChange, note: OverrideNote): void {
     this.#overriding().check(key, change, note);
   }
@@ -354,11 +354,11 @@ export class Limiter {
     if (this.#live) return this.#live;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
-      'override: the limiter has none. Make it with the option overrides: true.',
+      'override: this limiter does not support overrides. Create it with overrides: true.',
     );
   }
 
-  /** Those who wait for a key may go on sooner now, also through other limiters of this name and store. */
+  /** Wakes the requests that wait for a key, in every limiter with this name and store, because they may go on sooner now. */
   #wake(subject: Subject): void {
     const ids = idsOf(subject);
     for (const room of roomsOf(this.source, this.name)) room.wake(ids);
@@ -369,8 +369,8 @@ export class Limiter {
   }
 
   /**
-   * Compiles policies for {@link decide}, in this limiter's scope. Use it for policies that are not known when the limiter is made. For
-   * known ones use `tiers`.
+   * Compiles policies for {@link decide}, in this limiter's scope, if they are not known when the limiter is made. For known policies, use
+   * `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
@@ -382,7 +382,7 @@ export class Limiter {
     return set;
   }
 
-  /** Forgets what was charged to a key that has just been banned. If this fails, the charges count until their window ends. */
+  /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));
@@ -393,21 +393,21 @@ export class Limiter {
     return checkCosts(cost, set.policies, this.#scope.everything.policies);
   }
 
-  /** @internal The denial of a request for which a line has no room. It tells how long it would be denied without a line. */
+  /** @internal The denial of a request for which a line has no room, with the wait that it would have without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
     const decision = await this.#ask(key, cost, set, true);
-    return this.#tell(decision.queueFull(decision.retryAfterMs ?? 0), false);
+    return this.#report(decision.queueFull(decision.retryAfterMs ?? 0), false);
   }
 
-  /** @internal The denial of a request that the store did not answer for as long as the request could wait. A shadow admits it. */
+  /** @internal The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
   unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
     const subject = this.subject(key, set);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
-    return this.#tell(conclude(undefined, query, reply, this.shadow), false);
+    return this.#report(conclude(undefined, query, reply, this.shadow), false);
   }
 
-  /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
+  /** @internal The decision of a list. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const query: Query = { ...this.subject(key), cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
@@ -415,19 +415,18 @@ export class Limiter {
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(undefined, query, reply, this.shadow, { allowed, reason, retryAfterMs });
     this.#count?.(decision);
-    return this.#tell(decision, false);
+    return this.#report(decision, false);
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Requests of this process that wait for the
-   * same key (or the same keys of several dimensions) are served by priority, then in order of arrival,
-   * whatever their costs. Buckets give requests of all processes their turns up to a second ahead, in the order in
-   * which they ask. Of other policies, each process gets about its share. What another process gives
-   * back is noticed within a second.
+   * Waits until a request is admitted, and charges it. Requests of this process that wait for the same key (or the same keys of several
+   * dimensions) are served by priority, then in order of arrival, whatever their costs. Buckets give the requests of all processes their turns
+   * up to a second ahead, in the order of their questions. Of other policies, each process gets about its share, and notices a refund by
+   * another process within a second.
    *
-   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is certain that the request
-   * cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if
-   * it has to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
+   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as the request certainly cannot be
+   * admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if the request has
+   * to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     try {
@@ -443,7 +442,7 @@ export class Limiter {
     }
   }
 
-  /** @internal Like `wait`, by a given set. @param timeout ms, or Infinity */
+  /** @internal Like `wait`, by the policies of a set. @param timeout ms, or Infinity */
   async waitBy(
     set: PolicySet,
     key: Key,
@@ -470,13 +469,13 @@ export class Limiter {
     try {
       return await this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
     } catch (error) {
-      // A shadow turns nobody away, even if the store takes longer than the request could wait.
+      // A shadow rejects no request, even if the store takes longer than the request could wait.
       if (!this.shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
       return this.unanswered(set, key, cost);
     }
   }
 
-  /** Whether a cost is above a capacity by the limits that a key has now. */
+  /** Whether a cost exceeds a capacity by the limits that a key has now. */
   async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
     const { reason } = await this.#ask(key, cost, patient(set, 0, 0), true);
     return reason === 'cost-exceeds-capacity';
@@ -484,7 +483,7 @@ export class Limiter {
 
   /**
    * Takes a slot of the limiter's concurrency policies if one is free, and charges its other policies. `decision.release()` gives the slot
-   * back, and `decision.renew()` holds it for another lease. `await using` releases it at the end of a block. To wait for a slot, use
+   * back, and `decision.renew()` holds it for another lease. `await using` releases it at the end of a block. To wait for a slot, call
    * {@link wait}.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
@@ -499,11 +498,11 @@ export class Limiter {
 
   /**
    * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests leave in order, at the
-   * leak rate. If the signal is aborted, the requests behind this one move up, and the quota gets the last turn back.
+   * leak rate. If the signal is aborted, the requests behind this one move up, and the last turn goes back to the quota.
    *
-   * @returns the decision, when the request's turn has come. As soon as `maxWaiting` leaves no room: a denied one with the reason
-   * `'queue-full'`, after its charge was given back
-   * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`, after the charge was given back; or what the store fails with
+   * @returns the decision, at the request's turn; or a denial with the reason `'queue-full'`, after its charge was given back, as soon as
+   * `maxWaiting` leaves no room
+   * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`, after the charge was given back; or the store's error
    */
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
     checkShape('options', options, ['signal']);
@@ -515,7 +514,7 @@ export class Limiter {
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  /** @param isLast whether it came after all that are held. Then it waits for them, even without a delay */
+  /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
   async #hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,
@@ -528,7 +527,7 @@ export class Limiter {
     const outcome = await this.#held.hold(request, signal, isLast);
     if (outcome === 'turn') return decision;
     await decision.cancel();
-    if (outcome === 'full') return this.#tell(decision.queueFull(), false);
+    if (outcome === 'full') return this.#report(decision.queueFull(), false);
     if (outcome === 'closed') throw this.#closedError();
     throw aborted(signal);
   }
@@ -543,7 +542,7 @@ export class Limiter {
     }
   }
 
-  /** Frees what the limiter made: its name, its timers, its own memory store. A store that was passed in stays open. */
+  /** Frees the limiter's name, timers and own memory store. A store that was passed in stays open. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }
@@ -556,7 +555,7 @@ export class Limiter {
     this.#held.close();
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
-    // An embedded store has no guard, and stays open. Also then it takes a moment, in which those who waited are told.
+    // An embedded store has no guard, and stays open. Even then this takes a moment, in which waiting callers get their errors.
     await (this.#store === this.source ? undefined : this.#store.close?.());
   }
 
@@ -587,7 +586,7 @@ export class Limiter {
     }
   }
 
-  /** Asks by the policies that the key has now, as far as this process knows; and again if the store knows better. */
+  /** Asks by the policies that the key has now, as far as this process knows, and again if the store knows later ones. */
   #askLive(
     live: LiveLimits,
     key: Key,
@@ -595,7 +594,7 @@ export class Limiter {
     set: PolicySet,
     peek: boolean,
   ): MaybePromise<LimiterDecision> {
-    let left = MOST_ASKED;
+    let left = MAX_REPETITIONS;
     const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
@@ -609,7 +608,7 @@ export class Limiter {
   /**
    * The path of a decision: from a key to the store, and from the store's reply to the decision.
    *
-   * @param again asks once more, if the store says that an override changes the policies. Absent at first
+   * @param again repeats the question if an override changes the policies. Absent for the first question
    */
   #ask(
     key: Key,
@@ -619,12 +618,12 @@ export class Limiter {
     again?: Question['again'],
   ): MaybePromise<LimiterDecision> {
     if (this.#closed) throw this.#closedError();
-    // It is asked once for each decision, also for those that are asked again.
+    // The switch is read once per decision, even if the question is repeated.
     const isOff = !again && this.#enabled !== true && !this.enabled;
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
-      // A limiter that is off does not ask the store, which knows the overrides.
+      // A limiter that is off does not ask the store, which has the overrides.
       if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
     }
     let set = given;
@@ -659,14 +658,14 @@ export class Limiter {
     return this.#eventually(query, reply, peek);
   }
 
-  /** The decision if no policy and no ban applies. */
+  /** The decision if neither a policy nor a ban applies. */
   #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
     const query: Query = { ...subject, ...costs, peek: true, lease: '' };
     if (isOff) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
-  /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+  /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
@@ -683,12 +682,12 @@ export class Limiter {
     });
   }
 
-  /** @param atOnce whether the answer was at hand, without waiting */
+  /** @param atOnce whether the answer was there without waiting */
   #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
     if (reply.rules !== undefined && query.again) return query.again(reply.rules);
     const account = peek ? undefined : this.#account;
     const decision = conclude(account, query, reply, this.shadow);
-    if (decisionChannel.hasSubscribers || this.#onDecision) this.#tell(decision, atOnce);
+    if (decisionChannel.hasSubscribers || this.#onDecision) this.#report(decision, atOnce);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.#slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#track(this.#forget(query)).catch(() => {});
@@ -697,27 +696,27 @@ export class Limiter {
     return decision;
   }
 
-  /** Tells a decision to those who want to know. */
-  #tell(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
+  /** Reports a decision to the subscribers, to `onDecision`, and to the store's counters. */
+  #report(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
       const local = atOnce && !this.#embedded && !decision.degraded;
       const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, local, decision };
       decisionChannel.publish(message);
     }
-    if (this.#onDecision) tellUser('onDecision', this.#onDecision, decision);
+    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 
   #warnOfCost({ cost, policy }: LimiterDecision): void {
     this.#warn(
       'HEADGATE_COST_ABOVE_CAPACITY',
-      `The limiter ${JSON.stringify(this.name)} was asked for a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+      `The limiter ${JSON.stringify(this.name)} got a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
         'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
     );
   }
 }
 
-/** Whether no policy and no ban of a set applies to a request. */
+/** Whether neither a policy nor a ban of a set applies to a request. */
 function isNothing({ policies, ban }: PolicySet): boolean {
   return policies.length === 0 && !ban;
 }
@@ -727,6 +726,6 @@ function someKey(key: Key): Key {
   if (key !== undefined && key !== null) return key;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    'key: it is missing. Pass whose limits change. For all keys there is overrideAll.',
+    'key: missing. Pass the key whose limits you want to change, or call overrideAll.',
   );
 }

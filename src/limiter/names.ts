@@ -11,7 +11,7 @@ interface Claim {
   limiters: number;
 }
 
-/** The policies and the ban of a limiter, as text. */
+/** The policies and the ban of a limiter as text. */
 function textOf({ policies, ban }: PolicySet): string {
   const texts = policies.map((policy) => canonicalText(policy));
   if (ban) {
@@ -25,9 +25,10 @@ function textOf({ policies, ban }: PolicySet): string {
 const claims = new WeakMap<Store, Map<string, Claim>>();
 
 /**
- * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if each was
- * given it explicitly, and their policies are equal. Returns a function that releases the claim.
+ * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if it was
+ * passed to each of them, and their policies are equal.
  *
+ * @returns releases the claim
  * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`
  */
 export function claimName(
@@ -53,13 +54,13 @@ export function claimName(
   } else if (name === undefined || !claim.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
-      `Another limiter on this store is called ${JSON.stringify(set.name)}, and one of the two was given no name. Give each ` +
-        `its own: name: 'login', name: 'search'. If they must share a quota, give both the same name.`,
+      `Another limiter on this store is called ${JSON.stringify(set.name)}, and one of the two has no explicit name. Give each ` +
+        `its own: name: 'login', name: 'search'. To share a quota, give both the same name.`,
     );
   } else if (claim.signature !== signature) {
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
-      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Those of this one are: ${text}. ` +
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. This limiter has: ${text}. ` +
         'Limiters of the same name share their quota. Give them equal policies, or different names.',
     );
   } else {

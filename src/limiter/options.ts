@@ -11,78 +11,78 @@ import type { Store } from '../contract/store.js';
 import type { FailureOptions } from './guard/failure.js';
 import type { TierOptions } from './tiers.js';
 
-/** Options of every limiter, with or without HTTP. The policies are given inline (`limit`, `window`, ...) or in `policies`. */
+/** Options of every limiter, with or without HTTP. The policies are inline (`limit`, `window`, ...) or in `policies`. */
 export interface CommonOptions extends FailureOptions {
   /**
    * The quota's scope. Limiters of the same name on one store share their quota, and must have equal policies. Any string of 1 to 256
-   * characters. Default `'default'`, which one limiter per store may have.
+   * characters. One limiter per store may have the default. @default 'default'
    */
   name?: string;
-  /** Where state is kept. Default: a memory store that only this limiter uses. */
+  /** The place for state. @default a memory store that only this limiter uses */
   store?: Store;
   /**
    * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
    * requests without a tier.
    */
   tiers?: TierOptions;
-  /** Bans a key after repeated denials. `{}` only allows bans by hand. Default: no bans. */
+  /** Bans a key after repeated denials. `{}` only allows bans by hand. @default no bans */
   ban?: BanOptions;
-  /** Decide and report, never deny. Default `false`. */
+  /** Decide and report, never deny. @default false */
   shadow?: boolean;
   /**
-   * A switch: `false`, or a function that returns `false`, turns the limiter off. It then admits every request, without asking the store,
-   * charging, writing or reporting. The function is called for each decision, and must answer at once. Default `true`.
+   * A switch: `false`, or a function that returns `false`, turns the limiter off. The limiter then admits every request, without asking the
+   * store, charging, writing or reporting. The function is called for each decision, and must return at once. @default true
    */
   enabled?: boolean | (() => boolean);
   /**
-   * Which warnings about the set-up to leave out: `false` for all, or a list of codes. Each warning is emitted once per process, as a
-   * process warning: see docs/errors.md.
+   * The warnings about the set-up to silence: `false` for all, or a list of codes. Each is emitted once per process, as a process warning: see
+   * docs/errors.md.
    */
   warnings?: Warnings;
   /**
    * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
-   * 1,000,000, default 10,000. Further requests that have to wait are denied (`reason: 'queue-full'`). One exception: a request whose key
-   * has fewer waiting requests than another key replaces the last request of the key that has most. It only matters for
-   * requests that wait: an adapter holds requests of a leaky bucket with `maxDelay`, and denies all others at once.
+   * 1,000,000. Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer
+   * waiting requests than another key replaces the last request of the key that has most. The option only concerns requests that wait: an
+   * adapter holds requests of a leaky bucket with `maxDelay`, and denies all others at once. @default 10_000
    */
   maxWaiting?: number;
-  /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */
+  /** The most of these requests with the same key: 1 to `maxWaiting`. @default a tenth of it, rounded down, but at least 1 */
   maxWaitingPerKey?: number;
   /**
-   * Whether limits can be changed while everything runs, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each
-   * decision then also reads whether its key has an override. Default `false`.
+   * Whether operators can change limits at run time, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each decision
+   * then also reads the override of its key. @default false
    */
   overrides?: boolean;
   /**
-   * For Redis Cluster with policies by several dimensions: all keys of a decision lie in the slot of this dimension's key. Every other key
-   * is then counted separately for each key of it: an address has one quota per `org`. Requests without a key of the dimension share one
-   * slot. The option means the same on every store.
+   * For Redis Cluster with policies by several dimensions: the dimension whose key determines the slot of all keys of a decision. Every other
+   * key is then counted separately for each key of that dimension: an address has one quota per `org`. Requests without such a key share one
+   * slot. The option has the same meaning on every store.
    */
   slotBy?: string;
   /**
    * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
-   * other. If one denies, the earlier charges are given back. Until then they may cause a simultaneous request to be denied. Default
-   * `false`. Stores that are no cluster still decide in one step. See docs/redis.md.
+   * other. If one denies, the earlier charges are given back, and until then they may cause a simultaneous request to be denied. Stores
+   * other than a cluster still decide in one step. See docs/redis.md. @default false
    */
   acrossSlots?: boolean;
 }
 
 /** The options of `createLimiter` in addition to the policies. */
 export interface LimiterOptions extends CommonOptions {
-  /** Receives every decision, for logs and metrics. An error that it throws is reported as a process warning. */
+  /** Called with every decision, for logs and metrics. An error that it throws becomes a process warning. */
   onDecision?: (decision: Decision) => void;
 }
 
 /** Several policies that decide together. */
 export interface JointPolicies {
   /**
-   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be given as its text alone. A
-   * request is charged by all of them, or by none. Each has a different name.
+   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be its text alone. All of them
+   * charge a request, or none does. Each has a different name.
    */
   policies: StrictPolicies;
 }
 
-/** Tiers without policies beside them: each request must have a tier. */
+/** Tiers without other policies, so that each request must have a tier. */
 export interface OnlyTiers {
   policies?: undefined;
   /** Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. */
@@ -97,12 +97,12 @@ type KeyOf<T> = T extends unknown ? keyof T : never;
 
 type ValueOf<T, Key extends PropertyKey> = T extends { [K in Key]?: infer Value } ? Value : never;
 
-/** Any combination of the options, whether they go together or not. */
+/** Any combination of the options, even an invalid one. */
 type AnyOf<Options> = { [Option in KeyOf<Options>]?: ValueOf<Options, Option> | undefined };
 
 /**
- * Options from a variable of the type `Options`, as in `{ ...base, limit: 5 }`. The type of such an object has every option, so it cannot
- * tell which of them go together. This is checked when the limiter is made. For an object that is written out, this type is `never`.
+ * Options from a variable of the type `Options`, as in `{ ...base, limit: 5 }`. The type of such an object has every option, and cannot
+ * exclude invalid combinations, which are checked when the limiter is made. For an object literal, this type is `never`.
  */
 export type Spread<Options, Given> = Given &
   ([KeyOf<Options>, keyof Given, Given] extends [keyof Given, KeyOf<Options>, AnyOf<Options>]
@@ -132,37 +132,37 @@ export const LIMITER_OPTIONS = [
   'onDecision',
 ] as const;
 
-/** The fields of an inline policy. `name` and `shadow` belong to the limiter there. */
+/** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
-/** Chooses which policies decide. */
+/** Selects the policies that decide. */
 export interface TierOption {
-  /** Which of the limiter's `tiers` decides. Default: the policies outside the tiers. */
+  /** The limiter's tier that decides. @default the policies outside the tiers */
   tier?: string | undefined;
 }
 
 /** Options of `consume`, `peek` and `acquire`. */
 export interface ConsumeOptions extends TierOption {
-  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. Default 1. */
+  /** Whole units, 0 (only look) to 1e12, or units by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. @default 1 */
   cost?: Cost;
 }
 
 /** Options of `wait`. */
 export interface WaitOptions extends ConsumeOptions {
-  /** How long to wait at most: ms or `'5s'`, up to 366 days. Default: for ever. */
+  /** The longest wait: ms or `'5s'`, up to 366 days. @default no limit */
   timeout?: Duration;
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal;
   /**
-   * Who waits before whom: a whole number from -1,000 to 1,000, default 0. The higher one is served first, among the requests of this
-   * process that wait for the same key and have no turn yet. A full line refuses all alike.
+   * A whole number from -1,000 to 1,000. Of the requests of this process that wait for the same key without a turn, the highest number is served
+   * first. A full line refuses all alike. @default 0
    */
   priority?: number;
 }
 
 /** Options of `hold`. */
 export interface HoldOptions {
-  /** Ends the hold when it is aborted: the request gives up its turn. */
+  /** Ends the hold when it is aborted, and gives the request's turn up. */
   signal?: AbortSignal;
 }
 
@@ -171,7 +171,7 @@ export function hasPolicies(options: object): boolean {
   return ['policies', ...INLINE_FIELDS].some((field) => options[field as keyof typeof options] !== undefined);
 }
 
-/** The policies in options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The policies in options: `policies`, or an inline one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): Policies {
   const written = Object.entries(options).filter(([field]) => INLINE_FIELDS.includes(field));
   const { policies } = options as Partial<JointPolicies>;
@@ -180,7 +180,7 @@ export function policiesOf(options: object): Policies {
     throw invalidOption(
       'policy.limit',
       undefined,
-      "Write { limit: 100, window: '1m' }, or several in `policies`.",
+      "Pass { limit: 100, window: '1m' }, or several in `policies`.",
     );
   }
   const both = written.filter(([, value]) => value !== undefined);
@@ -188,13 +188,13 @@ export function policiesOf(options: object): Policies {
     throw invalidOption(
       both.map(([field]) => field).join(', '),
       Object.fromEntries(both),
-      'Write one policy inline, or all of them in `policies`, not both.',
+      'Pass one policy inline, or all of them in `policies`, not both.',
     );
   }
   return policies;
 }
 
-/** The options. A text stands for a single policy. */
+/** The options as an object. A text is a single policy. */
 export function optionsOf<Options extends object>(given: Options | string): Options {
   return typeof given === 'string' ? ({ policies: given } as unknown as Options) : given;
 }
@@ -209,17 +209,17 @@ export function checkWaiting({
   return [most, checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, most)];
 }
 
-/** The highest priority of who waits, and the lowest one below 0. */
-const MOST_PRIORITY = 1000;
+/** The highest priority of a waiting request. The lowest is its negative. */
+const MAX_PRIORITY = 1000;
 
 export function checkPriority(priority: number): number {
-  return checkInteger('priority', priority, -MOST_PRIORITY, MOST_PRIORITY);
+  return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
 }
 
 export function checkLimiterName(name: unknown): string | undefined {
   if (name === undefined) return undefined;
   if (typeof name !== 'string' || name.length < 1 || name.length > 256) {
-    throw invalidOption('name', name, 'Write a string of 1 to 256 characters.');
+    throw invalidOption('name', name, 'Use a string of 1 to 256 characters.');
   }
   return name;
 }

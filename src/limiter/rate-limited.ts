@@ -19,10 +19,10 @@ import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/waiting-room.js';
 
-/** The limiter to use: an existing one, or one that is made from these options. `Own`: options that also mean something else. */
+/** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
 export type LimitedBy<Own extends string = never> =
   | ({
-      /** A limiter made by `createLimiter`. It replaces all options that make a limiter. */
+      /** A limiter made by `createLimiter`, in place of the options for one. */
       limiter: Limiter;
     } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
@@ -30,38 +30,38 @@ export type LimitedBy<Own extends string = never> =
 /** Options that are computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
-   * Who is limited: a function of the arguments. It returns a key, an object with a key for each dimension, or `undefined` to leave the
-   * call unlimited. Default: all calls share one quota.
+   * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to leave
+   * the call unlimited. @default all calls share one quota
    */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
-  /** Which of the limiter's `tiers` a call has: a name, or a function of the arguments. Default: the policies outside the tiers decide. */
+  /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */
   tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
-  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name, or a function of the arguments. Default 1. */
+  /** Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
-   * Wait until the call is admitted, for ever or up to `timeout`. Default `false`. Without the option `key` all calls share one key, so at
-   * most `maxWaitingPerKey` of them wait.
+   * Whether to wait until the call is admitted, without a limit or up to `timeout`. Without the option `key` all calls share one key, so at
+   * most `maxWaitingPerKey` of them wait. @default false
    */
   wait?: boolean | { timeout?: Duration };
 }
 
-/** What is called in place of a denied call: a function, or the name of a method of the same object. */
+/** The substitute for a denied call: a function, or the name of a method of the same object. */
 export type Fallback<This, Args extends unknown[], Result> =
   | { fallback?: undefined; passArgs?: undefined }
   | {
-      /** A function, or the name of a method of the same object. Default: a denied call throws `HEADGATE_DENIED`. */
+      /** A function, or the name of a method of the same object. Without a fallback, a denied call throws `HEADGATE_DENIED`. */
       fallback: string | symbol | ((this: This) => Result);
-      /** Whether the fallback gets the arguments of the call. Default `false`. */
+      /** Whether the fallback gets the arguments of the call. @default false */
       passArgs?: false;
     }
   | {
       /** A function, or the name of a method of the same object. It gets the arguments of the call. */
       fallback: string | symbol | ((this: This, ...args: Args) => Result);
-      /** Whether the fallback gets the arguments of the call. Default `false`. */
+      /** Whether the fallback gets the arguments of the call. @default false */
       passArgs: true;
     };
 
-/** A limited function. It returns a promise, whatever the original returns. */
+/** A limited function, which returns a promise even if the original does not. */
 export interface RateLimitedFunction<This, Args extends unknown[], Result> {
   (this: This, ...args: Args): Promise<Result>;
   /** The limiter that limits the function. */
@@ -70,7 +70,7 @@ export interface RateLimitedFunction<This, Args extends unknown[], Result> {
 
 export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 
-/** The options of either form, as the code uses them after the types were checked. */
+/** The options of either form, for code after the types were checked. */
 export interface AnyOptions {
   readonly limiter?: Limiter;
   readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
@@ -85,7 +85,7 @@ export interface AnyOptions {
 const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
 
 /** The common key of all calls if there is no option `key`. */
-const EVERYBODY = 'all';
+const KEY_OF_ALL_CALLS = 'all';
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
 export function checkCallOptions(what: string, options: AnyOptions): void {
@@ -93,7 +93,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
-      throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
+      throw invalidOption('limiter', limiter, 'Pass a limiter made by createLimiter.');
     const others = Object.entries(options)
       .filter(([name, value]) => !CALL_OPTIONS.includes(name) && value !== undefined)
       .map(([name]) => name);
@@ -101,7 +101,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
       throw invalidOption(
         others.join(', '),
         'given with `limiter`',
-        'Write a limiter, or the options of one.',
+        'Pass a limiter or the options of one, not both.',
       );
     }
   }
@@ -116,14 +116,14 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
     if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
   } else checkBoolean('wait', wait, false);
   if (fallback !== undefined && !['function', 'string', 'symbol'].includes(typeof fallback)) {
-    throw invalidOption('fallback', fallback, "Write a function, or a method's name.");
+    throw invalidOption('fallback', fallback, "Pass a function, or a method's name.");
   }
   if (checkBoolean('passArgs', passArgs, false) && fallback === undefined) {
-    throw invalidOption('passArgs', passArgs, 'Write a `fallback` to pass the arguments to.');
+    throw invalidOption('passArgs', passArgs, 'Pass a `fallback` that gets the arguments.');
   }
 }
 
-/** The limiter in checked options, or a new one made of them. */
+/** The limiter in checked options, or a new one made from them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
   return options.limiter ?? assembleLimiter(options, { defaultName, cost, tier: options.tier });
@@ -135,7 +135,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
   if (typeof tier !== 'function') limiter.tiers.of(tier);
   const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
     if (!limiter.enabled) return fn.apply(this, args);
-    const who = key ? await key.apply(this, args) : EVERYBODY;
+    const who = key ? await key.apply(this, args) : KEY_OF_ALL_CALLS;
     if (who === undefined) return fn.apply(this, args);
     const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;
     const by = typeof tier === 'function' ? await tier.apply(this, args) : tier;
@@ -156,7 +156,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
   return Object.defineProperty(likeOriginal(fn, limited), 'limiter', { value: limiter, configurable: true });
 }
 
-/** @throws HeadgateError `HEADGATE_DENIED`, or what `limiter.wait` and `limiter.consume` throw */
+/** @throws HeadgateError `HEADGATE_DENIED`, or the errors of `limiter.wait` and `limiter.consume` */
 async function admit(
   limiter: Limiter,
   key: Key,
@@ -181,19 +181,19 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   if (typeof fallback === 'function') return fallback;
   const method = (self as Record<string | symbol, unknown> | null | undefined)?.[fallback];
   if (typeof method !== 'function') {
-    throw invalidOption('fallback', fallback, 'Write the name of a method of the same object.');
+    throw invalidOption('fallback', fallback, 'Pass the name of a method of the same object.');
   }
   return method as AnyFunction;
 }
 
-/** What `reflect-metadata` adds to Reflect if it is loaded. */
+/** The functions that `reflect-metadata` adds to Reflect if it is loaded. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;
   defineMetadata(key: unknown, value: unknown, target: object): void;
 }
 
-/** Gives a function the name, length, properties and metadata of another, because frameworks look for them. */
+/** Copies the name, length, properties and metadata of a function to another, because frameworks look for them. */
 function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
   for (const key of Reflect.ownKeys(original)) {
     if (key === 'prototype' || key === 'arguments' || key === 'caller') continue;
@@ -208,8 +208,8 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
 
 /**
  * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`. Without a fallback,
- * the promise rejects with `HEADGATE_DENIED`, which carries the decision. Slots of concurrency policies are held until the function's
- * promise is settled, or their lease ends. The limiter is named after the function, unless a name is given.
+ * the promise rejects with `HEADGATE_DENIED`, which has the decision. Slots of concurrency policies are held until the function's promise
+ * is settled, or their lease ends. The limiter has the function's name, unless you pass another.
  *
  * @example
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })

@@ -6,23 +6,23 @@ import { withinSlot } from '../contract/parts.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
 
-/** How many different states of a key a reset covers. Policies that come with each request could create any number of them. */
-const MOST_KNOWN = 100;
+/** The most states of a key that a reset covers, because policies that come with each request could create any number. */
+const MAX_REMEMBERED_POLICIES = 100;
 
-/** What determines a limiter's dimensions, except for its policies. */
+/** The options that determine a limiter's dimensions, in addition to its policies. */
 export interface ByOptions extends Omit<Dimensions, 'names'> {
   /** Dimensions for which an adapter supplies keys. */
   readonly known: readonly string[];
 }
 
-/** The policies in a limiter's scope: its own, those of its tiers, and those that it compiled. */
+/** The policies in a limiter's scope: the limiter's own, the policies of tiers, and compiled ones. */
 export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
-  /** Those of `everything` that overrides have made, for some keys and some time. */
+  /** The policies of `everything` that overrides have made, for some keys and some time. */
   readonly #ofOverrides = new Set<CompiledPolicy>();
-  /** Dimensions that keys may have in addition to those of a set: the adapter's, and those of other tiers. */
+  /** Dimensions that keys may have in addition to a set's: the adapter's, and the dimensions of other tiers. */
   #known: readonly string[];
 
   /** @param everything the policies that are known at the start */
@@ -33,18 +33,18 @@ export class Scope {
     this.#known = this.#allKnown();
   }
 
-  /** All known policies: a reset forgets their charges. */
+  /** All known policies, whose charges a reset forgets. */
   get everything(): PolicySet {
     return this.#everything;
   }
 
-  /** The policies to tell of: all but those of overrides. */
-  get told(): readonly CompiledPolicy[] {
+  /** The policies to show to operators: all except those of overrides. */
+  get configured(): readonly CompiledPolicy[] {
     return this.#everything.policies.filter((policy) => !this.#ofOverrides.has(policy));
   }
 
   /**
-   * @param of the set that `set` is a part of: a cost may name all of its policies
+   * @param of the set that `set` is a part of, because a cost may name all of its policies
    * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
    */
   costs(cost: Cost, set: PolicySet, of = set): Costs {
@@ -56,10 +56,13 @@ export class Scope {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** Adds policies to those that a reset covers. @param ofOverride whether an override has made them */
+  /** Adds policies to the scope of a reset. @param ofOverride whether an override has made them */
   remember(policies: readonly CompiledPolicy[], ofOverride = false): void {
     const before = this.#everything.policies;
-    const known = distinct([...before, ...policies]).slice(0, Math.max(MOST_KNOWN, before.length));
+    const known = distinct([...before, ...policies]).slice(
+      0,
+      Math.max(MAX_REMEMBERED_POLICIES, before.length),
+    );
     if (known.length === before.length) return;
     if (ofOverride) for (const policy of known.slice(before.length)) this.#ofOverrides.add(policy);
     this.#everything = this.with(known);
@@ -72,7 +75,7 @@ export class Scope {
   }
 
   /**
-   * For a change by hand: requires the key of `slotBy`. Without it, the change would apply to requests that have no such key.
+   * Requires the key of `slotBy`, for a change by hand. Without it, the change would apply to requests that have no such key.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`
    */
@@ -82,13 +85,13 @@ export class Scope {
     if (slotBy === undefined || has) return subject;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} has no ${slotBy}. This limiter counts every other key within it (slotBy: ${show(slotBy)}). Pass it too: ` +
+      `key: ${show(key)} has no ${slotBy}. This limiter counts every other key within its ${slotBy} (slotBy: ${show(slotBy)}). Add the key: ` +
         `{ ..., ${slotBy}: 'which' }. For requests without one, pass ${slotBy}: undefined.`,
     );
   }
 
   /**
-   * For a change by hand to what was charged: beside other keys, the key of `slotBy` only says where they lie.
+   * The owner of charges, for a change by hand. Beside other keys, the key of `slotBy` only selects their slot.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
    */
@@ -98,7 +101,7 @@ export class Scope {
     return others.policies.length === 0 ? subject : { ...subject, set: others };
   }
 
-  /** Everything that is charged to a banned key. */
+  /** The keys and policies that have charges of a banned key. */
   banned({ key, set }: Subject): Subject {
     const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
     const keys = typeof key === 'string' ? [key] : key;
@@ -107,13 +110,13 @@ export class Scope {
   }
 
   /**
-   * @returns the subject @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if none applies
-   * to this key
+   * @returns the subject
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if none applies to this key
    */
   checkBan(subject: Subject, key: Key): Subject {
     this.checkSlot(subject, key);
     if (!this.#base.ban)
-      throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
+      throw invalidOption('ban', undefined, 'Create the limiter with the option `ban` ({} is enough).');
     if (subject.set.ban) return subject;
     const { banBy } = this.by;
     throw new HeadgateError(
@@ -133,7 +136,7 @@ export function checkDimensions(store: Store, set: PolicySet): void {
   if (store.checkDimensions) return store.checkDimensions(set);
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    'store: it does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+    'store: this store does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
       'or support dimensions, and add the method `checkDimensions`: see docs/extending.md.',
   );
 }

@@ -3,46 +3,46 @@ import type { Warn } from '../common/warnings.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 
-/** Windows shorter than this are unusual, ms. */
-const SHORT = 1000;
+/** The shortest usual window, ms. */
+const MIN_USUAL_WINDOW_MS = 1000;
 
-/** Warns of a window that was probably meant in seconds. */
+/** Warns of a window that the user probably meant in seconds. */
 export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): void {
   for (const { name, window, source } of policies) {
     const { window: given, lease } = source as { window?: unknown; lease?: unknown };
     const isNumber = (given ?? lease) === window;
-    if (window >= SHORT || !isNumber) continue;
+    if (window >= MIN_USUAL_WINDOW_MS || !isNumber) continue;
     warn(
       'HEADGATE_SHORT_WINDOW',
-      `The policy '${name}' has a time of ${window}, which is ${window} milliseconds. If you mean seconds, write '${window}s', else '${window}ms'.`,
+      `The policy '${name}' has a time of ${window}, which is ${window} milliseconds. If you mean seconds, pass '${window}s', otherwise '${window}ms'.`,
     );
   }
 }
 
-/** Counts limiters in a row that were asked only once, right after they were made. A limiter that is asked again ends the row. */
+/** Counts limiters in a row with a single question, right after their creation. A limiter with a second question ends the row. */
 export interface Streak {
-  /** From this many on, it is no coincidence. */
+  /** The length at which the row is not a coincidence any more. */
   readonly most: number;
   readonly warning: string;
   length: number;
 }
 
-const FLEETING = 500;
+const FLEETING_LIMITERS = 500;
 
 export const fleetingLimiters: Streak = {
-  most: FLEETING,
+  most: FLEETING_LIMITERS,
   warning:
-    `${FLEETING} limiters in a row were each asked only once, in the turn of the event loop in which they were made. A limiter that ` +
-    'is made for each request limits nothing. Make it once, when the application starts, and use it for all requests.',
+    `${FLEETING_LIMITERS} limiters in a row got only one request each, in the turn of the event loop in which they were made. A limiter that ` +
+    'is made for each request limits nothing. Create it once, when the application starts, and use it for all requests.',
   length: 0,
 };
 
-/** Whether this process runs tests, where many things are right that are wrong elsewhere. */
+/** Whether this process runs tests, where many settings are right that are wrong elsewhere. */
 export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
- * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept is asked again: a second time, or
- * in a later turn of the event loop. This tells apart limiters that are all made at the start, or one per tenant.
+ * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept gets a second question, or the first
+ * question comes in a later turn of the event loop. Limiters made at the start, or one per tenant, are therefore not reported.
  */
 export class FirstQuestion {
   readonly #warn: Warn;
@@ -56,7 +56,7 @@ export class FirstQuestion {
     setImmediate(() => (this.#isNew = false));
   }
 
-  /** Called when the limiter is asked. @returns whether to go on checking */
+  /** Called with each question to the limiter. @returns whether to go on checking */
   check(): boolean {
     if (this.#isNew && !this.#asked) {
       this.#asked = true;
@@ -71,7 +71,7 @@ export class FirstQuestion {
 
 const known = new WeakSet<Store>();
 
-/** Whether a limiter is the first one of its memory store. If such a limiter is thrown away, so is everything it counted. */
+/** Whether a limiter is the first one of its memory store. If that limiter is dropped, its counts are lost. */
 export function isFirstOf(store: Store): boolean {
   if (!store.embedded || known.has(store)) return false;
   known.add(store);
@@ -85,13 +85,13 @@ export function checkProcess(warn: Warn): void {
   if (where === undefined) return;
   warn(
     'HEADGATE_LIMIT_PER_PROCESS',
-    `A limiter keeps its state in memory, but this is ${where}. Each of them counts for itself, which multiplies the limit. ` +
-      "Give the limiter a store that all of them share: store: redisStore(redis), or on one machine store: sqliteStore('/var/lib/app/limits.db').",
+    `A limiter keeps its state in memory, but this is ${where}. Each one counts separately, which multiplies the limit. ` +
+      "Use a store that all of them share: store: redisStore(redis), or on one machine store: sqliteStore('/var/lib/app/limits.db').",
   );
 }
 
 function kindOfProcess(): string | undefined {
-  // Not imported at the top: most processes use neither, and loading them takes a millisecond.
+  // Not imported at the top, because most processes use neither, and loading them takes a millisecond.
   const cluster = process.getBuiltinModule?.('node:cluster') as unknown as { isWorker: boolean } | undefined;
   if (cluster?.isWorker) return 'a worker of a cluster';
   const threads = process.getBuiltinModule?.('node:worker_threads');

@@ -8,27 +8,27 @@ interface Lease {
   until: number;
 }
 
-/** With fewer leases than this, looking for ended ones is not worth it. */
-const FEW = 100;
+/** Fewer leases are not worth a search for ended ones. */
+const MIN_LEASES_TO_SWEEP = 100;
 
-/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which are free. */
+/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which slots are free. */
 export class Slots {
   readonly #clock: () => number;
   readonly #leases = new Map<string, Lease>();
-  /** From this many leases on, ended ones are removed. The threshold doubles, so that the cost per lease is constant. */
-  #look = FEW;
+  /** The number of leases at which ended ones are removed. The doubling keeps the cost per lease constant. */
+  #look = MIN_LEASES_TO_SWEEP;
 
   /** @param clock monotonic, ms; for tests */
   constructor(clock = () => performance.now()) {
     this.#clock = clock;
   }
 
-  /** How many leases are kept. */
+  /** The number of leases that are kept. */
   get kept(): number {
     return this.#leases.size;
   }
 
-  /** How many slots are held now. */
+  /** The number of slots that are held now. */
   get size(): number {
     this.#dropEnded();
     let size = 0;
@@ -36,7 +36,7 @@ export class Slots {
     return size;
   }
 
-  /** Records the slots of a request that was charged. */
+  /** Records the slots of a charged request. */
   take(query: Query, policies: readonly Verdict[]): void {
     const { lease, set } = query;
     let units = 0;
@@ -57,18 +57,18 @@ export class Slots {
   renew(lease: string, set: PolicySet): void {
     const known = this.#leases.get(lease);
     const now = this.#clock();
-    // What has ended is not renewed, whether it is still kept here or not.
+    // An ended lease is not renewed, even if it is still kept here.
     if (known && known.until > now) known.until = Math.max(known.until, now + longestLease(set, () => true));
   }
 
   #dropEnded(): void {
     const now = this.#clock();
     for (const [lease, { until }] of this.#leases) if (until <= now) this.#leases.delete(lease);
-    this.#look = Math.max(FEW, 2 * this.#leases.size);
+    this.#look = Math.max(MIN_LEASES_TO_SWEEP, 2 * this.#leases.size);
   }
 }
 
-/** The longest lease of a set's concurrency policies, ms; 0 if there are none. @param holds whether slots of the i-th policy were taken */
+/** The longest lease of a set's concurrency policies, ms, or 0 without any. @param holds whether slots of the i-th policy were taken */
 function longestLease({ policies }: PolicySet, holds: (i: number) => boolean): number {
   let longest = 0;
   for (const [i, { traits, window }] of policies.entries())

@@ -3,7 +3,7 @@ import { invalidOption } from '../common/errors.js';
 /** The option `enabled`, after it was checked. */
 export type Switch = boolean | (() => boolean);
 
-const FIX = 'Write true, false, or a function that returns one of them at once.';
+const FIX = 'Pass true, false, or a function that returns one of them at once.';
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkEnabled(enabled: unknown): Switch {
@@ -14,7 +14,7 @@ export function checkEnabled(enabled: unknown): Switch {
   return enabled as Switch;
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean: a promise would always count as on */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean, because a promise would always count as on */
 export function isOn(enabled: Switch): boolean {
   const on: unknown = typeof enabled === 'function' ? enabled() : enabled;
   if (typeof on !== 'boolean') throw invalidOption('enabled', on, FIX);

@@ -7,12 +7,12 @@ import type { Dimensions, PolicySet } from '../contract/store.js';
 /** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */
 export type TierOptions = Readonly<Record<string, StrictPolicies>>;
 
-const MOST_TIERS = 100;
+const MAX_TIERS = 100;
 
 /** The policies of each tier of a limiter, and the policies for requests without a tier. */
 export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
-  /** The policies of all sets as one set: a reset forgets their charges. */
+  /** The policies of all sets as one set, whose charges a reset forgets. */
   readonly everything: PolicySet;
   /** Whether a request must have a tier. */
   readonly areNeeded: boolean;
@@ -21,7 +21,7 @@ export class Tiers {
   /**
    * @param given the option `tiers`
    * @param base the limiter's own policies, possibly none
-   * @param by what determines the dimensions of tiers, except for their policies
+   * @param by the options that determine the dimensions of tiers, in addition to their policies
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
   constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
@@ -33,12 +33,12 @@ export class Tiers {
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }
 
-  /** All sets that may decide: those of the tiers, and the limiter's own policies unless each request needs a tier. */
+  /** All sets that may decide: the tiers', and the limiter's own policies unless each request needs a tier. */
   get all(): readonly PolicySet[] {
     return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
   }
 
-  /** The sets that may decide, given the option `tier`: a tier's name, or a function. */
+  /** The sets that may decide for a value of the option `tier`: a tier's name, or a function. */
   decidingBy(tier: unknown): readonly PolicySet[] {
     if (typeof tier === 'function') return this.all;
     const set = tier === undefined ? this.#base : this.sets.get(tier as string);
@@ -46,7 +46,7 @@ export class Tiers {
   }
 
   /**
-   * The policies of a tier. Without a tier: the limiter's own.
+   * The policies of a tier, or the limiter's own without a tier.
    *
    * @throws HeadgateError `HEADGATE_UNKNOWN_TIER`
    */
@@ -61,8 +61,8 @@ export class Tiers {
     const known = names === '' ? 'The limiter has no `tiers`.' : `Its tiers are: ${names}.`;
     const message =
       tier === undefined
-        ? `tier: none is given, and the limiter has no policies beside its tiers. Write one of: ${names}.`
-        : `tier: ${show(tier)} is no tier of the limiter. ${known}`;
+        ? `tier: missing, and the limiter has no policies outside its tiers. Use one of: ${names}.`
+        : `tier: the limiter has no tier named ${show(tier)}. ${known}`;
     return new HeadgateError('HEADGATE_UNKNOWN_TIER', message);
   }
 }
@@ -70,13 +70,13 @@ export class Tiers {
 function namedPolicies(given: unknown): [tier: string, policies: readonly CompiledPolicy[]][] {
   const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
   const tiers = isObject ? Object.entries(given) : [];
-  if (tiers.length === 0 || tiers.length > MOST_TIERS) {
-    const fix = `Write an object of 1 to ${MOST_TIERS} tiers: { free: '100/1m', pro: ['1000/1m', '50/1s'] }.`;
+  if (tiers.length === 0 || tiers.length > MAX_TIERS) {
+    const fix = `Pass an object of 1 to ${MAX_TIERS} tiers: { free: '100/1m', pro: ['1000/1m', '50/1s'] }.`;
     throw invalidOption('tiers', given, fix);
   }
   return tiers.map(([tier, policies]) => {
     if (tier.length < 1 || tier.length > 64) {
-      throw invalidOption('tiers', tier, 'Write names of 1 to 64 characters.');
+      throw invalidOption('tiers', tier, 'Use names of 1 to 64 characters.');
     }
     return [tier, compilePolicies(`tiers.${tier}`, policies as Policies)];
   });

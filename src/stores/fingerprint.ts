@@ -2,13 +2,13 @@ import { createHash, randomInt } from 'node:crypto';
 
 const PRIME = 2 ** 31 - 1;
 
-/** Each term is less than 2^47, so the sum of this many is still an exact integer. */
+/** The most terms of a sum. Each is less than 2^47, so the sum is still an exact integer. */
 const TERMS = 64;
 
-/** The first term is the tag. Each other term is a pair of characters. */
-const LONGEST = 2 * (TERMS - 1);
+/** The longest key without a hash. The first term is the tag, and each other term is a pair of characters. */
+const MAX_UNHASHED_LENGTH = 2 * (TERMS - 1);
 
-/** A tag tells the text's length and its form: bytes, UTF-16 (from `WIDE` on), or hashed. */
+/** A tag contains the text's length and its form: bytes, UTF-16 (from `WIDE` on), or hashed. */
 const WIDE = 128;
 const HASHED = 255;
 
@@ -17,13 +17,13 @@ const HASH_BYTES = 32;
 /** Random factors of this process. */
 const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME));
 
-/** The fingerprint taken last: four integers from 0 to 2^31 - 2. */
+/** The last fingerprint: four integers from 0 to 2^31 - 2. */
 export const fingerprint = new Int32Array(4);
 
-/** Marks a record without a fingerprint. No key has this value. */
+/** Marks a record without a fingerprint. A key's fingerprint never has this value. */
 export const VACANT = -1;
 
-/** Whether the fingerprint taken last is in a record, from `at` on. */
+/** Whether a record contains the last fingerprint, from `at` on. */
 export function hasFingerprint(records: Int32Array, at: number): boolean {
   return (
     records[at] === fingerprint[0] &&
@@ -37,19 +37,19 @@ export function hasFingerprint(records: Int32Array, at: number): boolean {
  * Computes a key's fingerprint of 124 bits: four sums modulo a prime. The terms are the key's length and its pairs of characters, each
  * times a secret random factor. Each further sum shifts the factors by one (a Toeplitz matrix). Two different keys agree in one sum with a
  * probability of 1/PRIME, even if an attacker chose them (Carter and Wegman: universal hashing). They agree in all four with 2^-124,
- * because the last pair in which they differ meets a new factor in each sum. That a million keys and a billion others ever collide has a
- * probability below one in 10^18.
+ * because the last pair in which they differ meets a new factor in each sum. The probability that a million keys and a billion others ever
+ * collide is below one in 10^18.
  */
 export function takeFingerprint(key: string): void {
   const { length } = key;
-  if (length <= LONGEST && add(key, length, length)) return;
+  if (length <= MAX_UNHASHED_LENGTH && add(key, length, length)) return;
   // Use the bytes of UTF-16, so that different lone surrogates stay different.
   const bytes = Buffer.from(key, 'utf16le');
-  if (bytes.length <= LONGEST) add(bytes.toString('latin1'), bytes.length, WIDE + bytes.length);
+  if (bytes.length <= MAX_UNHASHED_LENGTH) add(bytes.toString('latin1'), bytes.length, WIDE + bytes.length);
   else add(createHash('sha256').update(bytes).digest('binary'), HASH_BYTES, HASHED);
 }
 
-/** Avoids a method lookup: V8 stores strings in many ways, and would look up the method anew for each. */
+/** Avoids a method lookup, which V8 would repeat for each of its many representations of strings. */
 const charCodeAt = Function.prototype.call.bind(String.prototype.charCodeAt) as (
   text: string,
   i: number,

@@ -3,8 +3,8 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
 import type { Keys, OverridePlace, PolicySet } from '../contract/store.js';
 
-/** Longer keys are hashed, which bounds the length of a Redis key. */
-const LONGEST = 128;
+/** The longest key that is not hashed, which bounds the length of a Redis key. */
+const MAX_PLAIN_LENGTH = 128;
 
 /**
  * Makes any string safe inside a hash tag. Two different strings stay different. Braces, percent signs and control characters are
@@ -12,7 +12,7 @@ const LONGEST = 128;
  * produces.
  */
 export function escapeKey(key: string): string {
-  let isPlain = key.length <= LONGEST;
+  let isPlain = key.length <= MAX_PLAIN_LENGTH;
   // For short keys a loop is faster than a regular expression.
   for (let i = 0; isPlain && i < key.length; i++) {
     const unit = key.charCodeAt(i);
@@ -25,19 +25,19 @@ export function escapeKey(key: string): string {
     /[\x00-\x20%{}\x7f]/g,
     (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
   );
-  if (Buffer.byteLength(encoded) <= LONGEST && key.isWellFormed()) return encoded;
+  if (Buffer.byteLength(encoded) <= MAX_PLAIN_LENGTH && key.isWellFormed()) return encoded;
   return hashedText(createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url'));
 }
 
-/** A hash as it is written in a key. */
+/** The notation of a hash in a key. */
 export function hashedText(hash: string): string {
   return `%#${hash}`;
 }
 
-/** How a store writes a key between the braces: {@link escapeKey}, or a hash with a secret. */
+/** A function that writes a key between the braces: {@link escapeKey}, or a hash with a secret. */
 export type KeyText = (key: string) => string;
 
-/** A limiter's name as it is written in a key. */
+/** The notation of a limiter's name in a key. */
 export function escapeName(name: string): string {
   return escapeKey(name).replaceAll(':', '%3a');
 }
@@ -45,28 +45,28 @@ export function escapeName(name: string): string {
 /** The tag of bans. */
 export const BAN_TAG = 'b1';
 
-/** The tag of a key's history: what was reset or given back of a policy's state. See adjust.lua. */
+/** The tag of a key's history: the resets and refunds of a policy's state. See adjust.lua. */
 const RESET_TAG = 'r2';
 
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
-/** The prefix of a key between the braces. For all dimensions but the default one it contains the dimension's name. */
+/** The prefix of a key between the braces. For all dimensions except the default one it contains the dimension's name. */
 function markOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${MARK}${dimension}=`;
 }
 
-/** A key as it is written between the braces. If only the key's hash is known, the hash is written. */
+/** The notation of a key between the braces. If only the key's hash is known, it takes the key's place. */
 export function escapeWho(dimension: string, key: string | Hash, text: KeyText): string {
   return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
 }
 
-/** A limiter's name as it is written in a key. If only the name's hash is known, the hash is written. */
+/** The notation of a limiter's name in a key. If only the name's hash is known, it takes the name's place. */
 export function escapeScope(name: string | Hash): string {
   return typeof name === 'string' ? escapeName(name) : hashedText(name.hash);
 }
 
-/** For each of a set's dimensions: the text between the braces after the scope. */
+/** The text between the braces after the scope, for each of a set's dimensions. */
 function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
   if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key, text)];
@@ -77,7 +77,7 @@ function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
-/** What the Redis keys of one part of a set have in common between the first brace and the last: the scope, and whose state it is. */
+/** The common part of the Redis keys of one part of a set, between the first brace and the last: the scope, and the owner of the state. */
 export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
   return `${escapeName(set.name)}:${whosOf(set, key, text)[at]}`;
@@ -86,7 +86,7 @@ export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escap
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
  * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy` it
- * stands after the key whose slot it uses: `prefix:{name:%@org=acme}%@account=key}tag`.
+ * follows the key whose slot it uses: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
 export class KeyMaker {
   readonly #set: PolicySet;
@@ -94,7 +94,7 @@ export class KeyMaker {
   readonly #scope: string;
   /** The beginning of the Redis keys of sets with one dimension. */
   readonly #head: string;
-  /** For each policy, and for the ban, the index of its dimension. */
+  /** The index of the dimension for each policy, and for the ban. */
   readonly #at: readonly number[];
   readonly #banAt: number;
   readonly #tails: readonly string[];
@@ -136,13 +136,13 @@ export class KeyMaker {
     for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${OVERRIDE_TAG}`);
   }
 
-  /** For each policy, the key of the record that overrides it. */
+  /** The key of the record that overrides each policy. */
   records(key: Keys): string[] {
     const heads = this.#heads(key);
     return this.#at.map((at) => `${heads[at]!}}${OVERRIDE_TAG}`);
   }
 
-  /** The keys of all policies. With `histories`, the keys of their histories follow. */
+  /** The keys of all policies, followed by the keys of their histories with `histories`. */
   policies(key: Keys, histories = false): string[] {
     const heads = this.#heads(key);
     const own = this.#at.map((at) => heads[at]!);
@@ -157,18 +157,18 @@ export class KeyMaker {
   }
 }
 
-/** What a Redis key says about the state that it holds. */
+/** The parts of a Redis key that has state. */
 export interface StateKey {
-  /** The limiter's name as it is written in the key: see {@link escapeName}. */
+  /** The limiter's name in the notation of keys: see {@link escapeName}. */
   readonly scope: string;
-  /** The limiter's name, and whose state it is. Hashed names and keys cannot be read back. */
+  /** The limiter's name, and the key that owns the state. Hashed names and keys cannot be read back. */
   readonly name: string | Hash;
   readonly key: string | Hash;
   /** The dimension of the key. */
   readonly by: string;
-  /** Only for limiters with `slotBy`: the key whose slot this state uses. Without a key: the slot shared by all requests that have none. */
+  /** The key whose slot this state uses, for limiters with `slotBy`. Without a key, the common slot of requests without one. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
-  /** The Redis key up to the tag. All state of one key in one scope has it in common. */
+  /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;
   /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and the policy's id. */
   readonly id: string;
@@ -184,13 +184,13 @@ export function resetKey({ head, id }: StateKey): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 
-/** What is left of a string that was too long for a Redis key, or was hashed to keep it secret. */
+/** The hash of a string that was too long for a Redis key, or was hashed to keep it secret. */
 export interface Hash {
   /** The hash of its UTF-16 code units, base64url: SHA-256, or with a secret the first 16 bytes of HMAC-SHA256. */
   readonly hash: string;
 }
 
-/** `hmac` if the hash was made with a secret. Undefined: it is no hash. */
+/** The kind of a hash: `hmac` if it was made with a secret. Undefined if the text is not a hash. */
 export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
   if (!/^[\w-]*$/.test(hash)) return undefined;
   return hash.length === 43 ? 'sha256' : hash.length === 22 ? 'hmac' : undefined;
@@ -198,10 +198,10 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
-/** Stands for all keys of a limiter. No key is written so. */
+/** Represents all keys of a limiter. No escaped key has this text. */
 export const ALL_KEYS = '%@*';
 
-/** Whose override a place is: the text between the braces. */
+/** The owner of an override: the text between the braces. */
 export function whoOfPlace(place: OverridePlace, text: KeyText): string {
   if ('subject' in place) return whoOf(place.subject.set, place.subject.key, place.by, text);
   return `${escapeName(place.set.name)}:${ALL_KEYS}`;
@@ -212,12 +212,12 @@ export function recordKey(prefix: string, who: string): string {
   return `${prefix}:{${who}}${OVERRIDE_TAG}`;
 }
 
-/** The key that exists while a limiter of a name may have overrides. It has no colon between the braces, so it is never a limiter's. */
+/** The key that exists while a limiter of a name may have overrides. Without a colon between the braces, it is never a limiter's key. */
 export function overriddenKey(prefix: string, name: string): string {
   return `${prefix}:{overrides}:of:${escapeName(name)}`;
 }
 
-/** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */
+/** Parses a Redis key. @returns undefined if `KeyMaker` does not make such keys */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;
   const [, name, first, second, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
@@ -237,7 +237,7 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   };
 }
 
-/** Reads back what `escapeWho` made. The result has no key if it stands for all requests without one. */
+/** Parses the text of `escapeWho`. The result has no key if the text represents all requests without one. */
 function readWho(who: string): { by: string; key: string | Hash | undefined } | undefined {
   const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(who) ?? [];
   if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
@@ -246,7 +246,7 @@ function readWho(who: string): { by: string; key: string | Hash | undefined } | 
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
-/** Reads back the text between the braces of a Redis key. Undefined: Headgate did not write it. */
+/** Parses the text between the braces of a Redis key. @returns undefined if Headgate does not write such texts */
 export function parseWho(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
   return parseStateKey('x', `x:{${who}}${BAN_TAG}`);
 }
@@ -260,7 +260,7 @@ function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped
   return typeof read === 'string' ? escape(read) === escaped : kindOfHash(read.hash) !== undefined;
 }
 
-/** A pattern for SCAN. It matches the state of all scopes, of one scope, or of one key in it, given as written in Redis keys. */
+/** A pattern for SCAN: the state of all scopes, of one scope, or of one key in a scope. Name and key are in the notation of keys. */
 export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
   const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
   if (name === undefined) return `${literal(prefix)}:{*}${id}`;

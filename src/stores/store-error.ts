@@ -8,25 +8,25 @@ export function coded(error: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_ERROR', `The store failed: ${message}`, { cause: error });
 }
 
-/** Whether the error concerns only this request. The store has answered, so it is up. */
+/** Whether the error concerns only this request, so that the store is up. */
 export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
 /**
- * Errors with which Redis refuses to run a script, or ends it at its first write. A long command before authentication gives a protocol
+ * Errors by which Redis refuses to run a script, or ends it at its first write. A long command before authentication causes a protocol
  * error.
  */
 const REFUSAL =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
 
-/** Whether a failed call has certainly changed nothing: it was never written, or the server says so. */
+/** Whether a failed call has certainly changed nothing, because it was never sent or the server refused it. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
   if (error.code === 'HEADGATE_PROCESS_LATE') return true;
   return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
-/** Whether a call would fail again, because the server answered that it cannot run this call. */
+/** Whether a repeated call would fail again, because the server refuses this call. */
 export function failsAgain(error: HeadgateError): boolean {
   const words = wordsOf(error);
   return isOfRequest(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
@@ -36,13 +36,13 @@ function wordsOf({ message, cause }: HeadgateError): string {
   return plainWords(cause instanceof Error ? cause.message : message);
 }
 
-/** The prefix that Redis before 7.0 adds to errors of commands in scripts: where in the script they occurred. */
+/** The prefix that Redis before 7.0 adds to errors of commands in scripts: the position in the script. */
 const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
 
-/** Redis repeats the arguments of a command that it does not have. A client's key is one of them, and must not stand in logs. */
+/** Redis repeats the arguments of an unknown command. A client's key is one of them, and must not appear in logs. */
 const ARGUMENTS = /, with args beginning with: .*$/s;
 
-/** A server's error text without either. */
+/** A server's error text without position and arguments. */
 export function plainWords(words: string): string {
   return words.replace(PLACE, '').replace(ARGUMENTS, '').trim();
 }

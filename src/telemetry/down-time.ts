@@ -2,10 +2,10 @@ import { openLimiters } from '../contract/gauges.js';
 import type { HealthMessage } from '../contract/diagnostics.js';
 import type { Store } from '../contract/store.js';
 
-/** How long the stores of open limiters have been down in total, while this was being observed. */
+/** The total time for which stores of open limiters were down while this was observing. */
 export class DownTime {
   #seconds = 0;
-  /** Stores that are down, and until when their time was counted. */
+  /** Stores that are down, each with the time until which its down time is counted. */
   readonly #counted = new Map<Store, number>();
 
   readonly onHealth = (message: unknown): void => {
@@ -17,7 +17,7 @@ export class DownTime {
 
   get seconds(): number {
     this.#countUp();
-    // No event tells about stores that were down before the observation began, or about stores whose limiters are closed.
+    // There is no event for stores that were down before the observation began, or whose limiters are closed.
     const down = new Set(
       openLimiters().flatMap(({ source, health }) => (health.state === 'down' ? [source] : [])),
     );

@@ -25,15 +25,13 @@ export function observeGauges(meter: Meter, names: Names): () => void {
     meter.createObservableGauge(`headgate.${name}`, { description, ...(unit && { unit }) });
   const up = gauge('store.up', '1 if the store is up, 0 if it is down');
   const serversDown = gauge('store.servers_down', 'Servers of a cluster that are down', '{server}');
-  const waiting = gauge('queue.waiting', 'Requests that wait until they are admitted', '{request}');
+  const waiting = gauge('queue.waiting', 'Requests that wait for admission', '{request}');
   const held = gauge('queue.held', 'Admitted requests that are held for their turn', '{request}');
   const limit = gauge('queue.limit', 'The most requests that may wait, and that may be held', '{request}');
   const slots = gauge('slots.used', 'Concurrency slots that requests of this process hold', '{slot}');
   const keys = gauge('memory.keys', 'Keys that have state in the memory of this process', '{key}');
 
-  /**
-   * By reported name. After its limiters are closed a name stays, with empty values, because the SDK would otherwise repeat the last ones.
-   */
+  /** By reported name. After its limiters are closed a name stays with empty values, or the SDK would repeat the last ones. */
   const sums = new Map<string, Sum>();
   const observe: BatchObservableCallback = (result) => {
     for (const name of sums.keys()) sums.set(name, { ...NOTHING });
@@ -55,7 +53,7 @@ export function observeGauges(meter: Meter, names: Names): () => void {
 }
 
 function addLimiters(sums: Map<string, Sum>, names: Names): void {
-  /** By store: the names that were counted already. Limiters of one name share its keys and servers. */
+  /** By store, the names that are already counted, because limiters of one name share its keys and servers. */
   const counted = new Map<Store, Set<string>>();
   for (const { name, source, health, gauges } of openLimiters()) {
     const label = names.bounded(name);

@@ -9,9 +9,9 @@ import { Names } from './names.js';
 
 /** The options of {@link instrument}. */
 export interface InstrumentOptions {
-  /** Default: the global meter provider's meter `headgate`. */
+  /** The meter. @default the global meter provider's meter `headgate` */
   meter?: Meter;
-  /** A decision is near its limit if it was admitted with at most this share of the limit left: above 0, below 1. Default 0.2. */
+  /** The share of a limit, above 0 and below 1, at or below which an admitted decision counts as near its limit. @default 0.2 */
   nearLimit?: number;
 }
 
@@ -28,28 +28,28 @@ const SECONDS = {
 /**
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
  *
- * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`, `error` where the store's error
- *   was thrown), `reason`, `policy` (the one that decided), `degraded`;
+ * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`, or `error` if the store's error was
+ *   thrown), `reason`, `policy` (the deciding one), `degraded`;
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
- * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
+ * - `headgate.shadow.denials` (counter): denials that a shadow policy would have made, by `limiter` and `policy`;
  * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made, by `limiter`;
  * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
  * - `headgate.store.duration` (histogram, s): until the answer, by `limiter`, `degraded` and `failed`;
- * - `headgate.store.busy` (histogram, s): for how much of that this process was busy with other work, by `limiter`;
- * - `headgate.degraded.time` (counter, s): how long stores have been down;
- * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner turned away, by `limiter` and `status`;
+ * - `headgate.store.busy` (histogram, s): the part of that time in which this process was busy with other work, by `limiter`;
+ * - `headgate.degraded.time` (counter, s): the time for which stores have been down;
+ * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner rejected, by `limiter` and `status`;
  * - `headgate.outbound.paused` (counter, s): the pauses that this process began for that, by `limiter`.
  *
- * These are gauges by `limiter`, which are read when metrics are collected, and go when the limiter is closed:
+ * These are gauges by `limiter`, which are read when metrics are collected, and disappear when the limiter is closed:
  *
- * - `headgate.store.up`: 1, or 0 while the store is down; of a cluster, while all its servers are;
- * - `headgate.store.servers_down`: how many servers of a cluster are down;
- * - `headgate.queue.waiting`, `headgate.queue.held`: requests that wait, and that are held for their turn (`maxDelay`);
- * - `headgate.queue.limit`: the most of each, `maxWaiting`;
+ * - `headgate.store.up`: 1, or 0 while the store is down (a cluster, while all its servers are);
+ * - `headgate.store.servers_down`: the servers of a cluster that are down;
+ * - `headgate.queue.waiting`, `headgate.queue.held`: requests that wait, and requests that are held for their turn (`maxDelay`);
+ * - `headgate.queue.limit`: the most requests of each kind, `maxWaiting`;
  * - `headgate.slots.used`: concurrency slots that requests of this process hold;
  * - `headgate.memory.keys`: keys that have state in this process.
  *
- * Attributes never hold a key, and at most 200 different names.
+ * Attributes never contain a key, and have at most 200 different names.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
@@ -57,17 +57,17 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   checkShape('instrument', options, ['meter', 'nearLimit']);
   const nearLimit = options.nearLimit ?? 0.2;
   if (typeof nearLimit !== 'number' || !(nearLimit > 0 && nearLimit < 1)) {
-    throw invalidOption('nearLimit', nearLimit, 'Write a number above 0 and below 1.');
+    throw invalidOption('nearLimit', nearLimit, 'Pass a number above 0 and below 1.');
   }
   const meter = options.meter ?? metrics.getMeter('headgate');
   const counter = (name: string, description: string, unit: string) =>
     meter.createCounter(`headgate.${name}`, { description, unit });
   const decisions = counter('decisions', 'Decisions of rate limiters', '{decision}');
   const near = counter('near_limit', 'Admitted with little quota left', '{decision}');
-  const shadows = counter('shadow.denials', 'What shadow policies would have denied', '{decision}');
-  const locals = counter('local.denials', 'Denials that cost the store no call', '{decision}');
+  const shadows = counter('shadow.denials', 'Denials that shadow policies would have made', '{decision}');
+  const locals = counter('local.denials', 'Denials without a call to the store', '{decision}');
   const full = counter('store.full', 'Requests for whose key a memory store had no room', '{decision}');
-  const turnedAway = counter('outbound.denials', 'Calls that a partner turned away', '{call}');
+  const turnedAway = counter('outbound.denials', 'Calls that a partner rejected', '{call}');
   const paused = counter('outbound.paused', 'Pauses that partners asked for', 's');
   const duration = meter.createHistogram('headgate.store.duration', {
     description: "Time until the store's answer",
@@ -78,7 +78,7 @@ export function instrument(options: InstrumentOptions = {}): () => void {
     ...SECONDS,
   });
   const degraded = meter.createObservableCounter('headgate.degraded.time', {
-    description: 'How long stores have been down',
+    description: 'Time for which stores have been down',
     unit: 's',
   });
 
@@ -107,7 +107,7 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const onStore = (message: unknown): void => {
     const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
     const name = names.bounded(limiter);
-    // Nobody decided: the caller got the error (`onStoreError: 'throw'`).
+    // The caller got the error (`onStoreError: 'throw'`), so there is no decision.
     if (error !== undefined && !instead)
       decisions.add(1, { limiter: name, outcome: 'error', reason: 'store-error', degraded: false });
     busy.record(busyMs / 1000, { limiter: name });

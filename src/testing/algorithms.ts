@@ -2,27 +2,27 @@ import { toMilliseconds } from '../common/duration.js';
 import type { Algorithm, Policy } from '../contract/policy.js';
 import type { Random } from './random.js';
 
-/** The facts that the laws check for an algorithm. They are published, and independent of how it decides. */
+/** The facts that the laws check for an algorithm. They are published, and independent of its implementation. */
 interface Facts {
   /** Random fields in addition to `algorithm` and `limit`. */
   readonly fields: (random: Random, window: number, maxDelays: readonly number[]) => Record<string, unknown>;
   /**
-   * The fields that it requires. Default: `window`. If the time of day decides when its windows end, they last a year here, so that none
-   * ends during a check.
+   * The required fields. Windows whose end depends on the time of day last a year here, so that none ends during a check.
+   * @default window
    */
   readonly plain?: (window: number) => Record<string, unknown>;
   /** The most units that are admitted in any window of the policy's length. */
   readonly bound: (policy: Policy) => number;
-  /** How a charge ends: one after the other, at its own time, with its window, or by its release. */
+  /** The way in which charges end: in turn, singly, with their window, or by their release. */
   readonly leaves: 'in turn' | 'singly' | 'by window' | 'released';
   /**
-   * For a plain policy of 6 a minute: 4 units are charged at 0 s, and all that are left at 15 s. The list tells what remains at 15, 30,
-   * 59.999, 66, 74.999 and 81 s.
+   * The remaining units of a plain policy of 6 a minute at 15, 30, 59.999, 66, 74.999 and 81 s, after 4 units were charged at 0 s, and the
+   * rest at 15 s.
    */
   readonly remaining: readonly number[];
-  /** How many units the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
+  /** The units that the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
   readonly reached?: number;
-  /** How much longer than its window a policy may hold a unit, ms. Default: no longer. */
+  /** The most time beyond its window for which a policy may hold a unit, ms. @default none */
   readonly overhang?: (policy: Policy) => number;
 }
 
@@ -58,7 +58,7 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
     leaves: 'singly',
     remaining: [0, 0, 0, 4, 4, 6],
     reached: 100,
-    // The oldest segment counts whole.
+    // The oldest segment counts in full.
     overhang: (policy) => {
       const { segments = 10 } = policy as { segments?: number };
       const window = windowOf(policy);
@@ -94,7 +94,8 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
     leaves: 'by window',
     remaining: [0, 0, 0, 0, 0, 0],
     // Some periods are longer than the shortest one.
-    overhang: (policy) => ('period' in policy ? LONGEST[policy.period] - SHORTEST[policy.period] : 0),
+    overhang: (policy) =>
+      'period' in policy ? MAX_PERIOD_MS[policy.period] - MIN_PERIOD_MS[policy.period] : 0,
   },
   concurrency: {
     fields: (_random, lease) => ({ lease }),
@@ -110,7 +111,7 @@ export const ALGORITHMS = Object.keys(FACTS) as readonly Algorithm[];
 
 const factsOf = ({ algorithm = 'sliding-window' }: Policy): Facts => FACTS[algorithm];
 
-/** The values from which random policies are made. */
+/** The values that random policies are made from. */
 export interface Ranges {
   readonly limits?: readonly number[];
   /** The lengths of windows and leases, ms. */
@@ -136,15 +137,15 @@ export function plainPolicy(algorithm: Algorithm, limit: number, window: number)
 
 const HOUR = 3_600_000;
 
-/** The shortest length of each period: with a change to summer time, in February, in a year that is no leap year. */
-const SHORTEST = {
+/** The shortest length of each period: with a change to summer time, in February, in a common year. */
+const MIN_PERIOD_MS = {
   hour: HOUR,
   day: 23 * HOUR,
   week: 167 * HOUR,
   month: (28 * 24 - 1) * HOUR,
   year: (365 * 24 - 1) * HOUR,
 };
-const LONGEST = {
+const MAX_PERIOD_MS = {
   hour: HOUR,
   day: 25 * HOUR,
   week: 169 * HOUR,
@@ -154,7 +155,7 @@ const LONGEST = {
 
 /** A policy's window, its lease, or the shortest length of its period, ms. */
 export function windowOf(policy: Policy): number {
-  if ('period' in policy) return SHORTEST[policy.period];
+  if ('period' in policy) return MIN_PERIOD_MS[policy.period];
   return toMilliseconds('window', 'lease' in policy ? policy.lease : policy.window);
 }
 
@@ -163,7 +164,7 @@ export function capacityOf(policy: Policy): number {
   return ('burst' in policy ? policy.burst : undefined) ?? policy.limit;
 }
 
-/** How much longer than its window a policy may hold a unit, ms. */
+/** The most time beyond its window for which a policy may hold a unit, ms. */
 export function overhangOf(policy: Policy): number {
   return factsOf(policy).overhang?.(policy) ?? 0;
 }
@@ -178,7 +179,7 @@ export function countsSlots(policy: Policy): boolean {
   return factsOf(policy).leaves === 'released';
 }
 
-/** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
+/** Whether charges drain in turn, so that a refund moves the later charges forward. */
 export function drains(policy: Policy): boolean {
   return factsOf(policy).leaves === 'in turn';
 }
@@ -189,12 +190,12 @@ export function sharesCount(policy: Policy): boolean {
   return leaves === 'singly' || leaves === 'by window';
 }
 
-/** What remains of a plain policy of 6 a minute: see `Facts`. */
+/** The remaining units of a plain policy of 6 a minute: see `Facts`. */
 export function remainingOf(algorithm: Algorithm): readonly number[] {
   return FACTS[algorithm].remaining;
 }
 
-/** How many units bursts at the worst times get from a plain policy at limit 100, if that is certain. */
+/** The units that bursts at the worst times get from a plain policy at limit 100, if that is certain. */
 export function reachedBy(algorithm: Algorithm): number | undefined {
   return FACTS[algorithm].reached;
 }

@@ -1,17 +1,17 @@
 import { show } from './expect.js';
 import { Random, seedFor } from './random.js';
 
-/** One property that must be true. It is plain data, so any test runner can run it: `for (const { name, run } of checks) it(name, run)`. */
+/** A property that must hold. A check is plain data, so any test runner can run it: `for (const { name, run } of checks) it(name, run)`. */
 export interface Check {
   /** The suite that the check belongs to: `'contract'`, `'law 3, charge'`, `'identity'`, ... */
   readonly suite: string;
-  /** What must be true. Unique in its suite. */
+  /** The property. Unique in its suite. */
   readonly name: string;
-  /** Resolves if it is true. Rejects with a {@link CheckError}. It can be called without `this`. */
+  /** Resolves if the property holds. Rejects with a {@link CheckError}. It can be called without `this`. */
   readonly run: () => Promise<void>;
 }
 
-/** Why a check failed: which check, what was expected, and what happened. For a random check also the case, and how to repeat it. */
+/** A failed check, with the expected and the actual value. A random check adds the case, and the way to repeat it. */
 export class CheckError extends Error {
   /** The class: `'CheckError'`. */
   override readonly name = 'CheckError';
@@ -48,15 +48,15 @@ export function makeCheck(suite: string, name: string, body: () => Promise<void>
   return { suite, name, run };
 }
 
-/** How many and which random cases are played. */
+/** The number and the choice of random cases. */
 export interface Randomness {
-  /** How many cases each random check plays. Default 25. A memory store plays hundreds in a second, a store on a server fewer. */
+  /** Cases per random check. A memory store plays hundreds in a second, a store on a server fewer. @default 25 */
   readonly runs?: number;
-  /** Selects the random cases: any whole number. Default: different cases each time. A failure tells the seed. */
+  /** Selects the random cases: any whole number. By default they differ each time, and a failure reports the seed. */
   readonly seed?: number;
 }
 
-/** A random case of any content. Its steps can be left out one by one. */
+/** A random case of any content. Its steps can be removed one by one. */
 interface Case {
   readonly steps: readonly unknown[];
 }
@@ -93,13 +93,13 @@ async function failureOf<T>(each: T, holds: (each: T) => Promise<void>) {
   }
 }
 
-const MOST_TRIES = 200;
+const MAX_TRIES = 200;
 
-/** Leaves out steps, many at a time at first, as long as the case still fails. */
+/** Removes steps, many at a time at first, as long as the case still fails. */
 async function shrink<T extends Case>(each: T, error: unknown, holds: (each: T) => Promise<void>) {
   let tries = 0;
   for (let size = each.steps.length >> 1; size >= 1; size >>= 1) {
-    for (let at = 0; at < each.steps.length && tries < MOST_TRIES; tries++) {
+    for (let at = 0; at < each.steps.length && tries < MAX_TRIES; tries++) {
       const smaller = { ...each, steps: each.steps.toSpliced(at, size) };
       const failure = await failureOf(smaller, holds);
       if (failure) [each, error] = [smaller, failure.error];

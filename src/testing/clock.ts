@@ -2,20 +2,20 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 
 const DAY = 24 * 3_600_000;
 
-/** A clock for tests: it stands still until the test advances it. Pass `clock.read` to a store: `memoryStore({ clock: clock.read })`. */
+/** A clock for tests, which does not move until the test advances it. Pass `clock.read` to a store: `memoryStore({ clock: clock.read })`. */
 export class TestClock {
   /** Whole milliseconds since the epoch. May be set, even backwards. */
   now: number;
 
   /**
-   * @param start milliseconds since the epoch. Default: ten days ahead of real time, so that a server that expires keys by its own clock
-   * does not expire any too early
+   * @param start milliseconds since the epoch. By default ten days ahead of real time, so that a server that expires keys by its own clock does
+   * not expire any too early
    */
   constructor(start = Date.now() + 10 * DAY) {
     this.now = start;
   }
 
-  /** The current time, as stores call it. It can be called without `this`. */
+  /** The current time, in the form that stores call. It can be called without `this`. */
   readonly read = (): number => this.now;
 
   /**

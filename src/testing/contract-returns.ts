@@ -5,7 +5,7 @@ import type { Suite } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** Examples of what every store must do when units are given back or charged later. */
+/** Examples of refunds and later charges that every store must handle. */
 export function contractOfReturns(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     if (countsSlots(plain(algorithm))) contractOfSlots(suite, algorithm);
@@ -14,7 +14,7 @@ export function contractOfReturns(suite: Suite): void {
 }
 
 function contractOf(suite: Suite, algorithm: Algorithm): void {
-  suite.add(`${algorithm}: gives back what was charged, once, and no more than there is`, async (lab) => {
+  suite.add(`${algorithm}: gives a charge back, once, and no more than there is`, async (lab) => {
     const { limiter } = await lab.open(plain(algorithm, 6));
     const remains = async (what: string, remaining: number) =>
       expectFields(what, await limiter.peek('key'), { remaining });
@@ -39,7 +39,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     expectFields('after the refund', await limiter.peek('key'), { remaining: 2 });
   });
 
-  suite.add(`${algorithm}: charges what a request really cost`, async (lab) => {
+  suite.add(`${algorithm}: charges the real cost of a request`, async (lab) => {
     const { limiter } = await lab.open(plain(algorithm, 6));
     const decision = await limiter.consume('key', { cost: 2 });
     await decision.settle(5);
@@ -48,14 +48,17 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     expectFields('settled at 1 instead of 5', await limiter.peek('key'), { remaining: 5 });
   });
 
-  suite.add(`${algorithm}: charges beyond what is left, for no longer than the window`, async (lab) => {
-    const { clock, limiter } = await lab.open(plain(algorithm));
-    await (await limiter.consume('key')).settle(50);
-    const { resetAfterMs, ...owing } = await limiter.peek('key');
-    expectFields('in debt', owing, { allowed: false, remaining: 0 });
-    clock.now += resetAfterMs;
-    expectFields('afterwards', await limiter.peek('key'), { allowed: true, remaining: 3 });
-  });
+  suite.add(
+    `${algorithm}: charges beyond the remaining units, for no longer than the window`,
+    async (lab) => {
+      const { clock, limiter } = await lab.open(plain(algorithm));
+      await (await limiter.consume('key')).settle(50);
+      const { resetAfterMs, ...owing } = await limiter.peek('key');
+      expectFields('in debt', owing, { allowed: false, remaining: 0 });
+      clock.now += resetAfterMs;
+      expectFields('afterwards', await limiter.peek('key'), { allowed: true, remaining: 3 });
+    },
+  );
 }
 
 function contractOfSlots(suite: Suite, algorithm: Algorithm): void {

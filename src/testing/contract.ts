@@ -3,15 +3,15 @@ import { drains, plainPolicy, remainingOf } from './algorithms.js';
 import type { Check } from './check.js';
 import { expectEqual, expectFields } from './expect.js';
 import { contractOfReturns } from './contract-returns.js';
-import { AWKWARD, LONGEST } from './keys.js';
+import { AWKWARD, LONGEST_KEYS } from './keys.js';
 import { expectExactWait, limiterOn, Suite, type StoreUnderTest } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** After charging 4 of 6 units at 0 s, and all that are left at 15 s: the times at which the rest is checked, seconds. */
+/** The times at which the remaining units are checked, s, after 4 of 6 units were charged at 0 s, and the rest at 15 s. */
 const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;
 
-/** Examples of what every store must do. */
+/** Examples that every store must answer correctly. */
 export function contractChecks(subject: StoreUnderTest): Check[] {
   const suite = new Suite('contract', subject);
   for (const algorithm of suite.algorithms) contractOf(suite, algorithm);
@@ -32,7 +32,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     await expectExactWait(clock, denied, () => limiter.consume('key'));
   });
 
-  suite.add(`${algorithm}: charged units come back when the algorithm says so`, async (lab) => {
+  suite.add(`${algorithm}: charged units become free at the published times`, async (lab) => {
     const { clock, limiter } = await lab.open(plain(algorithm, 6));
     const start = clock.now;
     await limiter.consume('key', { cost: 4 });
@@ -88,7 +88,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
 
 function contractOfBuckets(suite: Suite): void {
   for (const algorithm of suite.algorithms.filter((each) => drains(plain(each)))) {
-    suite.add(`${algorithm}: burst is what can be spent at once`, async (lab) => {
+    suite.add(`${algorithm}: burst is the most that can be spent at once`, async (lab) => {
       const { clock, limiter } = await lab.open({ ...plain(algorithm, 6), burst: 2 } as Policy);
       expectFields('all at once', await limiter.consume('key', { cost: 2 }), { allowed: true, remaining: 0 });
       expectFields('one more', await limiter.consume('key'), { allowed: false, retryAfterMs: 10_000 });
@@ -99,7 +99,7 @@ function contractOfBuckets(suite: Suite): void {
 
   if (!suite.algorithms.includes('leaky-bucket')) return;
   suite.add(
-    'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer',
+    'leaky-bucket: maxDelay holds requests until their turn, and denies requests that would wait longer',
     async (lab) => {
       const { limiter } = await lab.open({ policies: ['leaky-bucket 6/1m burst 1 max-delay 20s'] });
       for (const delayMs of [0, 10_000, 20_000])
@@ -115,7 +115,7 @@ function contractOfSets(suite: Suite): void {
     const { limiter } = await lab.open({ policies });
     const cost = Math.max(...policies.map(({ limit }) => limit)) - 2;
     await limiter.consume('key', { cost });
-    // With limits 5 and 4, the smaller one has one unit left, which is too little for two.
+    // With limits 5 and 4, the smaller one has one unit left, too little for a cost of two.
     const { allowed, policies: verdicts } = await limiter.consume('key', { cost: 2 });
     expectEqual('allowed', allowed, policies.length === 1);
     if (policies.length === 1) return;
@@ -154,9 +154,10 @@ function contractOfSets(suite: Suite): void {
   });
 
   suite.add('keeps long keys apart, whatever their length', async (lab) => {
-    const { limiter } = await lab.open({ name: LONGEST.name, limit: 1, window: '1m' });
+    const { limiter } = await lab.open({ name: LONGEST_KEYS.name, limit: 1, window: '1m' });
     for (const allowed of [true, false])
-      for (const key of LONGEST.keys) expectFields(key.slice(-8), await limiter.consume(key), { allowed });
+      for (const key of LONGEST_KEYS.keys)
+        expectFields(key.slice(-8), await limiter.consume(key), { allowed });
   });
 
   suite.add('decides by other policies in the same scope', async (lab) => {
@@ -171,7 +172,7 @@ function contractOfSets(suite: Suite): void {
 function contractOfBans(suite: Suite): void {
   const banned = (retryAfterMs: number) => ({ allowed: false, reason: 'banned', retryAfterMs });
 
-  suite.add('bans after repeated denials, longer each time, and forgives when told to', async (lab) => {
+  suite.add('bans after repeated denials, longer each time, and forgives after unban', async (lab) => {
     const ban = { after: 2, within: 60_000, for: 60_000, factor: 3, max: 3_600_000 };
     const { clock, limiter } = await lab.open({ limit: 1, window: 1_000, ban });
     const next = async (what: string, expected: object) =>

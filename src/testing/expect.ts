@@ -5,9 +5,9 @@ export class Mismatch extends Error {
   readonly actual: unknown;
   readonly expected: unknown;
 
-  /** @param demand what was expected, in words. Default: `expected` itself */
+  /** @param demand the expectation in words. @default `expected` itself */
   constructor(what: string, actual: unknown, expected: unknown, demand = show(expected)) {
-    super(`${what}: expected ${demand}, came ${show(actual)}`);
+    super(`${what}: expected ${demand}, got ${show(actual)}`);
     this.actual = actual;
     this.expected = expected;
   }

@@ -19,9 +19,9 @@ import {
 
 /** A store to compare with another one. */
 export interface IdentityOptions extends StoreUnderTest {
-  /** Makes the store whose answers count as right. Default: a memory store. */
+  /** Makes the store whose answers count as right. @default a memory store */
   readonly createReference?: StoreUnderTest['createStore'];
-  /** Traces to play in addition to the random ones, by topic: those that once showed a difference between two stores. */
+  /** Traces to play in addition to the random ones, by topic. They once showed a difference between two stores. */
   readonly traces?: Readonly<Record<string, Trace>>;
 }
 

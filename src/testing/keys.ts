@@ -1,6 +1,6 @@
 const LONG = 'x'.repeat(10_240);
 
-/** Keys that broke other limiters, each next to a key that it could be confused with. */
+/** Keys that broke other limiters, each next to a similar key. */
 export const AWKWARD: readonly string[] = [
   ...' |%|%20|%2520|%25|%#|%#x|{|}|%7b|%7d|{}|}{|{a}|a}|}a|{{a}}'.split('|'),
   ...'Ada|ada|ADA'.split('|'),
@@ -12,8 +12,8 @@ export const AWKWARD: readonly string[] = [
   ...'constructor|__proto__|toString|hasOwnProperty|0|-0|1|01|1e0|NaN|null|undefined'.split('|'),
 ];
 
-/** The keys that a store has to keep become longest with this name of a limiter, and these keys. They differ in the last character only. */
-export const LONGEST = {
+/** The name and the keys for which a store keeps its longest keys. They differ only in the last character. */
+export const LONGEST_KEYS = {
   name: 'n'.repeat(128),
   keys: ['a', 'b'].map((end) => `${'x'.repeat(127)}${end}`),
 } as const;

@@ -48,9 +48,9 @@ const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
 };
 
 /**
- * Checks what a limiter on a store promises, independently of how it decides.
+ * Checks the promises of a limiter on a store, independently of the store's implementation.
  *
- * @param laws default: all
+ * @param laws by default all
  */
 export function lawChecks(
   subject: StoreUnderTest,

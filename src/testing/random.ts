@@ -1,4 +1,4 @@
-/** A generator of random numbers that the same seed repeats (mulberry32). */
+/** A generator of random numbers, which the same seed repeats (mulberry32). */
 export class Random {
   #state: number;
 

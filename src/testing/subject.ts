@@ -10,35 +10,35 @@ import { TestClock } from './clock.js';
 import { expectFields } from './expect.js';
 import type { Random } from './random.js';
 
-/** An entry that a store keeps. */
+/** An entry in a store. */
 export interface StoreEntry {
   /** Identifies the entry in error messages. */
   readonly name: string;
-  /** When the store removes it by itself, ms since the epoch by the store's clock. Undefined: never. */
+  /** The time at which the store removes it by itself, ms since the epoch by the store's clock. Undefined if never. */
   readonly expiresAt: number | undefined;
 }
 
 /** A store to test. */
 export interface StoreUnderTest extends Randomness {
   /**
-   * Makes a store without state. It must decide by `clock`, whose time passes only when a check advances it; it starts ten days ahead of
-   * real time. Each check makes its own stores and closes them. So anything expensive (a client, a table) should be made once and shared.
+   * Makes a store without state. The store must decide by `clock`, which starts ten days ahead of real time, and moves only when a check
+   * advances it. Each check makes its own stores and closes them, so anything expensive (a client, a table) should be made once and shared.
    */
   createStore(clock: Clock): MaybePromise<Store>;
-  /** Makes another store on the state of `store`, as another process would. If given, the race, bans and overrides are run between both. */
+  /** Makes another store on the state of `store`, like another process. If given, the race, bans and overrides run between both. */
   createSibling?(store: Store, clock: Clock): MaybePromise<Store>;
-  /** All entries that a store keeps now. If given, law 5 (life) checks the time to live of every entry. */
+  /** All entries in a store now. If given, law 5 (life) checks the time to live of every entry. */
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;
-  /** Whether requests that are made at once are decided in their order. Default `false`. If so, identity compares those as well. */
+  /** Whether simultaneous requests are decided in their order. If so, identity compares them as well. @default false */
   readonly ordered?: boolean;
   /**
-   * Whether policies may be by keys of several dimensions. Default `true`. For a store of several servers: the options with which limiters
-   * are then made, where `slotBy` is `'org'`.
+   * Whether policies may count by keys of several dimensions. For a store of several servers, the options for limiters, where `slotBy` is
+   * `'org'`. @default true
    */
   readonly dimensions?: boolean | { readonly slotBy: 'org' } | { readonly acrossSlots: true };
-  /** Whether the store keeps overrides (`Store.overrides`). Default `true`. If not, limiters with the option must be refused. */
+  /** Whether the store keeps overrides (`Store.overrides`). If not, limiters with the option must be refused. @default true */
   readonly overrides?: boolean;
-  /** The algorithms to check. Default: all. */
+  /** The algorithms to check. @default all */
   readonly algorithms?: readonly Algorithm[];
 }
 
@@ -49,7 +49,7 @@ export interface World {
   readonly limiter: Limiter;
 }
 
-/** Makes what a check needs, and closes it afterwards. */
+/** Makes the limiters and stores of a check, and closes them afterwards. */
 export class Lab {
   readonly subject: StoreUnderTest;
   readonly #stores = new Set<Store>();
@@ -64,7 +64,7 @@ export class Lab {
     return store;
   }
 
-  /** Makes another store on the same state. If the subject cannot, it returns the same store. */
+  /** Makes another store on the same state, or returns the same store if the subject cannot. */
   async createSibling(store: Store, clock: TestClock): Promise<Store> {
     const sibling = (await this.subject.createSibling?.(store, clock.read)) ?? store;
     this.#stores.add(sibling);
@@ -86,7 +86,7 @@ export function limiterOn(store: Store, options: CreateLimiterOptions): Limiter 
   return createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
 }
 
-/** Expects a denial to be one until exactly the wait that it tells, and moves the clock there. */
+/** Expects a denial to last exactly until its retryAfter, and moves the clock there. */
 export async function expectExactWait(
   clock: TestClock,
   { retryAfterMs }: Decision,

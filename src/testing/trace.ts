@@ -15,53 +15,53 @@ import type { Random } from './random.js';
 /** One call of a store. */
 export type TraceAction =
   | {
-      /** The method that is called. */
+      /** The method to call. */
       readonly do: 'decide';
       /** Whole units. */
       readonly cost: number;
-      /** The units of the policies instead, in turn. */
+      /** The units of each policy in turn, in place of `cost`. */
       readonly costs?: readonly number[];
-      /** Whether nothing may be written. */
+      /** Whether the store must not write. */
       readonly peek: boolean;
     }
   | {
-      /** The method that is called. */
+      /** The method to call. */
       readonly do: 'adjust';
-      /** > 0: to charge. < 0: to give back. */
+      /** Above 0 to charge, below 0 to give back. */
       readonly units: number;
-      /** The index of the earlier charge that is changed. */
+      /** The index of the earlier charge to change. */
       readonly of: number;
-      /** Whether the units belong to that charge. Otherwise to no particular one. */
+      /** Whether the units belong to that charge, or to no particular one. */
       readonly marked: boolean;
     }
   | {
-      /** The method that is called. */
+      /** The method to call. */
       readonly do: 'lease';
-      /** What to do with the slots. */
+      /** The action on the slots. */
       readonly action: 'release' | 'renew';
       /** The index of the earlier charge that has them. */
       readonly of: number;
     }
   | {
-      /** The method that is called. */
+      /** The method to call. */
       readonly do: 'reset';
     }
   | {
-      /** The method that is called. */
+      /** The method to call. */
       readonly do: 'ban';
-      /** For how long, ms; 0 unbans. */
+      /** The ban's length, ms. 0 unbans. */
       readonly ms: number;
     };
 
 /** Calls of a store, one after the other. */
 export interface Trace {
-  /** Sets of policies that decide alternately about the keys of one name. */
+  /** Sets of policies that decide in turn about the keys of one name. */
   readonly tiers: readonly (readonly Policy[])[];
   /** The ban options of all tiers. */
   readonly ban: BanOptions | undefined;
-  /** In which slots keys of several dimensions lie. */
+  /** The cluster slots of keys of several dimensions. */
   readonly slots?: SlotOptions;
-  /** Each step: after how many ms, by which tier, for which key, which call. */
+  /** The steps: the ms before each, the tier, the key, and the call. */
   readonly steps: readonly (readonly [wait: number, tier: number, key: Key, action: TraceAction])[];
 }
 
@@ -75,7 +75,7 @@ const LIMITS = [1, 2, 3, 5, 7, 10, 100, 127, 128, 1_000, 32_768, 70_000];
 const WAITS = [0, 0, 0, 1, 1, 3, 50, 500, 2_000, 30_000];
 const JUMPS = [-1, -100, -5_000, 3_600_000];
 
-/** In different tiers, one policy name may have different algorithms. */
+/** Random policies. In different tiers, one policy name may have different algorithms. */
 export function randomPolicies(random: Random, algorithms: readonly Algorithm[]): Policy[] {
   return random.list(1, algorithms.length === 1 ? 2 : 3, (i): Policy => {
     const policy = randomPolicy(random, random.pick(algorithms), { limits: LIMITS });
@@ -111,7 +111,7 @@ export function randomTrace(random: Random, algorithms: readonly Algorithm[], ju
     steps: random.list(10, 60, () => [
       random.pick(jumps && random.once(4) ? JUMPS : WAITS),
       random.integer(0, 1),
-      // When the clock goes back, a store may have removed expired keys for good, and memory removes them sooner. So only one key is used.
+      // When the clock goes back, a store may have removed expired keys for good, and memory removes them sooner. So there is only one key.
       jumps ? 'a' : random.pick(['a', 'a', 'a', 'b{}%', '']),
       randomAction(random),
     ]),
@@ -137,7 +137,7 @@ export function randomMixedTrace(
   };
 }
 
-/** A set of policies for a store that is called without a limiter. */
+/** A set of policies for a store that a check calls without a limiter. */
 export function setOf(
   policies: readonly Policy[],
   ban: BanOptions | undefined,
@@ -163,7 +163,7 @@ function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean
   return costAt(query, i) > 0 && admitted(i) && (isAdmitted || set.policies[i]!.attempts);
 }
 
-/** What a step costs the policies of a set. */
+/** The cost of a step for the policies of a set. */
 export function costsIn({ cost, costs }: Costs, policies: number): Costs {
   const at = Array.from({ length: policies }, (_, i) => i % (costs?.length ?? 1));
   return costsOfPart({ cost, costs }, at);
@@ -178,7 +178,7 @@ export async function play(
   const start = clock.now;
   const sets = tiers.map((policies) => setOf(policies, ban, slots));
   const charged: Decided[] = [];
-  // Some stores tell by their clock whether a charge came before a reset, others by the order. If the clock goes back, these differ.
+  // Some stores order charges and resets by clock, others by sequence. If the clock goes back, the two orders differ.
   let ordered = true;
   const jumps = steps.some(([wait]) => wait < 0);
   const answers: Answer[] = [];
@@ -186,17 +186,17 @@ export async function play(
     clock.now += wait;
     const whole = sets[tier % sets.length]!;
     const { set, key } = subjectOf(whole, keys, DIMENSIONS);
-    // No policy applies to a request without any of the keys.
-    const isNobody = set.policies.length === 0 && !set.ban;
-    const tell = (answer: unknown) =>
+    // Without any of the keys, no policy applies to the request.
+    const hasNoPolicies = set.policies.length === 0 && !set.ban;
+    const record = (answer: unknown) =>
       answers.push({ step: `step ${i}, ${show(action)} at ${clock.now - start} ms`, answer });
     switch (action.do) {
       case 'decide': {
-        if (isNobody) break;
+        if (hasNoPolicies) break;
         const costs = costsIn(action, set.policies.length);
         const query = { set, key, ...costs, peek: action.peek || costs.cost === 0, lease: `l${i}` };
         const reply = await store.decide(query);
-        tell({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
+        record({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
         if (!query.peek) charged.push({ query, reply });
         break;
       }
@@ -208,7 +208,7 @@ export async function play(
           (_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)),
         );
         const isOf = action.marked && ordered;
-        // Charges that have ended are not given back: it is no longer known whether they were reset.
+        // Ended charges are not given back, because the store no longer knows whether they were reset.
         const life = Math.max(...query.set.policies.map((policy) => policy.life));
         if (isOf && clock.now - reply.now > life) break;
         const units = query.set.policies.map((_, j) => (isOf && !wasCharged(past, j) ? 0 : action.units));
@@ -219,7 +219,7 @@ export async function play(
           charged: isOf ? { ...chargedOf(reply), marks } : undefined,
           degraded: undefined,
         });
-        tell({
+        record({
           now: adjusted.now - start,
           charged: [...adjusted.charged],
           verdicts: [...adjusted.verdicts],
@@ -229,7 +229,7 @@ export async function play(
       case 'lease': {
         const past = charged[action.of % charged.length]?.query;
         if (!past?.set.policies.some(({ source }) => countsSlots(source))) break;
-        tell(await store.lease({ ...past, action: action.action, degraded: undefined }));
+        record(await store.lease({ ...past, action: action.action, degraded: undefined }));
         break;
       }
       case 'reset':

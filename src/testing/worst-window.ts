@@ -1,11 +1,11 @@
 /** An admission of units. */
 export interface Admission {
-  /** When the admission takes effect, ms. */
+  /** The time at which the admission takes effect, ms. */
   readonly at: number;
   readonly units: number;
 }
 
-/** The most units that were admitted in any span of `window` ms, wherever it begins. It does not depend on how they were decided. */
+/** The most units that were admitted in any span of `window` ms, wherever it begins. It is independent of the decisions' algorithm. */
 export function worstWindow(admissions: readonly Admission[], window: number): number {
   const sorted = admissions.toSorted((a, b) => a.at - b.at);
   let [worst, units, first] = [0, 0, 0];

@@ -219,7 +219,7 @@ for (const kind of serverKinds) {
       [['ada', '--tier', 'pro'], 2, /no tier/],
       [['ada', '10/1h', '--remove'], 2, /Write the key alone/],
       [['ada', 'minute=10/1h'], 2, /no policy of the limiter/],
-      [['ada', '10/1h', '--dimension', 'org'], 2, /no policy is by "org"/],
+      [['ada', '10/1h', '--dimension', 'org'], 2, /no policy counts by "org"/],
     ];
     it('a file of which a line does not fit the limiter tells which', async () => {
       const { of, close } = await open({ limit: 5, window: '1h' });

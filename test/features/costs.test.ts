@@ -330,7 +330,7 @@ describe('a cost per policy', () => {
   const limiter = () => createLimiter({ policies: [requests, tokens] });
 
   const WRONG: [what: string, cost: unknown, code: string, text: RegExp][] = [
-    ['an unknown name', { token: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"token" .*"requests", "tokens"\. See/],
+    ['an unknown name', { token: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"token"\. .*"requests", "tokens"\. See/],
     ['a fraction', { tokens: 1.5 }, 'HEADGATE_INVALID_COST', /cost\.tokens: 1\.5 .*whole number/],
     [
       'undefined, as of a missing field',

@@ -215,7 +215,7 @@ describe('policies by several keys', () => {
     expect(error)
       .to.have.property('message')
       .that.includes(
-        "key.accuont: no policy is by \"accuont\". Known dimensions: 'key', 'account', 'org'. Write one of them, or a policy with " +
+        "key.accuont: no policy counts by \"accuont\". Known dimensions: 'key', 'account', 'org'. Use one of them, or add a policy with " +
           'by: "accuont".',
       );
   });

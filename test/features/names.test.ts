@@ -52,9 +52,9 @@ describe('limiters of one name on one store', () => {
     const first = createLimiter({ ...options, ban, tiers: { more: ['a=9/1m', 'b=1/1s'] } });
     const texts = 'ban after 3 denials within 10m for 2h, factor 1.5, max 1d';
     expect(() => createLimiter({ ...options, ban: {} })).to.throw(
-      `has other policies: 5/1m, ${texts}; or a=9/1m, b=1/1s, ${texts}. Those of this one are: 5/1m, ban by hand for 1h, factor 2, max 1d. `,
+      `has other policies: 5/1m, ${texts}; or a=9/1m, b=1/1s, ${texts}. This limiter has: 5/1m, ban by hand for 1h, factor 2, max 1d. `,
     );
-    expect(() => createLimiter({ ...options, ban })).to.throw('Those of this one are: 5/1m, ban after 3');
+    expect(() => createLimiter({ ...options, ban })).to.throw('This limiter has: 5/1m, ban after 3');
     await first.close();
   });
 });

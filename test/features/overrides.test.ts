@@ -619,10 +619,10 @@ describe('overrides: what is refused', () => {
     [one, { limit: -1 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: 1.5 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: undefined }, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
-    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out shadow/],
-    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out by/],
-    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out attempts/],
-    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out unit/],
+    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /Omit shadow/],
+    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /Omit by/],
+    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /Omit attempts/],
+    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /Omit unit/],
     [one, '5/1m', { until: '2099-02-30' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
     [one, { limits: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /limits/],
     [one, { burst: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /burst/],
@@ -686,7 +686,9 @@ describe('overrides: what is refused', () => {
     const one = createLimiter({ store, limit: 1, window: '1m' });
     let reads = 0;
     Object.assign(store, { overrides: { ...store.overrides, read: () => (reads++, ['', 0]) } });
-    expect(() => createLimiter({ store, limit: 1, window: '1m', overrides: true })).to.throw(/no name/);
+    expect(() => createLimiter({ store, limit: 1, window: '1m', overrides: true })).to.throw(
+      /no explicit name/,
+    );
     await new Promise(setImmediate);
     expect(reads).to.equal(0);
     await one.close();

@@ -564,7 +564,7 @@ describe('the guard', () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY] });
     const onHealth = (): void => assert.fail('It was told');
-    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no name/);
+    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no explicit name/);
     await sleep(100);
     assert.equal(store.asked, 0);
     await limiter.close();

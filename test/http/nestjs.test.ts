@@ -29,7 +29,7 @@ import {
   type RateLimitOptions,
 } from 'headgate/nestjs';
 import { adapterChecks } from 'headgate/testing';
-import { given } from '../../src/common/warnings.js';
+import { emittedCodes } from '../../src/common/warnings.js';
 import { describeChecks } from '../support/kit.js';
 import { sharedController } from '../support/nest-controllers.js';
 import { all, decorate, listen, moduleOf, nestAdapter, platforms } from '../support/nest.js';
@@ -69,7 +69,7 @@ for (const platform of Object.keys(platforms)) {
     // The tests' Fastify trusts this machine, which cannot be changed later.
     if (platform === 'Express')
       it('warns of a proxy that is not trusted', async () => {
-        given.clear();
+        emittedCodes.clear();
         const warned: unknown[] = [];
         const note = (warning: NodeJS.ErrnoException): unknown => warned.push(warning.code);
         process.on('warning', note);
@@ -265,7 +265,7 @@ describe('Nest without the guard', () => {
   const { emitWarning } = process;
   let codes: unknown[];
   beforeEach(() => {
-    given.clear();
+    emittedCodes.clear();
     codes = [];
     process.emitWarning = ((_: string, { code }: { code?: string }) =>
       codes.push(code)) as typeof emitWarning;

@@ -125,7 +125,9 @@ for (const [adapter, errorOf] of Object.entries(make)) {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_INVALID_OPTION');
         expect(message).to.match(
-          new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .*(Write|Pass|Make) `),
+          new RegExp(
+            `^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .*(Write|Pass|Use|Make|Create|Omit) `,
+          ),
         );
         expect(message).to.match(says);
       });

@@ -128,11 +128,11 @@ describe('hashed keys', () => {
     const open = (hashKeys: unknown) => () =>
       redisStore(clients[serverKinds[0]!], { hashKeys } as { hashKeys: string });
     for (const [secret, message] of [
-      ['fifteen letters', /it has 15 characters/],
+      ['fifteen letters', /only 15 characters/],
       [`${SECRET}\n`, /secret\.trim\(\)/],
-      [undefined, /is the environment variable set/],
-      [true, /no string/],
-      [['a secret of the tests'], /no string/],
+      [undefined, /Is the environment variable set/],
+      [true, /not a string/],
+      [['a secret of the tests'], /not a string/],
     ] as const) {
       expect(open(secret))
         .to.throw(message)

@@ -29,7 +29,7 @@ const isByExample = ({ suite, name }: Check) => suite === 'contract' || EXAMPLES
 const EXAMPLES_OF_LAWS = new RegExp(
   [
     'several dimensions: (a reset|a ban)|a name and a key|a bucket that is raised',
-    'a denial by a smaller tier|a charge of all that was left|after a reset|two debts|what has drained of several',
+    'a denial by a smaller tier|a charge of all remaining units|after a reset|two debts|the drained part of several',
     'a reset also (counts|covers)|the units of the charge',
   ].join('|'),
 );
@@ -76,13 +76,13 @@ async function minded(name: string): Promise<string> {
 /** By check, of each reply, the parts that it minds. */
 const CHECKS: Readonly<Record<string, string>> = {
   'every algorithm: admits the limit, then denies until retryAfter': 'ar ar ar aw aw a',
-  'every algorithm: charged units come back when the algorithm says so': '- r - r r r r r r',
+  'every algorithm: charged units become free at the published times': '- r - r r r r r r',
   'every algorithm: charges a cost whole, or not at all': 'a ar ar ar',
   'every algorithm: peeks without writing': 'arf arf arf - a a a ar',
   'every algorithm: has its full quota after resetAfter, as if nothing had been charged': '- rf r',
   'every algorithm: resets one key, and no other': '- - - rf r',
-  'every algorithm: burst is what can be spent at once': 'ar aw r',
-  'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer':
+  'every algorithm: burst is the most that can be spent at once': 'ar aw r',
+  'leaky-bucket: maxDelay holds requests until their turn, and denies requests that would wait longer':
     'a a a aw',
   'decides several policies together: all are charged, or none is': '- r a',
   'lets a shadow report, but not deny': 'a a a',
@@ -90,19 +90,19 @@ const CHECKS: Readonly<Record<string, string>> = {
   'keeps awkward keys apart': 'a '.repeat(174).trim(),
   'keeps long keys apart, whatever their length': 'a a a a',
   'decides by other policies in the same scope': '- ar a',
-  'every algorithm: gives back what was charged, once, and no more than there is': 'af - r r r r',
-  'token-bucket: gives back what was charged, once, and no more than there is': 'a - r r r r',
-  'leaky-bucket: gives back what was charged, once, and no more than there is': 'a - r r r r',
-  'gcra: gives back what was charged, once, and no more than there is': 'a - r r r r',
+  'every algorithm: gives a charge back, once, and no more than there is': 'af - r r r r',
+  'token-bucket: gives a charge back, once, and no more than there is': 'a - r r r r',
+  'leaky-bucket: gives a charge back, once, and no more than there is': 'a - r r r r',
+  'gcra: gives a charge back, once, and no more than there is': 'a - r r r r',
   'every algorithm: gives back nothing of a window that is over': '- - r',
-  'every algorithm: charges what a request really cost': 'af r r',
-  'token-bucket: charges what a request really cost': 'a r r',
-  'leaky-bucket: charges what a request really cost': 'a r r',
-  'gcra: charges what a request really cost': 'a r r',
-  'every algorithm: charges beyond what is left, for no longer than the window': 'a ar ar',
+  'every algorithm: charges the real cost of a request': 'af r r',
+  'token-bucket: charges the real cost of a request': 'a r r',
+  'leaky-bucket: charges the real cost of a request': 'a r r',
+  'gcra: charges the real cost of a request': 'a r r',
+  'every algorithm: charges beyond the remaining units, for no longer than the window': 'a ar ar',
   'concurrency: holds slots until they are released or their lease ends': 'a a r r r',
   'concurrency: releases the slots of one request, and no others': 'a a r r',
-  'bans after repeated denials, longer each time, and forgives when told to': '- a a a a - a a a - a',
+  'bans after repeated denials, longer each time, and forgives after unban': '- a a a a - a a a - a',
   'counts denials only for `within`: older ones do not lead to a ban': '- a a a',
   'bans one key by hand, for the given time': 'a a a a',
   'a ban by hand replaces an earlier one, even a longer one': 'a a a',
@@ -110,17 +110,17 @@ const CHECKS: Readonly<Record<string, string>> = {
   'several dimensions: a reset of one key leaves the others alone': '- r a a r',
   'several dimensions: a ban applies to the key of its dimension': '- - - - a a a a a',
   'a name and a key do not pose as another name and key': 'a a a a a a a',
-  'a bucket that is raised a hundredfold admits at once what was to wait a minute': '- aw a',
+  'a bucket that is raised a hundredfold admits at once a request that was to wait a minute': '- aw a',
   'every algorithm: a denial by a smaller tier gives nothing back to a larger one': '- a r',
-  'every algorithm: after a reset, a refund gives back nothing that others were charged': '- af r r - af r r',
-  'token-bucket: after a reset, a refund gives back nothing that others were charged': '- a r r - a r r',
-  'leaky-bucket: after a reset, a refund gives back nothing that others were charged': '- a r r - a r r',
-  'gcra: after a reset, a refund gives back nothing that others were charged': '- a r r - a r r',
-  'every algorithm: a charge of all that was left, or more, is given back completely': 'a r r a r r',
+  'every algorithm: after a reset, a refund gives back nothing of later charges': '- af r r - af r r',
+  'token-bucket: after a reset, a refund gives back nothing of later charges': '- a r r - a r r',
+  'leaky-bucket: after a reset, a refund gives back nothing of later charges': '- a r r - a r r',
+  'gcra: after a reset, a refund gives back nothing of later charges': '- a r r - a r r',
+  'every algorithm: a charge of all remaining units, or more, is given back completely': 'a r r a r r',
   'every algorithm: two debts are given back independently': 'af a r r',
-  'every algorithm: what has drained of several charges is gone, whichever of them is given back':
+  'every algorithm: the drained part of several charges is gone, whichever charge is given back':
     'a - - r a - - r',
-  'every algorithm: a reset also counts if nothing was left to reset': '- - r',
+  'every algorithm: a reset also counts if there was nothing to reset': '- - r',
   'a reset also covers the tiers': '- r',
   'sliding-log: the units of the charge are given back, not the oldest': '- af r',
 };
@@ -149,22 +149,22 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
   'law 1, bound': {
     'no client gets more than the published bound': ALL,
     'bursts at the worst moments reach 199 at limit 100': ['fixed-window', 'token-bucket'],
-    'a client that asks as soon as it may gets the limit in each window': QUOTAS,
+    'a client that returns at retryAfter gets the limit in each window': QUOTAS,
     'bursts at the worst moments reach 100 at limit 100': ['sliding-window', 'sliding-log'],
     'several dimensions: no key of any of them gets more than the published bound': [],
   },
   'law 2, retry': {
     'denied at every instant before retryAfter, admitted at it': ALL,
     'the full quota is back at resetAfter, and not before': ALL,
-    'a cost beyond capacity is never admitted, and says so': ALL,
-    'several policies: retryAfter is the longest of those that deny': [],
+    'a cost beyond capacity is never admitted, and reported as such': ALL,
+    'several policies: retryAfter is the longest of the denying ones': [],
     'several dimensions: denied until retryAfter, admitted at it': [],
   },
   'law 3, charge': {
     'after a denial, every policy is as it was': [],
     'after an admission, every policy that admits is charged, and a shadow that would deny is not': [],
     'a cost of 0 and a peek charge and write nothing': [],
-    'several dimensions: a denial charges no key, an admission each of them, and what is given back was never charged':
+    'several dimensions: a denial charges no key, an admission each of them, and a refund undoes the charge':
       [],
     'several dimensions: a reset of one key leaves the others alone': [],
     'several dimensions: a ban applies to the key of its dimension': [],
@@ -177,8 +177,8 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'a ban never lasts longer than it was made for': [],
   },
   'law 7, race': {
-    'simultaneous requests: exactly the limit is admitted, and each is told its own remaining': ALL,
-    'what is charged, given back and banned at once is all of it done': ALL,
+    'simultaneous requests: exactly the limit is admitted, and each gets its own remaining': ALL,
+    'simultaneous charges, refunds and bans all take effect': ALL,
     'several dimensions: of simultaneous requests, each key gets exactly its limit': [],
   },
   'law 9, keys': {
@@ -191,7 +191,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
   'law 12, change': {
     'each configuration keeps to its own bound, whichever is asked': QUOTAS,
     'denials and looks leave no trace for any configuration': ALL,
-    'the wait that a configuration tells is exact, and at most its window': ALL,
+    'the wait of a configuration is exact, and at most its window': ALL,
     'a higher limit, rate or burst never means a longer wait': ALL,
     'sliding-log 20/1m beside 100/1m: a client of both gains nothing, and neither locks the other out': [],
     'sliding-window 10/1m beside 100/10s: a client of both gains nothing, and neither locks the other out':
@@ -202,30 +202,30 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'token-bucket 100/1m beside 5/1s: a client of both gains nothing, and neither locks the other out': [],
     'token-bucket, another burst: a client of both gains nothing, and neither locks the other out': [],
     'fixed-window, another window: a client of both gains nothing, and neither locks the other out': [],
-    'a bucket that is raised a hundredfold admits at once what was to wait a minute': [],
+    'a bucket that is raised a hundredfold admits at once a request that was to wait a minute': [],
     'a denial by a smaller tier gives nothing back to a larger one': [
       'fixed-window',
       'sliding-window',
       'sliding-log',
       'calendar',
     ],
-    'another dimension: each configuration keeps to its own bound, and locks nobody out': [],
+    'another dimension: each configuration keeps to its own bound, and locks no key out': [],
   },
   'law 13, return': {
     'a charge that is given back counts as never made': QUOTAS,
     'a charge that has partly drained gives back the rest, no more and no less': BUCKETS,
     'give-backs in any order never leave more than without the charges': BUCKETS,
-    'after a reset, a refund gives back nothing that others were charged': QUOTAS,
-    'a charge of all that was left, or more, is given back completely': QUOTAS,
+    'after a reset, a refund gives back nothing of later charges': QUOTAS,
+    'a charge of all remaining units, or more, is given back completely': QUOTAS,
     'two debts are given back independently': ['fixed-window', 'sliding-window', 'sliding-log', 'calendar'],
-    'what has drained of several charges is gone, whichever of them is given back': BUCKETS,
-    'a reset also counts if nothing was left to reset': BUCKETS,
+    'the drained part of several charges is gone, whichever charge is given back': BUCKETS,
+    'a reset also counts if there was nothing to reset': BUCKETS,
     'a reset also covers the tiers': [],
     'the units of the charge are given back, not the oldest': ['sliding-log'],
     'gives back a unit from anywhere in a long log, and moves no other': ['sliding-log'],
   },
   'law 16, live': {
-    'another limit is in force at once, and what was spent stays': ALL,
+    'another limit is in force at once, and spent units stay spent': ALL,
     'charges are given back whole across an override': ALL,
     'an override ends at its time': ALL,
     'an override of all keys can be read back, and is of one limiter': [],
@@ -284,7 +284,7 @@ describe('the checks of a store by laws', () => {
   ];
   for (const [title, more, isLeftOut] of fewer)
     it(`are fewer for a store ${title}`, () => {
-      const names = namesFor(more).filter((name) => !name.includes('keeps no overrides'));
+      const names = namesFor(more).filter((name) => !name.includes('refuses a store without them'));
       expect(names).to.have.members(all.filter((name) => !isLeftOut(name)));
     });
 });

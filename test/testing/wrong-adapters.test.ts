@@ -81,7 +81,7 @@ const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>>
   cost: [ANSWERS, 'a cost that can never be admitted: no Retry-After, but the reason'],
   skip: [REQUESTS, 'skip (async)'],
   enabled: [REQUESTS, 'enabled: a request is limited if it is true at that moment'],
-  partitionKey: [REQUESTS, 'partitionKey: the header fields tell clients apart, and not who they are'],
+  partitionKey: [REQUESTS, 'partitionKey: the header fields distinguish clients without naming them'],
   jitter: [REQUESTS, 'jitter: Retry-After is later by up to that much, never earlier; no other field is'],
   allowList: [REQUESTS, 'allowList and denyList by keys and by function (sync)'],
   denyList: [REQUESTS, 'denyList answers 403, before allowList, and charges nothing'],
@@ -126,7 +126,7 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
       ),
       answer,
     })),
-    caughtBy: [REQUESTS, 'keys (sync): policies count the key that they are by, if the request has it'],
+    caughtBy: [REQUESTS, 'keys (sync): policies count the key of their dimension, if the request has one'],
   },
   'POST is not limited': {
     ...but(({ limiters, answer }) => ({
@@ -143,10 +143,7 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
         return answer(request);
       },
     })),
-    caughtBy: [
-      ANSWERS,
-      'requests in one packet: exactly the limit goes on, and each is told its own remaining',
-    ],
+    caughtBy: [ANSWERS, 'requests in one packet: exactly the limit goes on, and each gets its own remaining'],
   },
   'only the latest limiter learns that the response has ended': {
     ...byFramework(() => {
@@ -219,7 +216,7 @@ async function expectCaught(adapter: Adapter, [suite, name]: readonly [string, s
   expect((error as CheckError).actual).to.not.deep.equal((error as CheckError).expected);
   expect((error as CheckError).message)
     .to.include(`${suite}: ${name}\n`)
-    .and.match(/expected .+, came /s);
+    .and.match(/expected .+, got /s);
 }
 
 describe('wrong adapters', () => {
@@ -273,6 +270,6 @@ describe('an adapter', () => {
     const error = await find(ofKoa, OPTIONS.handler!)
       .run()
       .catch((reason: unknown) => reason);
-    expect((error as Error).message).to.include('give adapterChecks the option respond');
+    expect((error as Error).message).to.include('Pass the option respond to adapterChecks');
   });
 });

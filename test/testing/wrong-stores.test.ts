@@ -25,7 +25,7 @@ for (const [title, wrong] of Object.entries({
         expect((error as CheckError).actual).to.not.deep.equal((error as CheckError).expected);
         expect((error as CheckError).message)
           .to.include(`${suite}: ${name}\n`)
-          .and.match(/expected .+, came /s);
+          .and.match(/expected .+, got /s);
       });
     }
   });

@@ -168,7 +168,7 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
             shadow: policy.shadow ?? false,
           },
     ),
-    caughtBy: ['contract', 'sliding-log: charged units come back when the algorithm says so'],
+    caughtBy: ['contract', 'sliding-log: charged units become free at the published times'],
   },
   'a refund that gives back everything, but of a fixed window': {
     createStore: but((right) => ({
@@ -178,24 +178,24 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
         return unchanged(right, change);
       },
     })),
-    caughtBy: ['contract', 'token-bucket: gives back what was charged, once, and no more than there is'],
+    caughtBy: ['contract', 'token-bucket: gives a charge back, once, and no more than there is'],
   },
   'adjust that does nothing, but to a fixed window': {
     createStore: but((right) => ({
       adjust: (change) => (isFixedWindow(change) ? right.adjust(change) : unchanged(right, change)),
     })),
-    caughtBy: ['contract', 'sliding-window: charges what a request really cost'],
+    caughtBy: ['contract', 'sliding-window: charges the real cost of a request'],
   },
   'maxDelay that is ignored': {
     createStore: misreading(without('maxDelay')),
     caughtBy: [
       'contract',
-      'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer',
+      'leaky-bucket: maxDelay holds requests until their turn, and denies requests that would wait longer',
     ],
   },
   'burst that is ignored': {
     createStore: misreading(without('burst')),
-    caughtBy: ['contract', 'gcra: burst is what can be spent at once'],
+    caughtBy: ['contract', 'gcra: burst is the most that can be spent at once'],
   },
   'a reset that a refund undoes': {
     createStore: but((right) => ({
@@ -208,14 +208,14 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: [
       'law 13, return',
-      'sliding-window: after a reset, a refund gives back nothing that others were charged',
+      'sliding-window: after a reset, a refund gives back nothing of later charges',
     ],
   },
 };
 
 const FOREVER = 366 * 24 * 3_600_000;
 
-const ALL_AT_ONCE = 'what is charged, given back and banned at once is all of it done';
+const ALL_AT_ONCE = 'simultaneous charges, refunds and bans all take effect';
 
 /** One fault each. */
 export const faulty: Readonly<Record<string, WrongStore>> = {
@@ -233,7 +233,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
   },
   'overrides in two steps': {
     createStore: inTwoSteps((method) => method === 'override'),
-    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
+    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and spent units stay spent'],
   },
   'overrides of another kind that are not told': {
     createStore: but((right) => ({
@@ -277,7 +277,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: but((right) => ({
       decide: (query) => right.decide({ ...query, set: { ...query.set, overrides: undefined } }),
     })),
-    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
+    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and spent units stay spent'],
   },
   'overrides that cannot be read back': {
     createStore: but(({ overrides }) => ({
@@ -392,7 +392,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: [
       'law 7, race',
-      'sliding-log: simultaneous requests: exactly the limit is admitted, and each is told its own remaining',
+      'sliding-log: simultaneous requests: exactly the limit is admitted, and each gets its own remaining',
     ],
   },
   'a limit that keeps a count of its own': {
@@ -436,7 +436,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: misreading((policy) =>
       policy.algorithm === 'concurrency' ? { ...policy, lease: FOREVER } : policy,
     ),
-    caughtBy: ['contract', 'concurrency: charged units come back when the algorithm says so'],
+    caughtBy: ['contract', 'concurrency: charged units become free at the published times'],
   },
   'one lease for all': {
     createStore: but((right) => ({
@@ -489,7 +489,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: but((right) => ({
       ban: (subject, duration) => (duration > 0 ? right.ban(subject, duration) : undefined),
     })),
-    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives when told to'],
+    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives after unban'],
   },
   'denials that are never forgotten': {
     createStore: mistakingBan((ban) => ({ ...ban, within: FOREVER })),
@@ -497,7 +497,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
   },
   'bans that do not grow': {
     createStore: mistakingBan((ban) => ({ ...ban, factor: 1 })),
-    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives when told to'],
+    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives after unban'],
   },
   'policies by another dimension that count the first key': {
     createStore: mistaking(({ set, key }) => ({

@@ -3,7 +3,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { assembleLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicySet, Store } from '../../contract/store.js';
-import { MAX_DURATION } from '../../common/duration.js';
+import { MAX_DURATION_MS } from '../../common/duration.js';
 import { MAX_UNITS } from '../../common/validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
@@ -174,6 +174,6 @@ function over({ max, ban }: Quota, banned: boolean): number {
 /** The shortest of 1, 2, 4, 8 ... windows that is at least twice the rest. With no rest, one window. */
 function doubled(left: number, window: number): number {
   let length = window;
-  while (left > 0 && length < MAX_DURATION && length / 2 < Math.max(left, window)) length *= 2;
-  return Math.min(length, MAX_DURATION);
+  while (left > 0 && length < MAX_DURATION_MS && length / 2 < Math.max(left, window)) length *= 2;
+  return Math.min(length, MAX_DURATION_MS);
 }

@@ -1,18 +1,18 @@
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 
-/** The most give-backs that wait. After that the oldest is dropped: its charge and its slots expire by themselves. */
-const MOST = 10_000;
+/** The most refunds that wait. Beyond, the oldest refund is dropped, because charges and slots also end without it. */
+const MAX_WAITING_REFUNDS = 10_000;
 
-/** How many give-backs are under way at a time. */
-const AT_A_TIME = 64;
+/** Refunds under way at a time. */
+const MAX_CONCURRENT_REFUNDS = 64;
 
-/** The pause before a give-back is repeated that failed while the store was up, ms. */
-const AGAIN_AFTER = 200;
+/** The pause before the repetition of a refund that failed while the store was up, ms. */
+const RETRY_MS = 200;
 
-/** Gives something back. Resolves when that is done, or is in the backlog again. */
+/** Gives units or slots back. Resolves once the store has done so, or the refund is in the backlog again. */
 export type GiveBack = () => Promise<unknown>;
 
-/** Keeps what could not be given back until the store is up. */
+/** Keeps refunds that could not be made until the store is up. */
 export class Backlog {
   readonly #isUp: () => boolean;
   readonly #waiting = new Set<GiveBack>();
@@ -28,14 +28,14 @@ export class Backlog {
 
   add(giveBack: GiveBack): void {
     for (const oldest of this.#waiting) {
-      if (this.#waiting.size < MOST) break;
+      if (this.#waiting.size < MAX_WAITING_REFUNDS) break;
       this.#waiting.delete(oldest);
     }
     this.#waiting.add(giveBack);
-    if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), AGAIN_AFTER).unref();
+    if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), RETRY_MS).unref();
   }
 
-  /** Called when the store is up. A give-back that fails now is not repeated at once. */
+  /** Called when the store is up. A refund that fails now is not repeated at once. */
   drain(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -47,6 +47,6 @@ export class Backlog {
         else this.add(giveBack);
       }
     };
-    for (let i = 0; i < AT_A_TIME; i++) void work();
+    for (let i = 0; i < MAX_CONCURRENT_REFUNDS; i++) void work();
   }
 }

@@ -1,6 +1,6 @@
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
-import { tellUser, type Warn } from '../../common/warnings.js';
+import { notifyUser, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
@@ -8,24 +8,24 @@ import { partsOf, type Part } from '../../contract/parts.js';
 import type { Store, Subject } from '../../contract/store.js';
 
 /**
- * Learns from calls whether a store is up, and which of its servers are down. All limiters of a store share one breaker. Failures of the
- * client before it chose a server concern all limiters.
+ * Learns from calls whether a store is up, and which of its servers are down. All limiters of a store share one breaker. Failures before the
+ * client chose a server concern all limiters.
  */
 export class Breaker {
   readonly #store: Store;
-  /** By server: the circuits of servers that have failed since they last answered in time. */
+  /** The circuit of each server that has failed since it last answered in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
   #state: Health['state'] = 'up';
   #since = Date.now();
   #late = 0;
   #hasAnswered = false;
-  /** How many calls were answered in time. */
+  /** Calls that were answered in time. */
   #answers = 0;
-  /** Asks the store while no decision does, if anybody wants to know how it is. */
+  /** Probes the store while there are no decisions, if a listener or a reader needs its health. */
   readonly idle: IdleProbes;
-  /** By guard: several limiters may have the same function, of which one is closed. */
+  /** The listener of each guard, because several limiters may share a function when one of them is closed. */
   readonly listeners = new Map<object, (health: Health) => void>();
-  /** By guard: the warning functions of limiters without a listener. */
+  /** The warning function of each guard whose limiter has no listener. */
   readonly warners = new Map<object, Warn>();
 
   constructor(store: Store) {
@@ -33,7 +33,7 @@ export class Breaker {
     this.idle = new IdleProbes(this);
   }
 
-  /** What is down for a subject: the store, or a server with one of its keys. Undefined: the question may be sent. */
+  /** The circuit that is down for a subject: the store's, or the circuit of a server with one of the keys. Undefined if none is down. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
     const down = this.#downAt(undefined);
@@ -45,7 +45,7 @@ export class Breaker {
     return this.#downAt(this.#store.serverOf?.(subject));
   }
 
-  /** Whether a server is down, or all of them are. */
+  /** Whether a server, or the whole store, is down. */
   isDown(server: string | undefined): boolean {
     return (this.#downAt(undefined) ?? this.#downAt(server)) !== undefined;
   }
@@ -73,7 +73,7 @@ export class Breaker {
     return this.#answers;
   }
 
-  /** The servers to ask; undefined stands for the store's only one. */
+  /** The servers to probe. `undefined` represents the only server of a store. */
   servers(): readonly (string | undefined)[] {
     const servers = this.#store.servers?.() ?? [];
     return servers.length > 0 ? servers : [undefined];
@@ -102,7 +102,7 @@ export class Breaker {
     };
   }
 
-  /** The store has answered in time. @param late whether this process read the answer too late */
+  /** Records an answer in time. @param late whether this process read it too late */
   success({ call }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
@@ -117,30 +117,30 @@ export class Breaker {
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
     this.circuitOf(subject).failure(error, subject, prober);
-    // A store that has never answered is more likely set up wrongly than out of order.
+    // A store that has never answered is more likely set up wrongly than broken.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
 
-  /** The store has answered a call after the caller stopped waiting. */
+  /** Records an answer that came after the caller stopped waiting. */
   answeredLate({ call }: Subject, wasProbe = false): void {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }
 
-  /** A limiter was closed. */
+  /** Forgets a limiter that was closed. */
   unwatch(prober: Prober): void {
     this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
-  /** Warns, unless someone listens or subscribes. */
+  /** Warns, unless there is a listener or a subscriber. */
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
-    const told = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
+    const details = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of new Set(this.warners.values())) {
       warn(
         'HEADGATE_STORE_DOWN',
-        `The store ${what}: ${told} Meanwhile the option onStoreError decides (compat: passOnStoreError, skipOnError): each process limits for ` +
-          'itself, nothing is limited, or requests fail. The channel headgate:health or the option onHealth would tell of each change instead.',
+        `The store ${what}: ${details} Meanwhile the option onStoreError (compat: passOnStoreError, skipOnError) decides: each process limits by ` +
+          'itself, nothing is limited, or requests fail. To handle each change yourself, subscribe to the channel headgate:health or pass onHealth.',
       );
     }
   }
@@ -163,11 +163,11 @@ export class Breaker {
     const { lastError, serversDown } = health;
     if (lastError && state === 'down') this.#warn('is down', lastError);
     else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
-    for (const listener of new Set(this.listeners.values())) tellUser('onHealth', listener, health);
+    for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
   }
 }
 
-/** The parts of a question whose keys may lie on several servers. */
+/** The parts of a question if its keys may lie on several servers. */
 function keysApart({ set, key }: Subject): readonly Part[] {
   return typeof key === 'string' || set.dimensions?.slotBy !== undefined ? [] : partsOf(set);
 }

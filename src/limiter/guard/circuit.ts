@@ -3,37 +3,37 @@ import { Backlog } from './backlog.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import type { Subject } from '../../contract/store.js';
 
-/** Finds out whether a store is up by a call of its own. */
+/** Probes a store by a call of its own. */
 export interface Prober {
   /**
-   * Sends one probe. Resolves when no call is under way any more; with false if the server does not belong to the store.
+   * Sends one probe. Resolves once all its calls have ended, with false if the server does not belong to the store.
    *
-   * @param server see `Store.serverOf`; undefined: any server
-   * @param failed what the server has failed to do; undefined: nothing yet
+   * @param server see `Store.serverOf`; undefined for any server
+   * @param failed the subject that failed on the server, or undefined if none has
    */
   probe(server: string | undefined, failed: Subject | undefined): Promise<boolean>;
-  /** Resolves the next time the store's client is connected. Undefined: the store does not tell. */
+  /** Resolves when the store's client connects the next time. Undefined if the store has no such event. */
   whenReady(): Promise<void> | undefined;
 }
 
-/** A server is down after this many failures in a row over at least this time, ms. Both are needed, because each alone proves nothing. */
-const FAILURES = 5;
-const FAILING_FOR = 100;
+/** The failures in a row, and the least time that they span (ms), until a server is down. Each alone is not a proof. */
+const MIN_FAILURES = 5;
+const MIN_FAILING_MS = 100;
 
 /**
- * The pause before the next probe, ms: this part of the time that the server has been down, within limits. A random factor of 1 to 2 keeps
- * processes from probing all at once.
+ * The pause before the next probe, ms: this fraction of the server's down time, within limits. A random factor of 1 to 2 keeps processes from
+ * probing all at once.
  */
-const PART = 0.1;
-const SOONEST = 100;
-const LATEST = 2000;
+const PAUSE_FRACTION = 0.1;
+const MIN_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 2000;
 
-/** A server that answered too late within this time, ms, is slow and not gone. It is longer than the pause between two probes. */
-const SLOW_FOR = 5000;
+/** A server that answered too late within this time, ms, is slow and not down. It exceeds the pause between two probes. */
+const SLOW_MS = 5000;
 
 /**
- * The circuits that wait for a client, by what tells that it is ready. A connection may last for as long as the process: what it would
- * call must not keep each circuit that was down meanwhile.
+ * The circuits that wait for a client, by the promise of its connection. A connection may last as long as the process, so the promise's
+ * callback must not keep each circuit that was down meanwhile.
  */
 const waiting = new WeakMap<Promise<void>, Map<Circuit, () => void>>();
 
@@ -59,22 +59,22 @@ export class Circuit {
   #failures = 0;
   #failingSince = 0;
   #lastError: HeadgateError | undefined;
-  /** What failed last. A probe must prove that this works again. */
+  /** The subject of the last failure. A probe must succeed with it. */
   #failed: Subject | undefined;
   #answeredLate = -Infinity;
-  /** The limiters that need the server while it is down. They can probe it. */
+  /** The limiters that need the server while it is down, and can probe it. */
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
   /** Whether to probe again as soon as the current probe ends. */
   #again = false;
-  /** What tells that the client is ready, if this circuit waits for it or did when it was down. */
+  /** The promise of the client's connection, for which this circuit waits or has waited. */
   #ready: Promise<void> | undefined;
-  /** What will be given back once the server is up. */
+  /** The refunds to make once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);
 
   /**
-   * @param onChange is called when the server is found down, and when it is up again
+   * @param onChange called when the server goes down, and when it is up again
    * @param startTimer for tests
    */
   constructor(server: string | undefined, onChange: () => void, startTimer = setTimeout) {
@@ -87,7 +87,7 @@ export class Circuit {
     return this.#down;
   }
 
-  /** When the server was found down, ms since the epoch. */
+  /** The time at which the server went down, ms since the epoch. */
   get since(): number {
     return this.#since;
   }
@@ -101,7 +101,7 @@ export class Circuit {
   }
 
   get slow(): boolean {
-    return this.#failures > 0 && performance.now() - this.#answeredLate < SLOW_FOR;
+    return this.#failures > 0 && performance.now() - this.#answeredLate < SLOW_MS;
   }
 
   success(): void {
@@ -114,11 +114,11 @@ export class Circuit {
     this.#lastError = error;
     this.#failed = failed;
     if (this.#failures++ === 0) this.#failingSince = performance.now();
-    if (this.#failures >= FAILURES && performance.now() - this.#failingSince >= FAILING_FOR)
+    if (this.#failures >= MIN_FAILURES && performance.now() - this.#failingSince >= MIN_FAILING_MS)
       this.giveUp(prober);
   }
 
-  /** A server that fails is down from now on. */
+  /** Declares a failing server down. */
   giveUp(prober: Prober): void {
     if (this.#down || this.#failures === 0) return;
     this.#setDown(true);
@@ -127,30 +127,30 @@ export class Circuit {
   }
 
   /**
-   * The server has answered a call after the caller stopped waiting. If it had stalled, it may be back.
+   * Records an answer that came after the caller stopped waiting. A server that had stalled may be back.
    *
-   * @param wasProbe whether the call was a probe: the next one follows after its pause, which began with this one
+   * @param wasProbe whether the call was a probe. The next probe then follows after the pause that began with this one
    */
   answeredLate(wasProbe = false): void {
     this.#answeredLate = performance.now();
     if (this.#down && !wasProbe) void this.#probe();
   }
 
-  /** A limiter needs a server that is down. */
+  /** Records that a limiter needs the server while it is down. */
   watch(prober: Prober): void {
     this.#probers.add(prober);
     if (!this.#timer && !this.#probing) this.#schedule();
   }
 
-  /** A limiter was closed. */
+  /** Forgets a limiter that was closed. */
   unwatch(prober: Prober): void {
     this.#probers.delete(prober);
     if (this.#probers.size === 0) this.#stop();
   }
 
-  /** @param passed of the pause, ms */
+  /** @param passed the part of the pause that is over, ms */
   #schedule(passed = 0): void {
-    const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
+    const pause = Math.min(Math.max(MIN_PAUSE_MS, PAUSE_FRACTION * (Date.now() - this.#since)), MAX_PAUSE_MS);
     const left = Math.max(0, pause * (1 + Math.random()) - passed);
     this.#timer = this.#startTimer(() => void this.#probe(), left).unref();
   }
@@ -170,7 +170,7 @@ export class Circuit {
     const isThere = await prober.probe(this.server, this.#failed);
     this.#probing = false;
     if (!isThere) this.success();
-    // There are none if the server is up, or if no limiter needs it.
+    // There are no probers if the server is up, or if no limiter needs it.
     if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
     else this.#schedule(performance.now() - began);

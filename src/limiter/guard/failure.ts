@@ -10,26 +10,26 @@ import type { Store } from '../../contract/store.js';
 /** Options for the time while the store does not decide. */
 export interface FailureOptions {
   /**
-   * What to do when the store fails or is late. `'local'` (default): decide in an embedded memory store. `'allow'`: admit. `'deny'`: deny
-   * (503). `'throw'`: throw the store's error.
+   * The answer when the store fails or is late. `'local'`: decide in an embedded memory store. `'allow'`: admit. `'deny'`: deny (503).
+   * `'throw'`: throw the store's error. @default 'local'
    */
   onStoreError?: 'local' | 'allow' | 'deny' | 'throw';
   /**
-   * For `'local'`: the share of each limit that this process may admit meanwhile, above 0 and up to 1 (default). It is rounded down, but at
-   * least 1: a share of 0.1 of a limit of 5 is 1.
+   * For `'local'`: the share of each limit that this process may admit meanwhile, above 0 and up to 1. The result is rounded down, but is at
+   * least 1: a share of 0.1 of a limit of 5 is 1. @default 1
    */
   localShare?: number;
   /**
-   * How long the store may take, counted from when the question is written: `'1ms'` to `'1m'`, default `'100ms'`. While this process itself
-   * is busy it cannot read answers. That time does not count.
+   * The time that the store may take after the question is sent, `'1ms'` to `'1m'`. The time in which this process is busy does not count,
+   * because it cannot read answers. @default '100ms'
    */
   timeout?: Duration;
   /**
-   * How long a question waits for a connection until the store has answered once: `'1ms'` to `'1m'`, default `'2s'`. After that `timeout`
-   * applies, and also if it is longer. A refused connection is not waited for.
+   * The time that a question waits for a connection until the store has answered once, `'1ms'` to `'1m'`. After that, or if it is longer,
+   * `timeout` applies. A refused connection fails at once. @default '2s'
    */
   connectTimeout?: Duration;
-  /** Called when the store, or one server of a cluster, is found down or up again. An error that it throws becomes a process warning. */
+  /** Called when the store, or one server of a cluster, goes down or comes back. An error that it throws becomes a process warning. */
   onHealth?: (health: Health) => void;
 }
 
@@ -37,12 +37,12 @@ export interface FailureOptions {
 export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknown): number {
   const standard = option === 'timeout' ? '100ms' : '2s';
   const result = toMilliseconds(option, given === undefined ? standard : given);
-  if (result > 60_000) throw invalidOption(option, given, "Write '1ms' to '1m'.");
+  if (result > 60_000) throw invalidOption(option, given, "Pass '1ms' to '1m'.");
   return result;
 }
 
 /**
- * Makes a store answer in time, whatever it does. An embedded store is returned as it is, because it always answers.
+ * Makes a store answer in time, whatever happens to it. An embedded store is returned unchanged, because it always answers.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
@@ -50,7 +50,7 @@ export function guarded(store: Store, options: FailureOptions, timeout: number, 
   const { onStoreError = 'local', localShare: share = 1 } = options;
   const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
-    throw invalidOption('localShare', share, 'Write a number above 0, up to 1.');
+    throw invalidOption('localShare', share, 'Pass a number above 0, up to 1.');
   }
   const connectTimeout = checkTimeout('connectTimeout', options.connectTimeout);
   const onHealth = checkFunction('onHealth', options.onHealth);

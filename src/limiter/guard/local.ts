@@ -13,7 +13,7 @@ import {
   type Store,
 } from '../../contract/store.js';
 
-/** What decides while a store is away. There is one per store, so that limiters of the same name share their quota here, too. */
+/** The substitute of each store that is down, so that limiters with the same name also share their quota here. */
 const stores = new WeakMap<Store, Store>();
 
 /** Decides in this process instead of a store, with a share of each limit. */
@@ -50,17 +50,17 @@ export class Local {
   }
 }
 
-/** The set with this process' share of each limit. A limit stays at least 1, because otherwise nothing would be admitted. */
+/** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   const policies = set.policies.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
-  // While a request waits, it is no attempt: see `patient`.
+  // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
     return { ...policy, attempts: set.policies[i]!.attempts };
   });
-  // It has no records, so it decides by what is known now.
+  // The substitute has no override records, so it decides by the ones known now.
   return { ...set, policies: compiled, overrides: undefined };
 }

@@ -9,20 +9,20 @@ import {
   type Subject,
 } from '../../contract/store.js';
 
-/** Few keys, so that probes leave little behind; more than one, so that no denial is remembered from the last probe. */
-const KEYS = 16;
+/** The number of keys for probes: few, so that little state remains, and more than one, so that the last probe's denial is not remembered. */
+const PROBE_KEYS = 16;
 
-/** How many keys are tried to find one on a certain server. It is enough for a server with a hundredth of the cluster. */
-const TRIES = 1000;
+/** The keys that are tried to find one on a certain server, enough for a server with a hundredth of the cluster. */
+const MAX_KEY_TRIES = 1000;
 
-/** How long a call may stay unanswered before it is given up, ms. It is longer than any useful timeout of a client. */
-const SILENCE = 10_000;
+/** The time after which an unanswered call is given up, ms. It exceeds any useful timeout of a client. */
+const MAX_SILENCE_MS = 10_000;
 
 const PLAIN = compilePolicies('policies', [
   { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
 ]);
 
-/** What stands for a failure while nothing has failed. */
+/** The subject to probe with until a call has failed. */
 export function idleProbe(timeout: number): Subject {
   return { set: { name: 'headgate-probe', policies: PLAIN, ban: undefined, timeout }, key: 'idle' };
 }
@@ -31,13 +31,14 @@ const sets = new WeakMap<PolicySet, PolicySet>();
 let probes = 0;
 
 /**
- * The queries that prove that a server can do again what failed. The first one charges a key of the probes by the policies that failed: a
- * server without memory, or a user without permission to write, can still read. The second one reads the key that failed, because the
- * user may lack permission for it. Undefined: no key of the probes is on that server.
+ * The queries that prove that a server works again for the subject that failed. The first one charges a key of the probes by the same
+ * policies, because a server without memory, or a user without permission to write, can still read. The second one reads the key that
+ * failed, because the user may lack permission for it.
  *
- * @param failed what the server failed to do; undefined: nothing yet, so a key of the probes is read
- * @param idle what stands for it then
- * @param server undefined: any server
+ * @param failed the subject that failed on the server, or undefined if none has, so that a key of the probes is read
+ * @param idle the subject to use in that case
+ * @param server undefined for any server
+ * @returns undefined if no key of the probes is on that server
  */
 export function probesOf(
   store: Store,
@@ -45,15 +46,15 @@ export function probesOf(
   idle: Subject,
   server: string | undefined,
 ): [write: Query, read: Query] | undefined {
-  // What was asked about all keys of a limiter has no policies that could prove anything.
+  // A question about all keys of a limiter has no policies, and cannot prove anything.
   const decided = failed && failed.set.policies.length > 0 ? failed : undefined;
   const { set, key } = decided ?? idle;
   let own = sets.get(set);
   if (!own) sets.set(set, (own = { ...set, name: 'headgate-probe', ban: undefined }));
-  // A cluster may have moved the key to another server, whose answer would say nothing of this one.
+  // A cluster may have moved the key to another server, whose answer would prove nothing about this one.
   const isThere = decided && (server === undefined || store.serverOf?.(decided) === server);
-  const first = (probes++ % KEYS) * TRIES;
-  for (let i = 0; i < TRIES; i++) {
+  const first = (probes++ % PROBE_KEYS) * MAX_KEY_TRIES;
+  for (let i = 0; i < MAX_KEY_TRIES; i++) {
     const probe = String(first + i);
     const keys: Keys = typeof key === 'string' ? probe : key.map(() => probe);
     const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, call: newCall() };
@@ -66,13 +67,13 @@ export function probesOf(
 }
 
 /**
- * Resolves when a probe has also ended for the store's client. Until then nothing more may be written: a client that closes idle
+ * Resolves when a probe has also ended for the store's client. Until then no other call may be sent, because a client that closes idle
  * connections would count its own writes as activity.
  */
 export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const isSilent = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(true), SILENCE).unref();
+    timer = setTimeout(() => resolve(true), MAX_SILENCE_MS).unref();
   });
   const isOver = answer.then(
     () => false,
@@ -85,8 +86,8 @@ export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void>
 function warnOfSilence(warn: Warn): void {
   warn(
     'HEADGATE_SILENT_CONNECTION',
-    `The store has not answered for ${SILENCE / 1000} s, on a connection that its client considers alive. Either the server hangs, or ` +
-      'the connection is dead. A dead one makes this process limit for itself until the client notices, which takes minutes. ' +
-      'Give the client a socketTimeout.',
+    `The store has not answered for ${MAX_SILENCE_MS / 1000} s, on a connection that its client considers alive. Either the server hangs, or ` +
+      'the connection is dead. If it is dead, this process limits by itself until the client notices, which takes minutes. ' +
+      'Set a socketTimeout on the client.',
   );
 }

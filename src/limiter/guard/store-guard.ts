@@ -11,7 +11,7 @@ import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/sto
 import {
   isReply,
   malformedReply,
-  tellsCharges,
+  hasCharges,
   chargedOf,
   isPromise,
   newCall,
@@ -33,16 +33,16 @@ import { admits, waitOf } from '../../contract/verdicts.js';
 import { costAt } from '../../contract/costs.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
-/** How decisions are made while the store makes none: see `FailureOptions`. */
+/** The way to decide without the store: see `FailureOptions`. */
 type Mode = 'local' | 'allow' | 'deny' | 'throw';
 
 /**
- * A call of the store whose answer is awaited, and what its caller is told. It ends once: answered, failed or expired. What the store answers
- * after that is undone.
+ * A call of the store whose answer the caller awaits. It ends once: answered, failed or expired. Any effect that the store reports after that
+ * is undone.
  */
 class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
   readonly guard: StoreGuard;
-  /** What the store is asked. */
+  /** The question to the store. */
   readonly question: S;
   readonly call: Call;
   /** Whether the answer is a decision, with verdicts on the question's set. */
@@ -60,7 +60,7 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     this.decides = decides;
   }
 
-  /** The store has answered, possibly too late. */
+  /** Receives the store's answer, possibly too late. */
   override resolve(value: T): void {
     const { timeouts, breaker } = this.guard;
     const isOverdue = timeouts.isOverdue(this);
@@ -77,7 +77,7 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     }
   }
 
-  /** The store has failed, possibly too late. */
+  /** Receives the store's error, possibly too late. */
   override reject(thrown: Error): void {
     const error = coded(thrown);
     const isAwaited = this.guard.timeouts.finish(this);
@@ -106,24 +106,24 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     super.resolve(value);
   }
 
-  /** What the caller is told instead of the store's answer. Throws if there is nothing. */
+  /** The answer in place of the store's. Throws if there is none. */
   protected instead(error: HeadgateError): T {
     throw error;
   }
 
-  /** The store has answered, but nobody waited any more. */
+  /** Called if the store answered after the caller stopped waiting. */
   protected late(): void {
     this.guard.breaker.answeredLate(this.question);
   }
 
-  /** The answer came too late: takes back what the store has done. */
+  /** Takes back the store's effect, because the answer came too late. */
   protected undo(_value: T): void {}
 
-  /** The answer is lost, so it may be unknown what the store has done. */
+  /** Called if the answer is lost, so that the store's effect may be unknown. */
   protected lost(_error: HeadgateError): void {}
 }
 
-/** Asks whether a store is back. */
+/** Probes whether a store is back. */
 class PendingProbe extends PendingCall<Query, Reply> {
   protected override late(): void {
     this.guard.breaker.answeredLate(this.question, true);
@@ -145,7 +145,7 @@ class PendingDecision extends PendingCall<Query, Reply> {
   }
 }
 
-/** Gives something back. That must not be lost, so it is done later if the store cannot take it now. */
+/** Gives units or slots back. A refund must not be lost, so it is made later if the store cannot take it now. */
 class PendingReturn<S extends Subject, T> extends PendingCall<S, T> {
   readonly #way: WayBack<S, T>;
   readonly #again: GiveBack;
@@ -156,13 +156,13 @@ class PendingReturn<S extends Subject, T> extends PendingCall<S, T> {
     this.#again = again;
   }
 
-  // A give-back is still right later, so it is never abandoned.
+  // A refund is still right later, so it is never abandoned.
   override expire(error: HeadgateError): void {
     this.fail(error);
   }
 
   protected override instead(): T {
-    return this.#way.told;
+    return this.#way.later;
   }
 
   protected override lost(error: HeadgateError): void {
@@ -171,19 +171,19 @@ class PendingReturn<S extends Subject, T> extends PendingCall<S, T> {
   }
 }
 
-/** How something is given back. */
+/** The way to give units or slots back. */
 interface WayBack<S extends Subject, T> {
   readonly call: (question: S) => MaybePromise<T>;
-  /** Whether doing it twice does no harm. */
+  /** Whether a repetition does no harm. */
   readonly repeatable: boolean;
-  /** What the caller is told if it must be done later. */
-  readonly told: T;
+  /** The caller's result if the refund must be made later. */
+  readonly later: T;
 }
 
 /** The reply to a caller whose units will be given back later. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
-/** Answers every question in time, whatever its store does. */
+/** Answers every question in time, whatever happens to its store. */
 export class StoreGuard implements Store, Prober {
   readonly #store: Store;
   readonly #mode: Mode;
@@ -227,12 +227,12 @@ export class StoreGuard implements Store, Prober {
     return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
   }
 
-  /** The same as the guarded store's. */
+  /** As the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
   }
 
-  /** The same as the guarded store's, but each answer comes in time, or an error does. */
+  /** As the guarded store's, but each answer or error comes in time. */
   get overrides(): OverrideStore | undefined {
     const { overrides } = this.#store;
     if (!overrides) return undefined;
@@ -259,7 +259,7 @@ export class StoreGuard implements Store, Prober {
     return isReply(answer, query.set) ? answer : this.instead(query, malformedReply(answer));
   }
 
-  /** Asks for something other than a decision, which only the store can answer. */
+  /** Sends a question other than a decision, which only the store can answer. */
   async #ask<S extends Subject, T>(subject: S, call: (question: S) => MaybePromise<T>): Promise<T> {
     const down = this.breaker.downFor(subject);
     if (down) throw this.#downError(down);
@@ -267,14 +267,14 @@ export class StoreGuard implements Store, Prober {
     return this.#await(asked, later(call, asked.question));
   }
 
-  /** Gives back what was charged: now, or once the store is up. */
+  /** Gives units or slots back now, or once the store is up. */
   #giveBack<S extends Subject, T>(subject: S, way: WayBack<S, T>): Promise<T> {
     const again = (): Promise<T> => this.#giveBack(subject, way);
     const down = this.breaker.downFor(subject);
     if (down) {
       down.watch(this);
       down.backlog.add(again);
-      return Promise.resolve(way.told);
+      return Promise.resolve(way.later);
     }
     const asked = new PendingReturn(this, { ...subject, call: newCall() }, way, again);
     return this.#await(asked, later(way.call, asked.question));
@@ -287,7 +287,7 @@ export class StoreGuard implements Store, Prober {
     return asked;
   }
 
-  /** Answers a query instead of the store. @param error undefined if the store was not asked, because `down` is down */
+  /** Answers a query in place of the store. @param error undefined if the store was not asked, because `down` is down */
   instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
@@ -297,21 +297,21 @@ export class StoreGuard implements Store, Prober {
     return late ? { ...reply, late } : reply;
   }
 
-  /** The store admitted the query after the timeout. Gives back its slots, and its units too if the caller was told it is denied. */
+  /** Gives back the slots that the store granted after the timeout, and also the units if the caller's answer was a denial. */
   undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
     const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
     this.release(query);
-    // In the other modes the request was let pass, so its charge stays.
+    // In the other modes the request went on, so its charge stays.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (charged(i) ? 0 - costAt(query, i) : 0));
     const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
     this.adjust(change).catch(() => {});
   }
 
-  /** Frees the slots that the store took for a request whose caller got another answer. */
+  /** Frees the slots that the store granted to a request whose caller got another answer. */
   release({ set, key, cost, costs, lease }: Query): void {
     if (lease === '') return;
     this.lease({ set, key, cost, costs, lease, action: 'release', degraded: undefined }).catch(() => {});
@@ -319,18 +319,18 @@ export class StoreGuard implements Store, Prober {
 
   async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
-    // Only repeat the give-back of a decision's charge. Whoever gives back by hand sees the error, and can try again.
+    // Only the refund of a decision's charge is repeated. A caller that refunds by hand sees the error, and can try again.
     const call = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
-    if (change.charged) return this.#giveBack(change, { call, repeatable: false, told: NOTHING });
+    if (change.charged) return this.#giveBack(change, { call, repeatable: false, later: NOTHING });
     const reply = await this.#ask(change, call);
-    if (!isReply(reply, change.set) || !tellsCharges(reply, change.set)) throw malformedReply(reply);
+    if (!isReply(reply, change.set) || !hasCharges(reply, change.set)) throw malformedReply(reply);
     return reply;
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
     if (change.degraded === 'local') return this.#local.lease(change);
     const call = (question: LeaseChange): MaybePromise<boolean> => this.#store.lease(question);
-    if (change.action === 'release') return this.#giveBack(change, { call, repeatable: true, told: true });
+    if (change.action === 'release') return this.#giveBack(change, { call, repeatable: true, later: true });
     return this.#ask(change, call);
   }
 
@@ -348,7 +348,7 @@ export class StoreGuard implements Store, Prober {
     // The answers are awaited twice: until the timeout, and until the client has ended the calls.
     const answers = queries.map(async (query) => this.#store.decide(query));
     const answer = Promise.all(answers).then(([, read]) => {
-      // Keys of several dimensions lie on several servers. It is this one that has proved to be well.
+      // Keys of several dimensions lie on several servers. The probe proves the health of this one.
       if (server !== undefined) queries[1].call!.server = server;
       return read!;
     });
@@ -380,12 +380,12 @@ export class StoreGuard implements Store, Prober {
   }
 }
 
-/** What stands for all keys of a limiter. */
+/** The subject for all keys of a limiter. */
 function allOf(set: PolicySet): Subject {
   return { set: { ...set, policies: [], ban: undefined }, key: '' };
 }
 
-/** Asks at once, and answers later, also what is thrown. */
+/** Calls at once, and answers later, even if the call throws. */
 async function later<S, T>(call: (question: S) => MaybePromise<T>, question: S): Promise<T> {
   return call(question);
 }

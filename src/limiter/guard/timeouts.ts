@@ -4,24 +4,24 @@ import type { Call } from '../../contract/store.js';
 
 /** A call whose answer is awaited. */
 export interface Awaited {
-  /** In which the store tells until when. */
+  /** The call's state, in which the store sets the end of the caller's patience. */
   readonly call: Call;
   /** Set by `add`. */
   asked: number;
   open: boolean;
-  /** Its neighbours among the awaited calls. */
+  /** The neighbours among the awaited calls. */
   previous: Awaited | undefined;
   next: Awaited | undefined;
-  /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `finish` was called before. */
+  /** Called with `HEADGATE_STORE_TIMEOUT` at the end of the time, unless `finish` was called before. */
   expire(error: HeadgateError): void;
 }
 
-/** How late a timer may be in a process that is not busy, ms. */
-const TIMERS_LATE = 5;
+/** The most that a timer is late in a process that is not busy, ms. */
+const MAX_TIMER_DELAY_MS = 5;
 
 /**
- * Gives up calls whose answers do not come in time. The time begins when the store writes the call. One timer serves all calls: they are
- * written in the order in which they were added, or so close together that the order hardly matters.
+ * Gives up calls that are not answered in time. The time begins when the store sends the call. One timer serves all calls, because they are
+ * sent in the order in which they were added, or so close together that the order hardly matters.
  */
 export class Timeouts {
   readonly #ms: number;
@@ -29,15 +29,15 @@ export class Timeouts {
   readonly #startTimer: typeof setTimeout;
   #head: Awaited | undefined;
   #tail: Awaited | undefined;
-  /** The timer; undefined if there is none, or once it has fired. */
+  /** The timer, or undefined if there is none or it has fired. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
   #pending = 0;
   #idle: (() => void)[] = [];
 
   /**
-   * @param ms how long to wait after a call is written
-   * @param patience how long to wait for a call to be written
+   * @param ms the time to wait after a call is sent
+   * @param patience the time to wait for a call to be sent
    * @param startTimer for tests
    */
   constructor(ms: number, patience: () => number = () => ms, startTimer = setTimeout) {
@@ -53,24 +53,24 @@ export class Timeouts {
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
     this.#tail = awaited;
-    // The process stays alive while an answer is awaited, but not for the rest of its timer.
+    // The process stays alive for an awaited answer, but not for the rest of its timer.
     if (this.#pending++ === 0) this.#timer?.ref();
     if (!this.#armed) this.#arm(this.#ms);
   }
 
   /**
-   * Whether a call's time has been over for longer than timers are late. If the answer is here and was still awaited, the store was in
-   * time, and this process read it too late.
+   * Whether a call's time has been over for longer than timers are late. If the answer is here and was still awaited, the store was in time,
+   * and this process read it too late.
    */
   isOverdue(awaited: Awaited): boolean {
-    return this.#due(awaited) + TIMERS_LATE <= performance.now();
+    return this.#due(awaited) + MAX_TIMER_DELAY_MS <= performance.now();
   }
 
-  /** The answer has come. Returns false if the call was given up before. */
+  /** Ends a call, because its answer is here. @returns false if the call was given up before */
   finish(awaited: Awaited): boolean {
     if (!awaited.open) return false;
     awaited.open = false;
-    // The call leaves the list at once. Otherwise an older call that stalls would keep it in memory.
+    // Takes the call off the list at once. Otherwise an older call that stalls would keep it in memory.
     const { previous, next } = awaited;
     if (previous) previous.next = next;
     else this.#head = next;
@@ -93,7 +93,7 @@ export class Timeouts {
     return call.until || asked + this.#patience();
   }
 
-  /** Never sleeps longer than `ms`. Any call that is written meanwhile is due after that. */
+  /** Sleeps for at most `ms`, because any call that is sent meanwhile is due after that. */
   #arm(ms: number): void {
     this.#armed = true;
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));

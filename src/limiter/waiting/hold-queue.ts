@@ -5,17 +5,17 @@ import { List, type Link } from '../../common/list.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Timing } from '../../common/timing.js';
 
-/** An admitted request, as the queue needs to know it. */
+/** The properties of an admitted request that the queue needs. */
 export interface HoldRequest {
   readonly key: string;
   readonly cost: number;
-  /** How long until the request's turn, ms. */
+  /** Time until the request's turn, ms. */
   readonly delayMs: number;
   /** The time that one unit takes to leak, ms. */
   readonly unitMs: number;
 }
 
-/** Requests share a line, in which they move up, if the same policies pace them. */
+/** The hold request of a decision. Requests share a line, in which they move up, if the same policies pace them. */
 export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision): HoldRequest {
   const key = joined(
     idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
@@ -23,7 +23,7 @@ export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision)
   return { key, delayMs, ...paceOf(set.policies, costs) };
 }
 
-/** How a hold ended: the request's turn came, there was no place, the caller cancelled it, or the queue was closed. */
+/** The end of a hold: the request's turn, no place, a cancellation by the caller, or the end of the queue. */
 export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
 interface Held {
@@ -34,29 +34,29 @@ interface Held {
 /** The turns of several units, which leak one after the other. */
 interface Turns {
   units: number;
-  /** When the last of these units leaks, by the queue's clock. */
+  /** The time at which the last of these units leaks, by the queue's clock. */
   at: number;
   readonly unitMs: number;
 }
 
 /**
- * The held requests of one key in the order of their turns, and the turns that the store gave them, by time. No turn belongs to a certain
- * request: the first request in line takes the earliest ones. So a request that leaves only removes the last turns, and all requests behind
- * it move up.
+ * The held requests of one key in the order of their turns, and the turns that the store gave them, by time. A turn does not belong to a
+ * request, because the first request in line takes the earliest turns. So a request that leaves only removes the last turns, and all
+ * requests behind it move up.
  */
 class HeldLine extends Line<Held> {
-  /** The turns have as many units as the requests cost together. */
+  /** The turns, which have as many units as the requests cost together. */
   readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
 
   /**
-   * Adds the turns of one more request. Returns the request behind which it stands; undefined: it is
-   * the first.
+   * Adds the turns of one more request.
    *
-   * @param isLast whether it stands behind all others, whatever its turns are
+   * @param isLast whether its place is behind all others, whatever its turns are
+   * @returns the request in front of it, or undefined if it is the first
    */
   join(turns: Turns, isLast: boolean): Link<Held> | undefined {
-    // Answers of a store on the network may overtake each other. Each overtaken one costs a step.
+    // Answers of a store on the network may overtake each other. Each overtaken answer costs a step.
     let units = 0;
     let before = this.#turns.last;
     for (; before && before.value.at > turns.at; before = before.before) units += before.value.units;
@@ -80,7 +80,7 @@ class HeldLine extends Line<Held> {
     }
   }
 
-  /** When the first request's turn comes. The turns of its units are merged, so that the next call finds them at once. */
+  /** The time of the first request's turn. The turns of its units are merged, so that the next call finds them at once. */
   due(): number {
     const { cost } = this.first!.value;
     let turns = this.#turns.first!.value;
@@ -106,8 +106,8 @@ class HeldLine extends Line<Held> {
 
 /**
  * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each request its own turn, so that they leave in
- * order, at the leak rate. If a request leaves early, those behind it move up, and the last turn is free. The caller gives that turn back
- * to the store (`decision.refund()`), for the next request to take.
+ * order, at the leak rate. If a request leaves early, the requests behind it move up, and the last turn is free. The caller gives that turn
+ * back to the store (`decision.refund()`), for the next request.
  */
 export class HoldQueue {
   readonly #timing: Timing;
@@ -166,7 +166,7 @@ export class HoldQueue {
     }
   }
 
-  /** Lets every request go whose turn has come, and sets a timer for the next turn. */
+  /** Releases every request whose turn has come, and sets a timer for the next turn. */
   #arm(line: HeldLine, now = this.#timing.now()): void {
     line.stopTimer();
     for (let link = line.first; link; link = line.first) {
@@ -197,8 +197,8 @@ export class HoldQueue {
 }
 
 /**
- * The time in which one unit leaks, ms, and the units that the request has. Of several policies that hold requests, the fastest one counts, so that requests never move up too
- * far.
+ * The time in which one unit leaks, ms, and the request's units. Of several policies that hold requests, the fastest one counts, so that
+ * requests never move up too far.
  */
 function paceOf(
   policies: readonly CompiledPolicy[],

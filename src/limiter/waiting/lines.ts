@@ -16,8 +16,8 @@ export class Line<T> extends List<T> {
 
 /**
  * Lines by key that share a limited number of places. Each key may use its share. When all places are taken, a newcomer whose line would
- * still be the shorter one replaces the last request of the longest line. So a key that has less than an equal part of the places is always
- * let in. Every step takes constant time.
+ * still be the shorter one replaces the last request of the longest line, so a key with less than an equal part of the places always gets
+ * one. Every step takes constant time.
  */
 export class Lines<T, L extends Line<T>> {
   readonly #most: number;
@@ -55,14 +55,14 @@ export class Lines<T, L extends Line<T>> {
     return this.#byKey.values();
   }
 
-  /** The line of a key, which is opened if there is none. */
+  /** The line of a key, which is created if there is none. */
   open(key: string): L {
     let line = this.#byKey.get(key);
     if (!line) this.#byKey.set(key, (line = this.#make(key)));
     return line;
   }
 
-  /** Closes a line in which nobody stands. */
+  /** Removes a line without requests. */
   close({ key }: L): void {
     this.#byKey.delete(key);
   }

@@ -2,20 +2,20 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import { holdsSlots, perSet, type PolicySet } from '../../contract/store.js';
 
 /**
- * How far ahead a waiting request may reserve its turn, ms. Turns that are lost with a process are
- * over after this time, and a request that has its turn need not notice a reset.
+ * The furthest turn that a waiting request may reserve, ms ahead. Turns that are lost with a process are over after this time, and a request
+ * that has its turn need not notice a reset.
  */
 const AHEAD = 1000;
-/** The same for a request that has just come. It grows by the other for each ms of waiting. */
+/** The same for a request that has just come, and the growth per ms of waiting. */
 const AHEAD_AT_FIRST = 800;
 const AHEAD_PER_MS = 1 / 25;
-/** Times are rounded down to this, ms, so that few sets are made. */
+/** Times are rounded down to a multiple of this, ms, so that there are few sets. */
 const STEP = 25;
 
-/** For each set, those that `wait` asks with instead, by the number of steps. */
+/** For each set, the sets that `wait` decides with instead, by the number of steps. */
 const known = new WeakMap<PolicySet, PolicySet[]>();
 
-/** Those sets that differ from the sets of which they were made. */
+/** The sets in `known` that differ from their original. */
 const patients = new WeakSet<PolicySet>();
 
 /** Whether one of a set's policies can give turns ahead of time. */
@@ -24,13 +24,12 @@ const canReserve = perSet(
 );
 
 /**
- * The set that `wait` asks with. Until it is admitted, a waiting request neither counts towards a
- * ban nor as an attempt. Buckets give it a turn ahead of time: to one that has waited for long
- * further ahead, so that newcomers don't take all turns that become free. A slot would be held
- * until the turn, so nothing is reserved beside a concurrency policy.
+ * The set that `wait` decides with. Until it is admitted, a waiting request counts neither towards a ban nor as an attempt. Buckets give it
+ * a turn ahead of time, the further the longer it has waited, so that newcomers do not take all turns that become free. Beside a concurrency
+ * policy nothing is reserved, because a slot would be held until the turn.
  *
- * @param left how long the request would still wait, ms
- * @param waited how long it has waited, ms
+ * @param left the time that the request would still wait, ms
+ * @param waited the time that it has waited, ms
  */
 export function patient(set: PolicySet, left: number, waited: number): PolicySet {
   const { policies, ban, overrides } = set;
@@ -41,7 +40,7 @@ export function patient(set: PolicySet, left: number, waited: number): PolicySet
   let own = sets[steps];
   if (!own) {
     const changed = policies.map((policy) => patientPolicy(policy, steps * STEP));
-    // An override may bring policies that count attempts.
+    // An override may add policies that count attempts.
     const isSame = !ban && !overrides && changed.every((policy, i) => policy === policies[i]);
     own = isSame ? set : { ...set, policies: changed, ban: ban && { ...ban, after: 0 } };
     sets[steps] = own;
@@ -50,7 +49,7 @@ export function patient(set: PolicySet, left: number, waited: number): PolicySet
   return own;
 }
 
-/** What an override has made of a set. If a request waits by that set, it is no attempt by this one, either. */
+/** The set that an override made from another set. A waiting request is not an attempt by either. */
 export function asPatient(made: PolicySet, of: PolicySet): PolicySet {
   if (!patients.has(of) || !made.policies.some(({ attempts }) => attempts)) return made;
   return { ...made, policies: made.policies.map((policy) => ({ ...policy, attempts: false })) };

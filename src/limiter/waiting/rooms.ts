@@ -1,17 +1,17 @@
 import type { Store } from '../../contract/store.js';
 import type { WaitingRoom } from './waiting-room.js';
 
-/** By store and limiter name: the rooms in which somebody waits. What one limiter gives back may end a wait of another one. */
+/** By store and limiter name, the rooms with waiting requests. A refund of one limiter may end a wait in another. */
 const known = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
 
 const NONE: ReadonlySet<WaitingRoom> = new Set();
 
-/** The rooms of limiters of a name on a store in which somebody waits. */
+/** The rooms with waiting requests, of limiters of a name on a store. */
 export function roomsOf(store: Store, name: string): ReadonlySet<WaitingRoom> {
   return known.get(store)?.get(name) ?? NONE;
 }
 
-/** Somebody begins to wait in a room. */
+/** Registers a room that has its first waiting request. */
 export function enter(store: Store, name: string, room: WaitingRoom): void {
   let names = known.get(store);
   if (!names) known.set(store, (names = new Map<string, Set<WaitingRoom>>()));
@@ -20,7 +20,7 @@ export function enter(store: Store, name: string, room: WaitingRoom): void {
   rooms.add(room);
 }
 
-/** Nobody waits in a room any more. */
+/** Removes a room that has no waiting request left. */
 export function leave(store: Store, name: string, room: WaitingRoom): void {
   const names = known.get(store);
   const rooms = names?.get(name);

@@ -10,7 +10,7 @@ import { costsOf, type Cost, type Costs } from '../../contract/costs.js';
 import { joined } from '../../contract/parts.js';
 import { patient } from './patient.js';
 
-/** What waiting needs of its limiter. */
+/** The functions of the limiter that waiting uses. */
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly isShared: boolean;
@@ -19,7 +19,7 @@ export interface Host {
   hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
 
-/** Who waits. */
+/** The subject of a wait. */
 export interface Who {
   readonly key: Key;
   /** The policies that decide. */
@@ -33,9 +33,9 @@ interface Waiter {
   readonly cost: Cost;
   readonly costs: Costs;
   readonly priority: number;
-  /** When the waiter gives up, by the room's clock. */
+  /** The time at which the waiter gives up, by the room's clock. */
   readonly deadline: number;
-  /** When the waiter came. */
+  /** The time at which the waiter came. */
   readonly came: number;
   readonly resolve: (decision: LimiterDecision) => void;
   readonly reject: (error: unknown) => void;
@@ -43,66 +43,64 @@ interface Waiter {
   stop: () => void;
   /** Whether the waiter counts for `maxWaiting`: only who is known to have to wait does. */
   hasPlace: boolean;
-  /** Whether the store is being asked for it. */
+  /** Whether a question to the store for this waiter is under way. */
   isAsked: boolean;
   /** Gives up the waiter's turn, if it has one. */
   turn: AbortController | undefined;
-  /** Why the waiter gave up. What it was charged is given back before the wait ends with this error. */
+  /** The reason why the waiter gave up. Its charge is given back before the wait ends with this error. */
   error: unknown;
 }
 
-/** If it cannot be predicted when to ask the store again: how long to sleep at first, ms. */
+/** The first sleep, ms, if the time of the next question cannot be predicted. */
 const FIRST_POLL = 10;
-/** The longest sleep, ms, if another process may end a ban or give something back meanwhile. */
+/** The longest sleep, ms, because another process may end a ban or give units back meanwhile. */
 const LAST_POLL = 1000;
 
 /**
- * Once the store has denied, a process asks it at most every `PAUSE` ms, for so few units that it
- * would take a whole quota in this part of its window, or in a second. So a process that is far from
- * the store gets about as much as a near one.
+ * Once the store has denied, a process asks it at most every `PAUSE` ms, and for so few units that it would take a whole quota in this part
+ * of its window, or in a second. So a process that is far from the store gets about as much as a near one.
  */
 const PAUSE = 20;
 const PART = 1 / 5;
 
 /**
- * Processes that wait for the same quota vary their sleeps, so that none is always the first: by at
- * most half of them, and this time, ms. Where turns are reserved ahead, there is no hurry: by this
- * part of the time ahead. The turns that became free share a call then.
+ * Processes that wait for the same quota vary their sleeps, so that none is always the first: by at most half of the sleep, and this time,
+ * ms. Where turns are reserved ahead, sleeps vary by this part of the time ahead, so that the turns that became free share a call.
  */
 const MOST_SPREAD = 5;
 const SLACK = 3 / 10;
 
 /**
- * The waiters of one key, or of the same keys of several dimensions: first those that have their turn,
- * then those that wait for one, by priority and in order of arrival.
+ * The waiters of one key, or of the same keys of several dimensions: first the waiters that have their turn, then the others by priority and
+ * in order of arrival.
  */
 class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
-  /** The first waiter without a turn. The store is asked for it, and for those behind it. */
+  /** The first waiter without a turn. Questions to the store are for this waiter, and for the ones behind it. */
   next: Link<Waiter> | undefined;
-  /** The first waiter without a place. Nobody behind it has one. */
+  /** The first waiter without a place. The waiters behind it have none either. */
   newcomer: Link<Waiter> | undefined;
   asking = false;
-  /** Whether something was given back while the store was being asked. The store is then asked again at once. */
+  /** Whether units were given back during a question. The store is then asked again at once. */
   again = false;
-  /** The most units for which the store is asked together. Bounded once it has denied. */
+  /** The most units in one question to the store. Bounded once it has denied. */
   most = Infinity;
-  /** The units that the store has left, as it said last. */
+  /** The remaining units by the store's last answer. */
   left = 0;
-  /** Whether the last one that was admitted got its turn ahead of time. */
+  /** Whether the last admitted waiter got its turn ahead of time. */
   isAhead = false;
   /** The last denial. */
   denial: LimiterDecision | undefined;
-  /** When the store may be asked again, by the room's clock. */
+  /** The time before which the store must not be asked again, by the room's clock. */
   notBefore = 0;
-  /** Until when the denial lasts, if nothing is given back, by the room's clock. 0: there is none. */
+  /** The end of the denial if nothing is given back, by the room's clock, or 0 if there is none. */
   deniedUntil = 0;
-  /** How long to sleep next if it cannot be predicted when to ask again, ms. */
+  /** The next sleep, ms, if the time of the next question cannot be predicted. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
 }
 
-/** Where requests wait until they are admitted: in order of arrival, by key. */
+/** The requests that wait for admission, by key and in order of arrival. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #host: Host;
@@ -112,8 +110,8 @@ export class WaitingRoom {
   #isClosed = false;
 
   /**
-   * @param most how many requests wait at a time
-   * @param mostPerKey how many of one key
+   * @param most the most requests that wait at a time
+   * @param mostPerKey the most of one key
    */
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
@@ -122,16 +120,16 @@ export class WaitingRoom {
     this.#lines = new Lines(most, mostPerKey, make, (line) => this.#giveWay(line));
   }
 
-  /** How many requests wait now. */
+  /** The number of requests that wait now. */
   get size(): number {
     return this.#lines.size;
   }
 
   /**
    * @param timeout ms, or Infinity
-   * @param priority the higher one is asked for first
+   * @param priority the higher one is served first
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
-   * gets, or what the store fails with; in every case nothing stays charged
+   * gets, or the store's error; in every case nothing stays charged
    */
   wait(
     who: Who,
@@ -144,7 +142,7 @@ export class WaitingRoom {
     const line = this.#lines.open(joined(who.ids));
     const before = lastOf(line, priority);
     const after = before ? before.after : line.first;
-    // Beside somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
+    // Beside a waiter that was denied, the newcomer has to wait, too. Otherwise the store's answer decides.
     const hasPlace = (line.next !== undefined && !line.asking) || after?.value.hasPlace === true;
     if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
     if (!line.first) this.#enter(line, who.ids);
@@ -200,8 +198,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Something was given back to keys, so the first waiter of each key may be admitted now. Of the lines that wait for several keys, one is
-   * asked for. If that ends a wait, the next line follows.
+   * Wakes the first waiter of each key, because units were given back. Of the lines that wait for several keys, one asks the store. If that
+   * ends a wait, the next line follows.
    */
   wake(ids: readonly string[]): void {
     for (const id of ids) {
@@ -216,7 +214,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Limits may have changed: the first waiter of each line may be admitted now. */
+  /** Wakes the first waiter of each line, because limits may have changed. */
   wakeAll(): void {
     for (const line of [...this.#lines]) this.#wake(line);
   }
@@ -232,7 +230,7 @@ export class WaitingRoom {
     this.#isClosed = true;
     for (const line of this.#lines) {
       line.stopTimer();
-      // From the end, because the wait of the first one may have to go on until the store answers.
+      // From the end, because the first wait may have to go on until the store answers.
       for (let link = line.last; link; link = link.before) this.#end(line, link, error);
     }
   }
@@ -271,7 +269,7 @@ export class WaitingRoom {
     if (!line.first) void this.#ask(line);
   }
 
-  /** Asks the store for the first waiters, and for the next as long as it admits. Never rejects. */
+  /** Asks the store for the first waiters, and for the next ones as long as it admits. Never rejects. */
   async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
@@ -285,9 +283,9 @@ export class WaitingRoom {
       line.notBefore = this.#timing.now() + sleep;
     }
     this.#takePlaces(line);
-    // What denied those who have left may admit others.
+    // A denial of waiters that have left may not apply to the others.
     if (!line.next && line.deniedUntil > 0) sleep = line.notBefore = line.deniedUntil = 0;
-    // After an admission, a line stays open for its pause, because who comes next has to wait for it.
+    // After an admission, a line stays open for its pause, because the next request has to wait for it.
     const isOpen = line.first ? line.next : sleep > 0 && !this.#isClosed;
     if (isOpen) line.stopTimer = this.#timing.after(sleep, () => this.#awake(line));
     else if (!line.first) this.#close(line);
@@ -300,7 +298,7 @@ export class WaitingRoom {
     void this.#ask(line);
   }
 
-  /** Asks whether anything was given back since the denial. Returns how long to sleep if not. */
+  /** Asks the store whether units were given back since the denial. @returns the sleep if not, ms */
   async #peek(line: WaitingLine, { value }: Link<Waiter>): Promise<number> {
     const now = this.#timing.now();
     try {
@@ -309,13 +307,13 @@ export class WaitingRoom {
       const left = line.deniedUntil - this.#timing.now();
       if (!allowed && left > 0) return Math.min(LAST_POLL, left);
     } catch {
-      // The next question tells the error to the first waiter.
+      // The first waiter gets the error from the next question.
     }
     line.deniedUntil = 0;
     return 0;
   }
 
-  /** Asks the store for the first waiters. Returns how long to sleep before it is asked again. */
+  /** Asks the store for the first waiters. @returns the sleep before the next question, ms */
   async #askFor(line: WaitingLine): Promise<number> {
     const asked = this.#timing.now();
     const { set, group } = groupOf(line, asked);
@@ -339,7 +337,7 @@ export class WaitingRoom {
       this.#leave(line, link, waiter.error);
       this.#wake(line);
     }
-    // Another line may wait for one of the keys, and for what this one left.
+    // Another line may wait for one of the keys, and for the units that this line left.
     if (line.ids.length > 1 && line.next !== group[0]) this.wake(line.ids);
     if (sleep > 0 || !line.denial || !this.#host.isShared) return sleep;
     const slack = line.isAhead ? SLACK * aheadOf(line.denial) : 0;
@@ -351,7 +349,7 @@ export class WaitingRoom {
     return this.#host.decide(waiter.who.key, waiter.cost, set, false);
   }
 
-  /** A waiter was denied. Returns how long it sleeps; 0: its wait has ended. */
+  /** Records the denial of a waiter. @returns its sleep, ms, or 0 if its wait has ended */
   #deny(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision, asked: number): number {
     const waiter = link.value;
     const now = this.#timing.now();
@@ -371,17 +369,17 @@ export class WaitingRoom {
     line.deniedUntil = asked + known;
     if (!this.#host.isShared) return sleep;
     const spread = Math.max(Math.min(sleep / 2, MOST_SPREAD), SLACK * ahead);
-    // The store's time began after it was asked, and the next question takes as long to arrive.
+    // The store's time began after the question, and the next question takes as long to arrive.
     const time = asked - now + Math.max(pause, sleep + spread * Math.random());
     return Math.max(1, Math.min(time, LAST_POLL));
   }
 
-  /** A waiter was admitted. Returns false if its charge must be given back. */
+  /** Records the admission of a waiter. @returns false if its charge must be given back */
   #admit(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): boolean {
     const waiter = link.value;
     const { delayMs, remaining } = decision;
     const { key } = waiter.who;
-    // Others who came first may still have their turns before them.
+    // Earlier waiters may still have their turns before this one.
     const waits = delayMs > 0 || line.first !== link;
     if (this.#timing.now() + delayMs > waiter.deadline)
       waiter.error ??= late(key, delayMs > 0 ? decision.tooLate() : line.denial);
@@ -435,7 +433,7 @@ export class WaitingRoom {
     return (waiter.hasPlace ||= this.#lines.take(line));
   }
 
-  /** All in line have to wait. Those for whom there is no place are turned away. */
+  /** Gives places to all waiters in line, because they have to wait, and rejects the ones for whom there is no place. */
   #takePlaces(line: WaitingLine): void {
     for (let link = line.newcomer; link; link = line.newcomer) {
       if (link.value.error === undefined && this.#takePlace(line, link)) continue;
@@ -445,7 +443,7 @@ export class WaitingRoom {
   }
 }
 
-/** Behind whom a newcomer waits. Nobody is passed who has a turn, or is being asked for. */
+/** The waiter behind which a newcomer waits. It passes no waiter that has a turn, or a question under way. */
 function lastOf(line: WaitingLine, priority: number): Link<Waiter> | undefined {
   let link = line.last;
   while (link && link.value.priority < priority && !link.value.isAsked && !link.value.turn)
@@ -453,14 +451,14 @@ function lastOf(line: WaitingLine, priority: number): Link<Waiter> | undefined {
   return link;
 }
 
-/** The set that the store is asked with for a waiter. */
+/** The set that decides for a waiter. */
 function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
   return patient(who.set, deadline - now, now - came);
 }
 
 /**
- * The waiters for whom the store is asked together, by one set. A smaller cost may be admitted where
- * one before it is denied. So it is asked for later, unless the store has units for all of them.
+ * The waiters that share one question to the store, by one set. A smaller cost might be admitted although an earlier, larger one is denied.
+ * So it has to be asked later, unless the store has units for all of them.
  */
 function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<Waiter>[] } {
   const set = setOf(line.next!.value, now);
@@ -481,7 +479,7 @@ function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<
   return { set, group };
 }
 
-/** The most units to ask for together after a denial: see {@link PART}. */
+/** The most units in one question after a denial: see {@link PART}. */
 function mostOf({ policies }: PolicySet): number {
   let most = Infinity;
   for (const { limit, window, shadow } of policies)
@@ -489,14 +487,14 @@ function mostOf({ policies }: PolicySet): number {
   return most;
 }
 
-/** How far ahead the policy that denies gives turns, ms. */
+/** The furthest turn that the denying policy gives, ms ahead. */
 function aheadOf({ set, policy: decider }: LimiterDecision): number {
   return set.policies.find(({ name }) => name === decider)?.traits.aheadMs ?? 0;
 }
 
 /**
- * How long a denial lasts at least (`known`), and how long to sleep before asking again. The release of a concurrency slot, the recovery of
- * a store, or new room in it cannot be predicted. For these the sleeps grow. `known` is undefined for a cost above a capacity.
+ * The least duration of a denial (`known`), and the sleep before the next question. The release of a concurrency slot, the recovery of a
+ * store, or new room in it cannot be predicted, so the sleeps grow. `known` is undefined for a cost above a capacity.
  */
 function delays(decision: LimiterDecision, poll: number): { known: number | undefined; sleep: number } {
   const { reason } = decision;
@@ -517,7 +515,9 @@ function delays(decision: LimiterDecision, poll: number): { known: number | unde
 }
 
 function late(key: Key, decision: Decision | undefined): HeadgateError {
-  const wait = decision?.retryAfterMs ? ` It could be in ${decision.retryAfterMs} ms at the earliest.` : '';
+  const wait = decision?.retryAfterMs
+    ? ` The earliest possible admission is in ${decision.retryAfterMs} ms.`
+    : '';
   return new HeadgateError(
     'HEADGATE_WAIT_TIMEOUT',
     `${show(key)} was not admitted in time.${wait}`,
@@ -525,7 +525,7 @@ function late(key: Key, decision: Decision | undefined): HeadgateError {
   );
 }
 
-/** @internal The error for a denial that the caller gets no decision for. */
+/** @internal The error for a denial whose caller gets no decision. */
 export function deniedError(decision: Decision): HeadgateError {
   const { key, reason, retryAfterMs } = decision;
   const again = retryAfterMs === undefined ? '' : ` It may be admitted in ${retryAfterMs} ms.`;
@@ -537,7 +537,7 @@ export function aborted(signal: AbortSignal | undefined): HeadgateError {
   return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal?.reason });
 }
 
-/** @internal The error for a caller that finds no place. */
+/** @internal The error for a caller without a place. */
 export function fullError(key: Key): HeadgateError {
   return new HeadgateError(
     'HEADGATE_QUEUE_FULL',

@@ -31,54 +31,53 @@ import { Table } from './table.js';
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
   /**
-   * The current time in whole milliseconds since the epoch, for tests. Default: `Date.now`, looked up at each decision, so that fake timers
-   * work.
+   * The current time in whole milliseconds since the epoch, for tests. @default Date.now, looked up at each decision, so that fake timers
+   * work
    */
   clock?: Clock;
   /**
-   * The most keys kept per limiter name and dimension: 100 to 16,000,000, default 1,000,000. At this number, expired keys make room first,
-   * then keys that are neither denied nor banned. If there are none, `onFull` decides. Per limiter name the state of 1,000 different
-   * policies is kept.
+   * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys replace expired ones first, then keys that are
+   * neither denied nor banned. If there are none, `onFull` decides. Per limiter name, the state of 1,000 different policies is kept.
+   * @default 1_000_000
    */
   maxKeys?: number;
   /**
-   * What happens to a request whose key finds no room, because all other keys are denied or banned. The decision's `reason` is
-   * `'store-full'`:
-   * - `'admit'` (default): it is admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
-   * - `'deny'`: it is denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). Whoever can fill the store keeps new
+   * The answer to a request whose key finds no room, because all other keys are denied or banned. The decision's `reason` is `'store-full'`:
+   * - `'admit'` (default): admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
+   * - `'deny'`: denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). A client that can fill the store keeps new
    *   clients out.
    *
-   * A ban by hand always finds room. It evicts a denied key; if there is none, a key banned by denials; and only then a key banned by hand.
-   * Of each kind it evicts the key that is free soonest.
+   * A ban by hand always finds room. It evicts a denied key; without one, a key banned by denials; and only then a key banned by hand. Of
+   * each kind it evicts the key that is free soonest.
    */
   onFull?: 'admit' | 'deny';
-  /** Which of the store's warnings to leave out: `false` for all, or a list of codes. See docs/errors.md. */
+  /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
   warnings?: Warnings;
 }
 
-/** What {@link memoryStore} returns. */
+/** The store of {@link memoryStore}. */
 export interface MemoryStore extends Store {
-  /** How many keys have state now, or had it recently. */
+  /** The number of keys that have state now, or had it recently. */
   readonly size: number;
-  /** Forgets everything, bans included, for all limiters on this store. Earlier charges cannot be given back afterwards. For tests. */
+  /** Forgets everything, including bans, for all limiters on this store. Earlier charges cannot be given back afterwards. For tests. */
   clear(): void;
 }
 
-/** A part of a policy set, and where its state is. */
+/** A part of a policy set, and the place of its state. */
 interface View {
   readonly part: Part;
   readonly table: Table;
   readonly selection: Selection;
 }
 
-/** What a store knows of a policy set. */
-interface Known {
+/** The data that a store keeps about a policy set. */
+interface SetData {
   readonly views: readonly View[];
   /** A place for each view. */
   readonly places: readonly MemoryPlace[];
 }
 
-/** Where the key of the current question is. A store moves its places from question to question, so that they keep no columns alive. */
+/** The place of the current question's key. A store reuses its places for each question, so that they keep no columns alive. */
 class MemoryPlace implements Place {
   readonly #isAlone: boolean;
   readonly #onFull: MemoryStoreOptions['onFull'];
@@ -90,10 +89,10 @@ class MemoryPlace implements Place {
   policies: readonly CompiledPolicy[] = [];
   line: Line | undefined = undefined;
   next: Place['next'] = undefined;
-  /** The key, if the question is about others, too. */
+  /** The key, if the question has several. */
   #key = '';
 
-  /** @param isAlone whether the question is about no other key */
+  /** @param isAlone whether the question has only this key */
   constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull']) {
     this.#isAlone = isAlone;
     this.#onFull = onFull;
@@ -137,7 +136,7 @@ class MemoryPlace implements Place {
   }
 
   create(now: number, byHand: boolean): void {
-    // A table makes room for the key that was looked for last, which may be that of another part.
+    // A table makes room for the key of its last search, which may belong to another part.
     const { table, selection } = this.#view;
     if (!this.#isAlone) table.find(this.#key, selection.number);
     this.#go(table.create(now, byHand));
@@ -148,7 +147,7 @@ class MemoryPlace implements Place {
   }
 
   full(now: number): number {
-    // If all policies are shadows, nothing may be denied.
+    // If all policies are shadows, no request may be denied.
     const denies = this.#onFull === 'deny' && this.part.set.policies.some(({ shadow }) => !shadow);
     return denies ? this.#view.table.roomIn(now) : 0;
   }
@@ -158,7 +157,7 @@ class MemoryPlace implements Place {
   }
 }
 
-/** Keeps state in this process. It is bounded, has no timers, and answers synchronously. Use {@link memoryStore}. */
+/** Keeps bounded state in this process without timers, and answers synchronously. Use {@link memoryStore}. */
 class Memory implements MemoryStore {
   readonly embedded = true;
   readonly #clock: Clock;
@@ -168,8 +167,8 @@ class Memory implements MemoryStore {
   readonly #tables = new Map<string, Table>();
   /** The places of questions about one key, two keys, and so on, by their number. */
   readonly #places: (readonly MemoryPlace[])[] = [];
-  /** What is known of each policy set. Forgotten whenever a selection gives way. */
-  #known = this.#noneKnown();
+  /** The data about each policy set. Forgotten whenever a selection is dropped. */
+  #dataOf = this.#freshData();
   /** The records of all keys, by limiter name. */
   readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
   #lastStep = 0;
@@ -205,12 +204,12 @@ class Memory implements MemoryStore {
   }
 
   #find({ set, key }: Subject, now: number): readonly Place[] {
-    const { views, places } = this.#known(set);
+    const { views, places } = this.#dataOf(set);
     for (let i = 0; i < places.length; i++) places[i]!.find(views[i]!, key, now);
     return places;
   }
 
-  #noneKnown(): (set: PolicySet) => Known {
+  #freshData(): (set: PolicySet) => SetData {
     return perSet((set) => {
       const views = partsOf(set).map((part) => this.#makeView(part));
       const isAlone = views.length === 1;
@@ -226,7 +225,7 @@ class Memory implements MemoryStore {
     let table = this.#tables.get(id);
     if (!table) this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => (this.#known = this.#noneKnown()));
+    const selection = table.select(set.policies, now, () => (this.#dataOf = this.#freshData()));
     return { part, table, selection };
   }
 
@@ -246,7 +245,7 @@ class Memory implements MemoryStore {
       const now = this.#clock();
       const [records, key] = this.#recordsOf(place);
       const before = records.get(key)?.record ?? '';
-      // Changes are made by hand, and rare enough to look for all that are over.
+      // Operators change overrides rarely enough to look for all expired ones here.
       for (const [other, { until }] of records) if (until <= now) records.delete(other);
       const after = changeRecord(before, change, now);
       if (after.record === '') records.delete(key);
@@ -255,11 +254,11 @@ class Memory implements MemoryStore {
     },
   };
 
-  /** The records among which a place's is, and under which key. */
+  /** The records that contain the record of a place, and its key among them. */
   #recordsOf(place: OverridePlace): [Map<string, { record: OverrideRecord; until: number }>, string] {
     if (!('subject' in place)) return [this.#overridesOfAll, place.set.name];
     const { subject, by } = place;
-    const { views } = this.#known(subject.set);
+    const { views } = this.#dataOf(subject.set);
     const { part, table } = views.find(({ part: { name } }) => name === by)!;
     return [table.overrides, part.keyOf(subject.key)];
   }
@@ -296,12 +295,12 @@ class Memory implements MemoryStore {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
     this.#overridesOfAll.clear();
-    this.#known = this.#noneKnown();
+    this.#dataOf = this.#freshData();
   }
 }
 
 /**
- * A store in this process: for one process, for tests, and as a substitute while Redis is away.
+ * A store in this process: for one process, for tests, and as a substitute while Redis is down.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */

@@ -3,20 +3,20 @@ import type { Column } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
-/** The lowest bits of a row's number are the row's number within its page. The other bits are the page's number. */
+/** The bits of a row's number that are its number within the page. The bits above are the page's number. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
-/** A page with more keys is split. So many keys never need more rows than `PAGE_BITS` can number. */
-const MOST_KEYS = 21_000;
+/** The most keys of a page, which is split beyond. So many keys never need more rows than `PAGE_BITS` can number. */
+const MAX_KEYS_PER_PAGE = 21_000;
 
 /**
- * How full a page may become, and how full a new page is. Both vary a little by page, so that pages that grow alike are not all rebuilt at
- * once. A page with few keys gets more room.
+ * The load at which a page is rebuilt, and the load of a new page. Both vary a little by page, so that pages that grow alike are not all
+ * rebuilt at once. A page with few keys gets more room.
  */
-const FULLEST = 7 / 8;
-const FULL = 0.65;
-const SPREAD = 0.1;
+const MAX_LOAD = 7 / 8;
+const NEW_LOAD = 0.65;
+const LOAD_SPREAD = 0.1;
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const FEW = 1000;
 const FEW_FULL = 1 / 2;
@@ -32,10 +32,10 @@ const VACANT_BIT = 1 << 31;
 /**
  * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
  * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint tells the key's home; the key is there or a few rows behind. A search thus waits for one line of memory, and fetches the
- * key's state meanwhile.
+ * fingerprint determines the key's home, and the key is there or a few rows behind. A search thus waits for one line of memory, and
+ * fetches the key's state meanwhile.
  *
- * Rows are numbered from 1. Row 0 stays empty, and stands for a key without state.
+ * Rows are numbered from 1. Row 0 stays empty, and represents a key without state.
  */
 export class Page {
   /** The page's number, and the bits that its keys have in common. */
@@ -43,12 +43,12 @@ export class Page {
   readonly depth: number;
   readonly ending: number;
   readonly rows: number;
-  /** A column for each of the table's policies, in their order. A column is created when it is first used. */
+  /** A column for each of the table's policies, in their order, created at its first use. */
   readonly columns: (Column | undefined)[] = [];
-  /** The columns of each selection of policies. They are kept here because they must not outlive the page. */
+  /** The columns of each selection of policies, which must not outlive the page. */
   readonly selections: (readonly Column[] | undefined)[] = [];
   readonly bans = new BanColumn();
-  /** A sink for what the prefetch reads. Without it, V8 would remove the read. */
+  /** A sink for the values that the prefetch reads. Without it, V8 would remove the read. */
   fetched = 0;
   readonly #records: Int32Array;
   readonly #most: number;
@@ -58,10 +58,10 @@ export class Page {
     this.id = id;
     this.depth = depth;
     this.ending = ending;
-    const full = keys < FEW ? FEW_FULL : FULL + SPREAD * ((id * GOLDEN) % 1);
+    const full = keys < FEW ? FEW_FULL : NEW_LOAD + LOAD_SPREAD * ((id * GOLDEN) % 1);
     this.rows = Math.min(WITHIN, Math.max(LEAST_ROWS, Math.ceil(keys / full)));
     this.#records = new Int32Array(RECORD * (this.rows + 1)).fill(VACANT);
-    this.#most = Math.floor(FULLEST * this.rows);
+    this.#most = Math.floor(MAX_LOAD * this.rows);
   }
 
   /** Keys that have a row. */
@@ -69,19 +69,19 @@ export class Page {
     return this.#size;
   }
 
-  /** Whether the page must be rebuilt or split before it takes another key. */
+  /** Whether the page must be rebuilt or split before a key can be added. */
   get isFull(): boolean {
     return this.#size === this.#most;
   }
 
   get isLarge(): boolean {
-    return this.#size >= MOST_KEYS;
+    return this.#size >= MAX_KEYS_PER_PAGE;
   }
 
   /**
    * The row of the key whose fingerprint was taken last, or 0.
    *
-   * @param selection the selection whose state will be looked at
+   * @param selection the selection whose state the caller will read
    */
   find(selection: number): number {
     const records = this.#records;
@@ -104,13 +104,13 @@ export class Page {
     return row;
   }
 
-  /** Forgets a row. Keys behind it move up, so that searches still find them. */
+  /** Forgets a row. The keys behind it move up, so that searches still find them. */
   remove(row: number): void {
     const records = this.#records;
     let hole = row;
     for (let next = this.#after(hole); records[next * RECORD] !== VACANT; next = this.#after(next)) {
       const home = this.#home(records[next * RECORD + 1]!);
-      // A key may stay if its home lies behind the hole, because a search for it does not pass the hole.
+      // A key whose home is behind the hole may stay, because a search for it does not pass the hole.
       if (hole < next ? hole < home && home <= next : hole < home || home <= next) continue;
       this.#take(this, next, hole);
       hole = next;
@@ -148,7 +148,7 @@ export class Page {
     return this.#records[row * RECORD] === VACANT;
   }
 
-  /** Until when a row is denied, in the unit that `deny` was given: 0 to 2^32 - 1. */
+  /** The time until which a row is denied, in the unit of `deny`: 0 to 2^32 - 1. */
   deniedUntil(row: number): number {
     return this.#records[row * RECORD + DENIED]! >>> 0;
   }
@@ -157,7 +157,7 @@ export class Page {
     this.#records[row * RECORD + DENIED] = until;
   }
 
-  /** When a row expires. @param ban the ban options of the table's limiters, if they have any */
+  /** The time at which a row expires. @param ban the ban options of the table's limiters, if they have any */
   until(row: number, ban: CompiledBan | undefined): number {
     let until = ban ? this.bans.until(row, ban) : 0;
     for (let i = 0; i < this.columns.length; i++) {
@@ -167,7 +167,7 @@ export class Page {
     return until;
   }
 
-  /** The row in which a key would be if the page had no other keys. */
+  /** The row of a key if the page had no other keys. */
   #home(hash: number): number {
     return ((hash * this.rows * 2 ** -31) | 0) + 1;
   }

@@ -2,7 +2,7 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 
 /** The most policies whose state a table keeps, and the most selections of policies. */
-const MOST_POLICIES = 1000;
+const MAX_POLICIES = 1000;
 
 /** Policies that decide together. */
 export interface Selection {
@@ -16,7 +16,7 @@ export interface Selection {
 interface Numbered {
   readonly number: number;
   readonly policy: CompiledPolicy;
-  /** How many selections contain the policy. */
+  /** The number of selections that contain the policy. */
   selections: number;
 }
 
@@ -27,8 +27,8 @@ export interface Freed {
 }
 
 /**
- * Numbers a table's policies and their selections. Their number is bounded, because each policy costs time and memory for each key. If
- * there are too many, those without state give way first: they were not used for their life. After them, those that were used longest ago.
+ * Numbers a table's policies and their selections. Their number is bounded, because each policy costs time and memory for each key. Beyond
+ * the bound, those without state are dropped first, which were not used for their life, then the least recently used.
  */
 export class Selections {
   readonly #policies = new Map<string, Numbered>();
@@ -41,7 +41,7 @@ export class Selections {
     this.#warn = warn;
   }
 
-  /** How many policies there are. */
+  /** The number of policies. */
   get size(): number {
     return this.#policies.size;
   }
@@ -49,7 +49,7 @@ export class Selections {
   /**
    * The selection of these policies.
    *
-   * @param onFreed receives those whose state must be forgotten
+   * @param onFreed receives the policies and selections whose state must be forgotten
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: (freed: Freed) => void): Selection {
     const id = idOf(policies);
@@ -63,7 +63,7 @@ export class Selections {
   }
 
   get #isFull(): boolean {
-    return this.#selections.size > MOST_POLICIES || this.#policies.size > MOST_POLICIES;
+    return this.#selections.size > MAX_POLICIES || this.#policies.size > MAX_POLICIES;
   }
 
   #add(policies: readonly CompiledPolicy[], now: number): Selection {
@@ -85,7 +85,7 @@ export class Selections {
     return known;
   }
 
-  /** Makes room, but keeps `kept`. */
+  /** Makes room by dropping selections other than `kept`. */
   #free(kept: Selection, now: number): Freed {
     const freed = { policies: [] as number[], selections: [] as number[] };
     for (const selection of this.#selections.values())
@@ -99,7 +99,7 @@ export class Selections {
     return freed;
   }
 
-  /** Of all selections but one, the one that was used longest ago. */
+  /** The least recently used selection, except for `but`. */
   #oldest(but: Selection): Selection {
     let oldest = but;
     for (const selection of this.#selections.values())
@@ -118,7 +118,7 @@ export class Selections {
   }
 }
 
-/** A line feed separates the ids: it cannot occur in them, because names of policies are printable. */
+/** Joins the ids by line feeds, which they cannot contain, because names of policies are printable. */
 function idOf(policies: readonly CompiledPolicy[]): string {
   return policies.map(({ id }) => id).join('\n');
 }
@@ -126,7 +126,7 @@ function idOf(policies: readonly CompiledPolicy[]): string {
 function warnTooMany(warn: Warn): void {
   warn(
     'HEADGATE_TOO_MANY_POLICIES',
-    `A memory store has forgotten a policy's state, because it keeps that of ${MOST_POLICIES} policies per limiter name. Policies differ if ` +
-      'their name, algorithm or window does; buckets also if their rate or burst does. Distinguish clients by their keys.',
+    `A memory store has dropped a policy's state, because it keeps at most ${MAX_POLICIES} policies per limiter name. Policies differ if ` +
+      'their name, algorithm or window differs, buckets also if their rate or burst does. Distinguish clients by keys, not by policies.',
   );
 }

@@ -7,14 +7,14 @@ import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';
 
-/** How many rows each creation of a key checks, to free those that have expired. */
-const SWEPT = 2;
-/** In a full table, how many keys a creation checks in search of an expired one. */
-const LOOKS = 16;
-/** How many keys it checks in search of one that is neither denied nor banned. This bounds the pause. */
-const MOST_LOOKS = 64;
-/** How many keys a ban by hand compares if none of those made room. */
-const LOOKS_FOR_BAN = 4096;
+/** Rows that each new key checks, to free expired ones. */
+const ROWS_SWEPT_PER_KEY = 2;
+/** In a full table, keys that a new key checks in search of an expired one. */
+const MAX_LOOKS_FOR_EXPIRED = 16;
+/** Keys that a new key checks in search of one without a denial or ban. The bound limits the pause. */
+const MAX_LOOKS = 64;
+/** Keys that a ban by hand compares if that search fails. */
+const MAX_LOOKS_FOR_BAN = 4096;
 
 /** The kinds of keys that a ban by hand evicts, in this order. */
 const DENIED = 0;
@@ -23,33 +23,33 @@ const BANNED_BY_HAND = 2;
 
 /**
  * The state of all limiters of one name. Each key has a row, each policy a column, and the rows are divided into pages. A row's number
- * tells its page. It is valid until the next key is created.
+ * contains the number of its page, and is valid until the next key is created.
  *
- * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two. So no request
- * ever waits until all keys have moved.
+ * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two, so that no
+ * request ever waits until all keys have moved.
  */
 export class Table {
   readonly #maxKeys: number;
   readonly #pages: Page[];
-  /** For each ending of a hash: the page with its keys. The length is a power of two. */
+  /** The page for each ending of a hash. The length is a power of two. */
   #directory: Page[];
   readonly #selections: Selections;
   readonly returns = new Returns();
-  /** The records of overridden keys, and until when they matter. They are made by hand, so no key loses its own to another. */
+  /** The records of overridden keys, and the end of their use. Operators set them, so a key never loses its record to another key. */
   readonly overrides = new Map<string, { readonly record: string; readonly until: number }>();
   /** The ban options of the limiters of this name, if they have any. */
   ban: CompiledBan | undefined;
-  /** Denials are stored in seconds since this moment. It lies in the middle of the range of 32 bits. */
+  /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
   /** The row at which the last search for expired rows stopped. */
   #handPage = 0;
   #hand = 0;
   #unremembered = 0;
-  /** After a search without success: of the checked keys, the row of the one that may be evicted first (0: none), and when. */
+  /** The row of the checked key that can be evicted first (0 if none), and the time, after a search without success. */
   #nextRoom = 0;
   #nextRoomAt = 0;
-  /** Remembered because the same key often comes again. */
+  /** The last search, because the same key often comes again. */
   #lastKey: string | undefined;
   #lastRow = 0;
 
@@ -64,12 +64,12 @@ export class Table {
     this.#directory = [...this.#pages];
   }
 
-  /** How many keys have a row. */
+  /** The number of keys that have a row. */
   get size(): number {
     return this.#size;
   }
 
-  /** How often there was no room for a new key. */
+  /** The number of times that there was no room for a new key. */
   get unremembered(): number {
     return this.#unremembered;
   }
@@ -77,7 +77,7 @@ export class Table {
   /**
    * The selection of policies that decide together.
    *
-   * @param onFreed called if other selections gave way, which must no longer be used
+   * @param onFreed called if other selections were dropped, which must no longer be used
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection {
     return this.#selections.select(policies, now, (freed) => {
@@ -100,7 +100,7 @@ export class Table {
     ));
   }
 
-  /** A key's row, or 0. @param selection the number of the selection whose state will be looked at */
+  /** A key's row, or 0. @param selection the number of the selection whose state the caller will read */
   find(key: string, selection: number): number {
     if (key === this.#lastKey) return this.#lastRow;
     takeFingerprint(key);
@@ -112,12 +112,13 @@ export class Table {
   }
 
   /**
-   * Gives a row to the key that `find` has just not found. Returns 0 if all keys that could make room are denied or banned.
+   * Gives a row to the key that `find` has just not found.
    *
-   * @param byHand the key will be banned by hand, so even a denied or banned key gives way
+   * @param byHand the key will be banned by hand, so that even a denied or banned key is evicted
+   * @returns 0 if all keys that could make room are denied or banned
    */
   create(now: number, byHand = false): number {
-    // Check a few old rows for each new one, so that expired keys are found without a timer.
+    // Checks a few old rows for each new one, so that expired keys are found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
       let victim = this.#findRoom(now);
@@ -147,14 +148,14 @@ export class Table {
     return full;
   }
 
-  /** After `create` found no room: the time until one key has room, at least a second. */
+  /** The time until one key has room, at least a second, after `create` found no room. */
   roomIn(now: number): number {
     return Math.max(1000, this.#nextRoomAt - now);
   }
 
   /**
-   * Remembers until when a row is denied, ms, so that its key is not evicted before. An earlier denial that lasts longer
-   * stays, because it may be of another cost or another tier's policies.
+   * Remembers the time until which a row is denied, ms, so that its key is not evicted before. An earlier denial that lasts longer stays,
+   * because it may concern another cost or another tier's policies.
    */
   deny(row: number, until: number): void {
     const page = this.pageOf(row);
@@ -188,7 +189,7 @@ export class Table {
 
   /** Frees the next rows if they have expired. */
   #sweep(now: number): void {
-    for (let i = 0; i < SWEPT; i++) {
+    for (let i = 0; i < ROWS_SWEPT_PER_KEY; i++) {
       const row = this.#next();
       const page = this.pageOf(row);
       const within = row & WITHIN;
@@ -197,16 +198,17 @@ export class Table {
   }
 
   /**
-   * Finds an expired row. If there is none, the row of a key that is not denied: of the checked ones, the one that expires soonest.
-   * Returns 0 if there is none either.
+   * Finds an expired row; otherwise, of the checked keys that are not denied, the row that expires soonest.
+   *
+   * @returns 0 if there is no such row
    */
   #findRoom(now: number): number {
     let victim = 0;
     let soonest = Infinity;
     let nextRoom = 0;
     let nextRoomAt = Infinity;
-    for (let looks = 0; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      // Check the row first that was predicted to become free when there was no room.
+    for (let looks = 0; looks <= MAX_LOOKS && !(looks > MAX_LOOKS_FOR_EXPIRED && victim !== 0); looks++) {
+      // Checks the row first that was predicted to become free when there was no room.
       const row = looks === 0 ? this.#nextRoom : this.#nextKey();
       if (row === 0) continue;
       const page = this.pageOf(row);
@@ -229,14 +231,18 @@ export class Table {
   }
 
   /**
-   * Finds the key that a ban by hand evicts, among the next keys, or among all if they are few. It prefers a denied key to a banned one,
-   * and of these the one that is free soonest. The search goes on until it finds a key that is not itself banned by hand.
+   * Finds the key that a ban by hand evicts, among the next keys, or in a small table among all. Denied keys come before banned keys, and
+   * among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
    */
   #findForBan(now: number): number {
     let victim = 0;
     let kind = BANNED_BY_HAND;
     let soonest = Infinity;
-    for (let looks = 0; looks < this.#size && (looks < LOOKS_FOR_BAN || kind === BANNED_BY_HAND); looks++) {
+    for (
+      let looks = 0;
+      looks < this.#size && (looks < MAX_LOOKS_FOR_BAN || kind === BANNED_BY_HAND);
+      looks++
+    ) {
       const row = this.#nextKey();
       const page = this.pageOf(row);
       const within = row & WITHIN;
@@ -252,7 +258,7 @@ export class Table {
     return victim;
   }
 
-  /** Until when a row is denied, ms. */
+  /** The time until which a row is denied, ms. */
   #deniedUntil(page: Page, within: number): number {
     return this.#epoch + page.deniedUntil(within) * 1000;
   }
@@ -265,7 +271,7 @@ export class Table {
     return (this.#handPage << PAGE_BITS) + this.#hand;
   }
 
-  /** The next row with a key. There must be one. */
+  /** The next row with a key. There must be such a row. */
   #nextKey(): number {
     let row = this.#next();
     while (this.pageOf(row).isVacant(row & WITHIN)) row = this.#next();
@@ -278,7 +284,7 @@ export class Table {
     this.#size--;
   }
 
-  /** Forgets remembered rows, because keys have moved or will move. */
+  /** Forgets the remembered rows, because keys have moved or will move. */
   #forgetRows(): void {
     this.#lastKey = undefined;
     this.#nextRoom = 0;
@@ -289,6 +295,6 @@ function warnFull(warn: Warn, maxKeys: number): void {
   warn(
     'HEADGATE_STORE_FULL',
     `A memory store has no room for a new key: all keys that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
-      'Its option `onFull` decides what happens then.',
+      'Its option `onFull` determines the answer.',
   );
 }

@@ -6,7 +6,7 @@ import { AWAY, minute, type AdapterSuite, type Options } from './lab.js';
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
 
-/** How many requests go on, and what clients are told. */
+/** The number of requests that go on, and the header fields and bodies that clients receive. */
 export function answersOf(suite: AdapterSuite): void {
   admissions(suite);
   dialects(suite);
@@ -15,7 +15,7 @@ export function answersOf(suite: AdapterSuite): void {
 
 function admissions(suite: AdapterSuite): void {
   suite.add(
-    'requests in one packet: exactly the limit goes on, and each is told its own remaining',
+    'requests in one packet: exactly the limit goes on, and each gets its own remaining',
     async (lab) => {
       await lab.serve({ policies: [minute(5)] });
       const answers = await lab.pipeline(12);
@@ -106,7 +106,7 @@ function denials(suite: AdapterSuite): void {
     const fields = { 'content-type': 'application/problem+json', 'cache-control': 'no-store' };
     const headers = { 'retry-after': '60', ...fields, ratelimit: undefined, etag: undefined };
     const answer = await lab.expect('a denial', { status: 429, headers });
-    // A server may send the body in chunks instead.
+    // A server may omit it and send the body in chunks.
     const { 'content-length': length = String(answer.text.length) } = answer.headers;
     expectEqual('Content-Length', length, String(answer.text.length));
     expectEqual('the body', problemOf(answer), {

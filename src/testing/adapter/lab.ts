@@ -15,9 +15,9 @@ import { ask, pipeline, problemOf, remainingOf, send, type Answer, type Ask } fr
 
 /** The answer of a route. */
 export interface AppAnswer {
-  /** Default 200. */
+  /** @default 200 */
   readonly status?: number;
-  /** Default `'ok'`. A stream is sent as it arrives. */
+  /** A stream is sent as it arrives. @default 'ok' */
   readonly body?: string | Readable;
 }
 
@@ -25,7 +25,7 @@ export interface AppAnswer {
 export interface App<Req = unknown, Res = unknown> {
   /** The options of its limiters, in this order. */
   readonly limiters: readonly HttpOptions<Req, Res>[];
-  /** Header fields that every answer of the app has, set before the limiters as by a middleware: see `AdapterUnderTest.setsHeaders`. */
+  /** Header fields of every answer of the app, which a middleware would set before the limiters: see `AdapterUnderTest.setsHeaders`. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Returns the route's answer to a request that all limiters admit. Call it once per request. */
   answer(request: Req): Promise<AppAnswer>;
@@ -35,30 +35,30 @@ export interface App<Req = unknown, Res = unknown> {
 export interface RunningApp {
   /** The URL of its route. */
   readonly url: string;
-  /** Stops it, and closes all remaining connections. */
+  /** Stops the app, and closes all remaining connections. */
   close(): MaybePromise<void>;
 }
 
-/** An adapter to test. `Req` and `Res` are what the framework's handlers receive, or what the functions in the options receive. */
+/** An adapter to test. `Req` and `Res` are the types that the framework's handlers, or the functions in the options, receive. */
 export interface AdapterUnderTest<Req, Res> {
   /**
-   * Starts an app on a free port of 127.0.0.1. It serves all methods of `/`, and takes a client's address from `X-Forwarded-For`. It
-   * answers a failed request with 500 and the error's `code`, or its message if there is none.
+   * Starts an app on a free port of 127.0.0.1. The app serves all methods of `/`, and takes a client's address from `X-Forwarded-For`. It
+   * answers a failed request with 500 and the error's `code`, or the error's message if it has no code.
    */
   start(app: App<Req, Res>): Promise<RunningApp>;
-  /** Whether `start` sets `app.headers` before the limiters. Then it is checked that denials have them, too. Default `false`. */
+  /** Whether `start` sets `app.headers` before the limiters. Denials are then checked to have them, too. @default false */
   readonly setsHeaders?: boolean;
-  /** Makes a store without state. Default: a memory store. */
+  /** Makes a store without state. @default a memory store */
   createStore?(clock: Clock): MaybePromise<Store>;
-  /** A field of a request. Default: from `request.headers`, an object or `Headers`. */
+  /** Reads a header field of a request. @default from `request.headers`, an object or `Headers` */
   headerOf?(request: Req, name: string): string | undefined;
-  /** The decision that a request's handler can see. Default: `request.rateLimit`. */
+  /** The decision that a request's handler can see. @default request.rateLimit */
   decisionOf?(request: Req): Decision | undefined;
-  /** A response's status. Default: `response.statusCode`; if there is none, `response.status`. */
+  /** A response's status. @default response.statusCode, or response.status if there is none */
   statusOf?(response: Res): number;
-  /** How long a check waits for something to happen, ms. Default 5,000. */
+  /** The longest time that a check waits for an event, ms. @default 5_000 */
   readonly patience?: number;
-  /** How a user's `handler` answers with a text. Default: `response.send(text)`. */
+  /** Sends a text from a user's `handler`. @default response.send(text) */
   respond?(response: Res, text: string): unknown;
 }
 
@@ -108,7 +108,7 @@ export class AdapterLab {
     });
   }
 
-  /** The client sees only the first answer, so no other check notices a second one. */
+  /** Checks that no request was answered twice, because a client sees only the first answer. */
   expectAnsweredOnce(): void {
     expectEqual('the requests that went on more than once', this.#repeated, 0);
   }
@@ -142,7 +142,7 @@ export class AdapterLab {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
   }
 
-  /** Sends a request. Expects at least this of the answer, of its header fields, and of its problem details. */
+  /** Sends a request, and expects at least these properties of the answer, its header fields and its problem details. */
   async expect(
     what: string,
     { headers, problem, ...rest }: { status?: number; text?: string; headers?: object; problem?: object },
@@ -155,7 +155,7 @@ export class AdapterLab {
     return answer;
   }
 
-  /** Waits until something has happened of which nothing tells. */
+  /** Waits for a condition that has no event. */
   async until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
     const end = performance.now() + this.#patience;
     while (!(await holds())) {
@@ -189,11 +189,11 @@ export class AdapterLab {
   respond(response: unknown, text: string): unknown {
     if (this.#adapter.respond) return this.#adapter.respond(response, text);
     const { send } = response as { send?(body: string): unknown };
-    if (!send) throw new Error('The response has no method send: give adapterChecks the option respond.');
+    if (!send) throw new Error('The response has no method send. Pass the option respond to adapterChecks.');
     return send.call(response, text);
   }
 
-  /** A key that the request has in a header field. */
+  /** Reads a key from a header field of the request. */
   keyBy(name: string): (request: unknown) => string | undefined {
     return (request) => this.headerOf(request, name);
   }
@@ -235,7 +235,7 @@ export class AdapterSuite {
   }
 }
 
-/** A policy whose times are easy to predict: all units come back at the window's end. */
+/** A policy with predictable times: all units become free at the window's end. */
 export const minute = (limit: number, name = 'minute'): Policy => ({
   name,
   algorithm: 'fixed-window',
@@ -243,19 +243,19 @@ export const minute = (limit: number, name = 'minute'): Policy => ({
   window: '1m',
 });
 
-/** The results that an option's function may have: a value, or a promise of it. */
+/** The results that an option's function may return: a value, or a promise. */
 export const LATER = {
   sync: <T>(value: T): T => value,
   async: <T>(value: T): Promise<T> => Promise.resolve(value),
 };
 
-/** A route that answers what it is told of the decision. */
-export const told = (lab: AdapterLab) => (request: unknown) => {
+/** A route that answers with the policy and the remaining units of its decision. */
+export const answerDecision = (lab: AdapterLab) => (request: unknown) => {
   const decision = lab.decisionOf(request);
   return { body: `${decision?.policy} ${decision?.remaining}` };
 };
 
-/** A store whose calls go on to the one of the lab, but for these. */
+/** A store that passes calls on to the lab's store, except for the methods in `changed`. */
 export const storeBut = (lab: AdapterLab, changed: Partial<Store>): Store => ({
   decide: (query) => lab.store.decide(query),
   adjust: (change) => lab.store.adjust(change),
@@ -266,7 +266,7 @@ export const storeBut = (lab: AdapterLab, changed: Partial<Store>): Store => ({
 });
 
 const away = () => Promise.reject(new Error('away'));
-/** Whatever reaches no store. */
+/** The methods of a store that cannot be reached. */
 export const AWAY = { adjust: away, lease: away, reset: away, ban: away };
 
 /** A body that has begun and not ended. */

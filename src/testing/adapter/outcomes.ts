@@ -13,7 +13,7 @@ import {
   type Options,
 } from './lab.js';
 
-/** What happens to a charge when the response has ended. */
+/** The charge after the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
   refunds(suite);
   slots(suite);
@@ -28,7 +28,7 @@ const asAsked = (lab: AdapterLab) => (request: unknown) => ({
   status: Number(lab.headerOf(request, 'x-status') ?? 200),
 });
 
-/** Waits, because a give-back reaches the store after the response. */
+/** Waits, because a refund reaches the store after the response. */
 async function untilRemaining(
   lab: AdapterLab,
   expected: number,
@@ -51,10 +51,10 @@ function refunds(suite: AdapterSuite): void {
     suite.add(`${option} gives back for ${back}, and not for ${charged}`, async (lab) => {
       await lab.serve({ policies: [minute(2)], [option]: true }, asAsked(lab));
       for (let i = 0; i < 3; i++) {
-        await lab.expectStatuses('what is given back', [back], answered(back));
+        await lab.expectStatuses('responses that give back', [back], answered(back));
         await untilRemaining(lab, 2);
       }
-      await lab.expectStatuses('what is not', [charged, charged, 429], answered(charged));
+      await lab.expectStatuses('responses that do not', [charged, charged, 429], answered(charged));
     });
 
   for (const [title, wrap] of Object.entries(LATER))
@@ -78,7 +78,7 @@ function refunds(suite: AdapterSuite): void {
     body.destroy();
   });
 
-  suite.add('the route settles what a request really cost', async (lab) => {
+  suite.add('the route settles the real cost of a request', async (lab) => {
     await lab.serve({ policies: [minute(10)], cost: 5 }, async (request): Promise<AppAnswer> => {
       await lab.decisionOf(request)!.settle(Number(lab.headerOf(request, 'x-actual')));
       return {};
@@ -89,7 +89,7 @@ function refunds(suite: AdapterSuite): void {
     await lab.expectStatuses('a request for more than is left', [429]);
   });
 
-  suite.add('the route settles what a request really cost one policy', async (lab) => {
+  suite.add('the route settles the real cost of a request for one policy', async (lab) => {
     const policies = [minute(3, 'requests'), minute(10, 'tokens')];
     await lab.serve({ policies, cost: { tokens: 8 } }, async (request): Promise<AppAnswer> => {
       await lab.decisionOf(request)!.settle({ tokens: 1 });
@@ -107,7 +107,7 @@ function refunds(suite: AdapterSuite): void {
 
 const slot = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
 
-/** The first answer does not end before `body` does. */
+/** A route whose first answer ends with `body`. */
 function firstGoesOn() {
   const body = begun();
   let first = true;
@@ -115,7 +115,7 @@ function firstGoesOn() {
   return { body, answer };
 }
 
-/** A client whose answer has begun, and who leaves when told to. */
+/** A client whose answer has begun. @returns makes the client leave */
 async function leaving(lab: AdapterLab): Promise<() => Promise<unknown>> {
   const leave = new AbortController();
   const response = await lab.begin(leave.signal);
@@ -174,7 +174,7 @@ function slots(suite: AdapterSuite): void {
     });
     await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
     const response = await lab.begin();
-    // The store's time passes only here. Of two renewals that end from now on, at least one has begun from now on.
+    // The store's time passes only here. Of two renewals that end from now on, at least one has also begun since.
     for (let i = 0; i < 4; i++) {
       lab.clock.now += lease / 2;
       const before = renewals;
@@ -191,13 +191,13 @@ const held = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxD
 
 function turns(suite: AdapterSuite): void {
   suite.add(
-    'a leaky bucket holds requests until their turn, and denies those that would wait too long',
+    'a leaky bucket holds requests until their turn, and denies requests that would wait too long',
     async (lab) => {
       const arrived: number[] = [];
       const paced: Policy = { ...held, limit: 20, window: '1s', maxDelay: '150ms' };
       await lab.serve({ policies: [paced] }, () => (arrived.push(performance.now()), {}));
       const start = performance.now();
-      // All arrive at the same store time, because its clock stands still.
+      // All arrive at the same store time, because its clock does not move.
       const answers = await Promise.all(Array.from({ length: 8 }, () => lab.get()));
       const statuses = answers.map(({ status }) => status).sort();
       expectEqual('the statuses', statuses, [200, 200, 200, 200, 429, 429, 429, 429]);
@@ -206,7 +206,7 @@ function turns(suite: AdapterSuite): void {
     },
   );
 
-  suite.add('the turn of a client that leaves is given back, and the route is not asked', async (lab) => {
+  suite.add('the turn of a client that leaves is given back, and the route does not run', async (lab) => {
     let asked = 0;
     await lab.serve({ policies: [held] }, () => (asked++, {}));
     await lab.expectStatuses('the first request', [200]);
@@ -232,7 +232,7 @@ const noRoom = (wait: string) => ({
   problem: { status: 503 },
 });
 
-/** Waits until requests have taken the turns of this many minutes. */
+/** Waits until requests have taken the turns of `minutes` minutes. */
 async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
   const limiter = lab.limiter(held);
   await lab.until(`the turns of ${minutes} requests are taken`, async () => {
@@ -241,7 +241,7 @@ async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
   });
 }
 
-/** A client who waits for the second turn, and leaves when told to. */
+/** A client that waits for the second turn. @returns makes the client leave */
 async function turnTaken(lab: AdapterLab): Promise<() => Promise<unknown>> {
   const leave = new AbortController();
   const gone = lab.get({ signal: leave.signal }).catch(() => {});
@@ -249,7 +249,7 @@ async function turnTaken(lab: AdapterLab): Promise<() => Promise<unknown>> {
   return () => (leave.abort(), gone);
 }
 
-/** A limiter of one slot, whose first request goes on until `body` ends. The others wait, at most two of a key. */
+/** A limiter of one slot, whose first request goes on until `body` ends. The others wait, at most two per key. */
 async function queued(lab: AdapterLab, wait: string) {
   const { body, answer } = firstGoesOn();
   const limiter = lab.limiter({ policies: [slot], maxWaiting: 10, maxWaitingPerKey: 2 });
@@ -260,7 +260,7 @@ async function queued(lab: AdapterLab, wait: string) {
   });
   const ask = (name: string, key = 'a', signal?: AbortSignal): Promise<Answer> => {
     const answer = lab.get({ headers: { 'x-name': name, 'x-key': key }, ...(signal && { signal }) });
-    // A check that fails no longer waits for it.
+    // A failed check does not await the answer.
     answer.catch(() => {});
     return answer;
   };
@@ -272,7 +272,7 @@ async function queued(lab: AdapterLab, wait: string) {
 
 function lines(suite: AdapterSuite): void {
   suite.add(
-    'with `wait`, requests of a key are served in order of arrival, one key beside another',
+    'with `wait`, requests of a key are served in order of arrival, and keys do not wait for each other',
     async (lab) => {
       const { limiter, served, ask, untilWaiting, first, end } = await queued(lab, '1m');
       const second = ask('second');
@@ -287,7 +287,7 @@ function lines(suite: AdapterSuite): void {
     },
   );
 
-  suite.add('with `wait`, a client that leaves loses its place, and the route is not asked', async (lab) => {
+  suite.add('with `wait`, a client that leaves loses its place, and the route does not run', async (lab) => {
     const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
     const leave = new AbortController();
     const gone = ask('gone', 'a', leave.signal).catch(() => {});
@@ -302,25 +302,22 @@ function lines(suite: AdapterSuite): void {
     expectEqual('the requests that went on', served, ['first', 'next']);
   });
 
-  suite.add(
-    'with `wait`, a request that finds no room gets 503, and says when to come again',
-    async (lab) => {
-      const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
-      const waiting = [ask('second'), ask('third')];
-      await untilWaiting(2);
-      await lab.expect('a fourth', noRoom('60'), { headers: { 'x-name': 'fourth', 'x-key': 'a' } });
-      expectEqual('the requests that went on', served, ['first']);
-      end();
-      await Promise.all([first, ...waiting]);
-    },
-  );
+  suite.add('with `wait`, a request that finds no room gets 503 with Retry-After', async (lab) => {
+    const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
+    const waiting = [ask('second'), ask('third')];
+    await untilWaiting(2);
+    await lab.expect('a fourth', noRoom('60'), { headers: { 'x-name': 'fourth', 'x-key': 'a' } });
+    expectEqual('the requests that went on', served, ['first']);
+    end();
+    await Promise.all([first, ...waiting]);
+  });
 
   suite.add(
     'with `wait`, a request that is not admitted in time gets 429, at once if that is certain',
     async (lab) => {
       const { ask, first, end } = await queued(lab, '30ms');
       const late = await ask('late');
-      expectEqual('the status of who waited in vain', late.status, 429);
+      expectEqual('the status after a wait in vain', late.status, 429);
       expectFields('its header fields', late.headers, { 'retry-after': '60', ratelimit: '"slots";r=0;t=60' });
       end();
       await first;

@@ -3,9 +3,9 @@ import type { Policy } from '../../contract/policy.js';
 import { createLimiter } from '../../limiter/create-limiter.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
-import { LATER, minute, told, type AdapterSuite, type Options } from './lab.js';
+import { LATER, minute, answerDecision, type AdapterSuite, type Options } from './lab.js';
 
-/** How options derive the limit from a request. */
+/** Options that derive the limit from a request. */
 export function requestsOf(suite: AdapterSuite): void {
   addresses(suite);
   for (const [title, wrap] of Object.entries(LATER)) functions(suite, title, wrap);
@@ -44,7 +44,7 @@ function addresses(suite: AdapterSuite): void {
     await lab.expectStatuses('a third of its /32', [429], { from: '2001:db8:ffff::3' });
   });
 
-  suite.add('a client address that is no address fails the request', async (lab) => {
+  suite.add('a client address that is not an address fails the request', async (lab) => {
     await lab.serve({ policies: [minute(1)] });
     for (const from of ['unknown', '1.2.3', '192.0.2.1:80', '010.0.0.1', "'; DROP"])
       expectFields(`from ${from}`, await lab.get({ from }), { status: 500, text: 'HEADGATE_NO_CLIENT_IP' });
@@ -66,13 +66,13 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
       });
       await lab.expectStatuses('a user', [200, 429], as('a'));
       await lab.expectStatuses('another', [200], as('b'));
-      await lab.expectStatuses('nobody', [200, 200, 200]);
-      expectFields('nobody', (await lab.get()).headers, { ratelimit: undefined });
+      await lab.expectStatuses('a client without a key', [200, 200, 200]);
+      expectFields('a client without a key', (await lab.get()).headers, { ratelimit: undefined });
       expectFields('a number', await lab.get(as('number')), { status: 500, text: 'HEADGATE_INVALID_KEY' });
     },
   );
 
-  suite.add(`cost (${title}): 0 looks, and what is no cost fails`, async (lab) => {
+  suite.add(`cost (${title}): 0 looks, and an invalid cost fails`, async (lab) => {
     const cost = (request: unknown) => wrap(Number(lab.headerOf(request, 'x-cost')));
     await lab.serve({ policies: [minute(5)], cost });
     const costing = (cost: string) => ({ headers: { 'x-cost': cost } });
@@ -84,7 +84,7 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
     await lab.expectStatuses('a look at nothing left', [200], costing('0'));
   });
 
-  suite.add(`cost (${title}): by policy name, and a name that is none fails`, async (lab) => {
+  suite.add(`cost (${title}): by policy name, and an unknown name fails`, async (lab) => {
     await lab.serve({
       policies: [minute(5, 'requests'), 'tokens=fixed-window 1000/1m unit tokens'],
       cost: (request) =>
@@ -107,11 +107,11 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
   suite.add(`skip (${title})`, async (lab) => {
     const skip = (request: unknown) => wrap(lab.headerOf(request, 'x-user') === 'skipped');
     await lab.serve({ policies: [minute(1)], skip });
-    await lab.expectStatuses('who is skipped', [200, 200, 200], as('skipped'));
-    await lab.expectStatuses('who is not', [200, 429]);
+    await lab.expectStatuses('a skipped client', [200, 200, 200], as('skipped'));
+    await lab.expectStatuses('another client', [200, 429]);
   });
 
-  suite.add(`policies (${title}): a change of the tier keeps what was charged`, async (lab) => {
+  suite.add(`policies (${title}): a change of the tier keeps the charges`, async (lab) => {
     const tiers: Record<string, Policy[]> = { free: [minute(2)], pro: [minute(4)] };
     await lab.serve({ policies: (request) => wrap(tiers[lab.headerOf(request, 'x-user')!]!) });
     await lab.expectStatuses('the small tier', [200, 200, 429], as('free'));
@@ -147,9 +147,9 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
       denyList: (_request, key) => wrap(key === 'foe'),
       onDecision: ({ key, reason }) => void seen.push(`${key} ${reason}`),
     });
-    await lab.expectStatuses('who is allowed', [200, 200], as('friend'));
-    await lab.expectStatuses('who is denied', [403], as('foe'));
-    await lab.expectStatuses('who is neither', [200, 429], as('other'));
+    await lab.expectStatuses('an allowed client', [200, 200], as('friend'));
+    await lab.expectStatuses('a denied client', [403], as('foe'));
+    await lab.expectStatuses('a client in neither list', [200, 429], as('other'));
     const expected =
       'friend allow-listed,friend allow-listed,foe deny-listed,other undefined,other quota-exceeded';
     expectEqual('the decisions', String(seen), expected);
@@ -180,16 +180,16 @@ function lists(suite: AdapterSuite): void {
       const answer = await lab.expect(from, { status: 403, headers }, { from });
       expectEqual('the body', problemOf(answer), { type: 'about:blank', title: 'Forbidden', status: 403 });
     }
-    await lab.expectStatuses('who is allowed', [200, 200, 200], { from: '198.51.100.7' });
-    await lab.expectStatuses('who is neither', [200, 429], { from: '203.0.113.1' });
+    await lab.expectStatuses('an allowed client', [200, 200, 200], { from: '198.51.100.7' });
+    await lab.expectStatuses('a client in neither list', [200, 429], { from: '203.0.113.1' });
   });
 
   suite.add('lists also decide if the policies depend on the request', async (lab) => {
     const [allowList, denyList] = [['friend'], ['foe']];
     await lab.serve({ policies: () => [minute(1)], keyGenerator: lab.keyBy('x-user'), allowList, denyList });
-    await lab.expectStatuses('who is allowed', [200, 200], as('friend'));
-    await lab.expectStatuses('who is denied', [403], as('foe'));
-    await lab.expectStatuses('who is neither', [200, 429], as('other'));
+    await lab.expectStatuses('an allowed client', [200, 200], as('friend'));
+    await lab.expectStatuses('a denied client', [403], as('foe'));
+    await lab.expectStatuses('a client in neither list', [200, 429], as('other'));
   });
 }
 
@@ -221,7 +221,7 @@ function answers(suite: AdapterSuite): void {
       void seen.push([allowed, key, lab.headerOf(request, 'x-user')]);
     await lab.serve({ policies: [minute(1)], keyGenerator: () => 'all', onDecision });
     await lab.statuses(2, { headers: { 'x-user': 'ada' } });
-    expectEqual('what it was told', seen.map(String), ['true,all,ada', 'false,all,ada']);
+    expectEqual('the decisions that it received', seen.map(String), ['true,all,ada', 'false,all,ada']);
   });
 
   suite.add('a shadow decides and reports, and shows the client nothing', async (lab) => {
@@ -244,13 +244,13 @@ function answers(suite: AdapterSuite): void {
     const limiter = lab.limiter({ name: 'own', policies: [minute(3)] });
     await lab.serve({ limiter, keyGenerator: () => 'k' });
     await limiter.consume('k');
-    await lab.expectStatuses('what the code has left', [200, 200, 429]);
+    await lab.expectStatuses('the units left by the code', [200, 200, 429]);
     await limiter.reset('k');
     await lab.expectStatuses('a request after a reset', [200]);
   });
 
   suite.add('the decision is on the request', async (lab) => {
-    await lab.serve({ policies: [minute(2)] }, told(lab));
+    await lab.serve({ policies: [minute(2)] }, answerDecision(lab));
     await lab.expect('the answer', { text: 'minute 1' });
   });
 
@@ -270,7 +270,7 @@ function dimensions(suite: AdapterSuite): void {
 
   for (const [title, wrap] of Object.entries(LATER))
     suite.add(
-      `keys (${title}): policies count the key that they are by, if the request has it`,
+      `keys (${title}): policies count the key of their dimension, if the request has one`,
       async (lab) => {
         const keys = { account: (request: unknown) => wrap(lab.headerOf(request, 'x-account')) };
         await lab.serve({ policies: [minute(3), account], keys });
@@ -281,7 +281,7 @@ function dimensions(suite: AdapterSuite): void {
       },
     );
 
-  suite.add('partitionKey: the header fields tell clients apart, and not who they are', async (lab) => {
+  suite.add('partitionKey: the header fields distinguish clients without naming them', async (lab) => {
     const partitionKey = 'a secret of sixteen or more';
     await lab.serve({ policies: [minute(9)], keyGenerator: lab.keyBy('x-user'), partitionKey });
     const keyOf = async (user: string): Promise<string | undefined> =>
@@ -297,13 +297,17 @@ function dimensions(suite: AdapterSuite): void {
     async (lab) => {
       await lab.serve({ policies: ['hour=fixed-window 1/1h'], jitter: '1h' });
       await lab.expectStatuses('the first request', [200]);
-      const told: number[] = [];
+      const waits: number[] = [];
       const denied = { status: 429, headers: { ratelimit: '"hour";r=0;t=3600', 'ratelimit-reset': '3600' } };
       for (let i = 0; i < 4; i++)
-        told.push(Number((await lab.expect('a denial', denied)).headers['retry-after']));
-      expectEqual('those of one to two hours', told.filter((wait) => wait >= 3600 && wait <= 7200).length, 4);
-      expectEqual('whether all are told the same', new Set(told).size === 1, false);
-      lab.clock.now += Math.min(...told) * 1000;
+        waits.push(Number((await lab.expect('a denial', denied)).headers['retry-after']));
+      expectEqual(
+        'waits of one to two hours',
+        waits.filter((wait) => wait >= 3600 && wait <= 7200).length,
+        4,
+      );
+      expectEqual('whether all waits are the same', new Set(waits).size === 1, false);
+      lab.clock.now += Math.min(...waits) * 1000;
       await lab.expectStatuses('a request at the earliest of these', [200]);
     },
   );

@@ -1,7 +1,7 @@
 import type { Policy } from '../../contract/policy.js';
 import { expectEqual } from '../expect.js';
 import { problemOf } from './client.js';
-import { begun, minute, told, type AdapterSuite, type Options } from './lab.js';
+import { begun, minute, answerDecision, type AdapterSuite, type Options } from './lab.js';
 
 const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' };
 
@@ -11,7 +11,7 @@ const [draft6, draft7, all] = [
   ['draft-6', 'draft-11', 'legacy'],
 ] as const;
 
-/** What an answer tells, after so many others. */
+/** The header fields of an answer after `before` others. */
 const FIELDS: readonly (readonly [title: string, limiters: Options[], fields: object, before?: number])[] = [
   [
     'they append to lists, and single fields keep the tightest quota',
@@ -36,7 +36,7 @@ const FIELDS: readonly (readonly [title: string, limiters: Options[], fields: ob
     },
   ],
   [
-    'if one denies, single fields are its own, even if another has less left',
+    'if one denies, single fields are about it, even if another has less left',
     [
       { policies: [minute(2, 'small')], headers: draft6 },
       { policies: ['bucket=gcra 10/10s'], headers: draft6, cost: () => 6 },
@@ -58,21 +58,24 @@ export function stackedLimiters(suite: AdapterSuite): void {
       await lab.expect('a request', { headers });
     });
 
-  suite.add('if two dialects share a field, the newer one writes it, whichever comes first', async (lab) => {
-    const [older, newer] = [
-      { policies: [minute(2, 'a')], headers: 'draft-7' },
-      { policies: [minute(9, 'b')], headers: 'draft-11' },
-    ] as const;
-    for (const order of [
-      [older, newer],
-      [newer, older],
-    ]) {
-      await lab.renew();
-      await lab.serve(order);
-      const headers = { 'ratelimit-policy': '"b";q=9;w=60', ratelimit: '"b";r=8;t=60' };
-      await lab.expect('a request', { headers });
-    }
-  });
+  suite.add(
+    'if two dialects share a field, the newer dialect sets it, whichever comes first',
+    async (lab) => {
+      const [older, newer] = [
+        { policies: [minute(2, 'a')], headers: 'draft-7' },
+        { policies: [minute(9, 'b')], headers: 'draft-11' },
+      ] as const;
+      for (const order of [
+        [older, newer],
+        [newer, older],
+      ]) {
+        await lab.renew();
+        await lab.serve(order);
+        const headers = { 'ratelimit-policy': '"b";q=9;w=60', ratelimit: '"b";r=8;t=60' };
+        await lab.expect('a request', { headers });
+      }
+    },
+  );
 
   suite.add('policies of the same name are distinguished by numbers, also in a denial', async (lab) => {
     await lab.serve([
@@ -93,7 +96,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     await lab.expect('another', { headers: { 'ratelimit-policy': policy }, problem });
   });
 
-  suite.add('if one denies by slots, the older fields stay those of the quota', async (lab) => {
+  suite.add('if one denies by slots, the older fields stay about the quota', async (lab) => {
     const headers = ['draft-6', 'legacy'] as const;
     const body = begun();
     const limiters = [minute(9), slots].map((policy) => ({ policies: [policy], headers }));
@@ -121,9 +124,11 @@ export function stackedLimiters(suite: AdapterSuite): void {
         await lab.expectStatuses('ada', [200, 429, 429, 429, 429], as('ada'));
         for (const user of ['bob', 'cy']) await lab.expectStatuses(user, [200], as(user));
         const denied = await lab.get(as('dee'));
-        expectEqual('what denies the 4th account', problemOf(denied)['violated-policies'], ['address']);
+        expectEqual('the policy that denies the 4th account', problemOf(denied)['violated-policies'], [
+          'address',
+        ]);
         lab.clock.now += 60_000;
-        await lab.expectStatuses('who was denied, a window later', [200], as('dee'));
+        await lab.expectStatuses('the denied client, a window later', [200], as('dee'));
       }
     },
   );
@@ -147,7 +152,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     const policies = [minute(9, 'a'), minute(2, 'b'), minute(5, 'c')];
     await lab.serve(
       policies.map((policy) => ({ policies: [policy] })),
-      told(lab),
+      answerDecision(lab),
     );
     await lab.expect('the answer', { text: 'c 4' });
   });

@@ -1,4 +1,4 @@
-// Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
+// Law 1. The units admitted in any true window never exceed the algorithm's published worst case.
 import type { Policy } from '../../contract/policy.js';
 import {
   boundOf,
@@ -15,7 +15,7 @@ import type { Random } from '../random.js';
 import type { Lab, Suite } from '../subject.js';
 import { worstWindow, type Admission } from '../worst-window.js';
 
-/** The next action of a client: it waits for a share of the window, or until something is left, and then sends a request. */
+/** The next action of a client: a wait for a share of the window, or until a unit is free, and then a request. */
 interface Step {
   readonly wait: number | 'retryAfter' | 'edge';
   readonly cost: number | 'all';
@@ -49,7 +49,7 @@ export function lawOfBound(suite: Suite): void {
     if (reached !== undefined)
       suite.add(`${algorithm}: bursts at the worst moments reach ${reached} at limit 100`, async (lab) => {
         let worst = 0;
-        // One unit opens the window. The rest comes just before the window's end, and everything that is left right after it.
+        // One unit opens the window. The rest comes just before the window's end, and all remaining units right after it.
         for (const gap of [0.0001, 0.1, 0.9999]) {
           const waits = [gap, ...Array<'edge'>(120).fill('edge')];
           const rest = waits.map((wait): Step => ({ wait, cost: 'all', then: 'keep' }));
@@ -62,7 +62,7 @@ export function lawOfBound(suite: Suite): void {
 
     if (countsSlots(plainPolicy(algorithm, 1, 1))) continue;
     suite.add(
-      `${algorithm}: a client that asks as soon as it may gets the limit in each window`,
+      `${algorithm}: a client that returns at retryAfter gets the limit in each window`,
       async (lab) => {
         for (const [limit, window] of [
           [1, 7],
@@ -85,7 +85,7 @@ export function lawOfBound(suite: Suite): void {
   }
 }
 
-/** Plays a client's steps. Returns what was admitted and not given back, at the time when it takes effect. */
+/** Plays a client's steps. @returns the admissions that were not given back, each at the time when it takes effect */
 async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
   const { clock, limiter } = await lab.open(policy);
   const held = countsSlots(policy);

@@ -1,5 +1,5 @@
-// Law 12. Configurations that share a quota's name, in any interleaving: none goes beyond its own bound, none locks a key out, and a
-// higher limit never makes anybody wait longer.
+// Law 12. Configurations that share a quota's name, in any interleaving: none exceeds its own bound, none locks a key out, and a higher
+// limit never means a longer wait.
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import {
@@ -24,7 +24,7 @@ const RANGES = {
 
 interface Request {
   readonly wait: number;
-  /** The index of the configuration that is asked. */
+  /** The index of the configuration for the request. */
   readonly which: number;
   readonly cost: number;
 }
@@ -45,13 +45,16 @@ export function lawOfChange(suite: Suite): void {
   for (const algorithm of suite.algorithms) changesOf(suite, algorithm);
   pairs(suite);
 
-  suite.add('a bucket that is raised a hundredfold admits at once what was to wait a minute', async (lab) => {
-    const small: Policy = { algorithm: 'token-bucket', limit: 60, window: 3_600_000, burst: 10 };
-    const { ask } = await open(lab, [small, { ...small, limit: 6_000 }]);
-    await ask(0, 10);
-    expectFields('the small one', await ask(0, 1), { allowed: false, retryAfterMs: 60_000 });
-    expectFields('the large one', await ask(1, 1), { allowed: true });
-  });
+  suite.add(
+    'a bucket that is raised a hundredfold admits at once a request that was to wait a minute',
+    async (lab) => {
+      const small: Policy = { algorithm: 'token-bucket', limit: 60, window: 3_600_000, burst: 10 };
+      const { ask } = await open(lab, [small, { ...small, limit: 6_000 }]);
+      await ask(0, 10);
+      expectFields('the small one', await ask(0, 1), { allowed: false, retryAfterMs: 60_000 });
+      expectFields('the large one', await ask(1, 1), { allowed: true });
+    },
+  );
 
   for (const algorithm of suite.algorithms.filter((each) => sharesCount(plainPolicy(each, 1, 1))))
     suite.add(`${algorithm}: a denial by a smaller tier gives nothing back to a larger one`, async (lab) => {
@@ -75,7 +78,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
         for (const { wait, which, cost } of steps) {
           clock.now += wait;
           const { allowed } = await ask(which % policies.length, cost);
-          // The adversary: a client that is denied also asks all other configurations.
+          // The adversary: after a denial, the client tries all other configurations.
           if (!allowed) for (const i of policies.keys()) await ask(i, cost);
         }
         expectBounds();
@@ -102,7 +105,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 
   suite.addRandom(
-    `${algorithm}: the wait that a configuration tells is exact, and at most its window`,
+    `${algorithm}: the wait of a configuration is exact, and at most its window`,
     randomCase(algorithm),
     async ({ policies, steps }, lab) => {
       const { clock, ask } = await open(lab, policies);
@@ -146,7 +149,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 }
 
-/** Configurations for which limiters were wrong: a client asks the other one whenever one denies. */
+/** Configurations with which other limiters failed: after a denial by one, the client tries the other. */
 const PAIRS: readonly (readonly [title: string, one: string, other: string])[] = [
   ['sliding-log 20/1m beside 100/1m', 'sliding-log 20/1m', 'sliding-log 100/1m'],
   ['sliding-window 10/1m beside 100/10s', 'sliding-window 10/1m', 'sliding-window 100/10s'],
@@ -168,14 +171,14 @@ function pairs(suite: Suite): void {
       const { clock, ask, expectBounds } = await open(lab, policies);
       const last = [clock.now, clock.now];
       const step = Math.ceil((3 * Math.max(...policies.map(windowOf))) / 500);
-      // Counts that differ only in their limit are one count, so the larger one may keep it full.
+      // Counts that differ only in the limit are shared, so the larger configuration may keep the count full.
       const shared = title.startsWith('sliding-log');
       for (let i = 0; i < 500; i++) {
         clock.now += step;
         for (const [which, policy] of policies.entries()) {
           if ((await ask(which, 1)).allowed) last[which] = clock.now;
           const since = clock.now - (shared ? Math.max(...last) : last[which]!);
-          expectAtMost(`how long configuration ${which} denies, ms`, since, 1.2 * windowOf(policy) + step);
+          expectAtMost(`the denial by configuration ${which}, ms`, since, 1.2 * windowOf(policy) + step);
         }
       }
       expectBounds();
@@ -183,7 +186,7 @@ function pairs(suite: Suite): void {
   }
 }
 
-/** Asks each configuration of one quota by its index, and records what it admits. */
+/** Sends requests to each configuration of one quota by its index, and records the admissions. */
 async function open(lab: Lab, policies: readonly Policy[]) {
   const { clock, limiter } = await lab.open({ limit: 1, window: 1 });
   const sets = policies.map((policy) => limiter.compile([policy]));

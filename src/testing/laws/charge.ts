@@ -32,7 +32,7 @@ export function lawOfCharge(suite: Suite): void {
     const before = await limiter.peek('key', { cost });
     const decision = await limiter.consume('key', { cost });
     const after = await limiter.peek('key', { cost });
-    expectEqual('allowed, as a peek said before', decision.allowed, before.allowed);
+    expectEqual('allowed, as by a peek before', decision.allowed, before.allowed);
     if (decision.allowed) return;
     expectEqual('the verdicts of the denial, as of a peek before', decision.policies, before.policies);
     expectEqual('the verdicts after the denial, as before', after.policies, before.policies);

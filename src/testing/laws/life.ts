@@ -1,4 +1,4 @@
-// Law 5. What a store keeps has an expiry after every operation. Expired state decides exactly like no state.
+// Law 5. Each entry of a store has an expiry after every operation. Expired state decides exactly like no state.
 import type { Decision } from '../../common/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
@@ -50,7 +50,7 @@ export function lawOfLife(suite: Suite): void {
         clock.now += wait;
         await perform(used, operation, admitted);
       }
-      // Wait until no ban hides the policies; then until the millisecond at which the last quota is full and bans are forgotten.
+      // Wait until no ban hides the policies, then until the last quota is full and bans are forgotten, to the millisecond.
       clock.now += BAN.max;
       const { policies: verdicts } = await used.peek('key', { cost: 0 });
       clock.now += Math.max(BAN.max + BAN.within, ...verdicts.map(({ resetAfterMs }) => resetAfterMs));
@@ -82,7 +82,7 @@ export function lawOfLife(suite: Suite): void {
         const until = Math.max(0, ...verdicts.map(({ resetAfterMs }) => resetAfterMs));
         if (until === 0) continue;
         const last = Math.max(0, ...kept.map(({ expiresAt }) => expiresAt!));
-        expectAtLeast(`after ${operation.do}, how long the last entry is kept, ms`, last - clock.now, until);
+        expectAtLeast(`after ${operation.do}, the life of the last entry, ms`, last - clock.now, until);
       }
     },
   );

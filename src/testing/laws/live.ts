@@ -1,4 +1,4 @@
-// Law 16. An override is obeyed by every decision after it was set, by all that share the store; what was spent stays spent.
+// Law 16. From the moment of an override, every decision in every process obeys it. Spent units stay spent.
 import type { Decision } from '../../common/decision.js';
 import type { HeadgateError } from '../../common/errors.js';
 import type { Algorithm } from '../../contract/policy.js';
@@ -12,12 +12,12 @@ import { limiterOn, type Lab, type Suite } from '../subject.js';
 
 const MINUTE = 60_000;
 
-/** They divide a minute, so that a unit of a bucket is a whole number of milliseconds. */
+/** Divisors of a minute, so that a unit of a bucket is a whole number of milliseconds. */
 const LIMITS = [1, 2, 3, 5, 10, 20, 60];
 
 export function lawOfLive(suite: Suite): void {
   if (!(suite.subject.overrides ?? true)) {
-    suite.add('a store that keeps no overrides is refused by a limiter with overrides', async (lab) => {
+    suite.add('a limiter with overrides refuses a store without them', async (lab) => {
       const refused = await lab.open({ limit: 1, window: '1m', overrides: true }).then(
         () => undefined,
         (error: HeadgateError) => error.code,
@@ -40,14 +40,14 @@ function ofRecords(suite: Suite, algorithm: Algorithm): void {
       name: 'a',
     });
     await limiter.overrideAll({ limit: 7 }, { by: 'ada', reason: 'für 👍' });
-    // It lasts until it is removed.
+    // The override lasts until it is removed.
     clock.now += 400 * 24 * 60 * MINUTE;
     const { change, by, reason } = (await sibling.overrideOf()) ?? {};
     const expected = { change: { limit: 7 }, by: 'ada', reason: 'für 👍' };
     expectEqual('the override', { change, by, reason }, expected);
-    expectEqual('that of a key', await limiter.overrideOf('key'), undefined);
-    expectEqual('that of another limiter', await other.overrideOf(), undefined);
-    expectEqual('whether there was one', await limiter.removeOverride(), true);
+    expectEqual('the override of a key', await limiter.overrideOf('key'), undefined);
+    expectEqual('the override of another limiter', await other.overrideOf(), undefined);
+    expectEqual('whether there was an override', await limiter.removeOverride(), true);
     expectEqual('the override that ended', await limiter.overrideOf(), undefined);
   });
 
@@ -74,14 +74,14 @@ function ofRecords(suite: Suite, algorithm: Algorithm): void {
 }
 
 function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
-  suite.add(`${algorithm}: another limit is in force at once, and what was spent stays`, async (lab) => {
+  suite.add(`${algorithm}: another limit is in force at once, and spent units stay spent`, async (lab) => {
     const [limiter, sibling] = await both(lab, algorithm, 5);
     await Promise.all([limiter.override('key', { limit: 50 }), limiter.consume('key', { cost: 5 })]);
     expectFields('raised', await sibling.peek('key'), { allowed: true, limit: 50, remaining: 45 });
     expectFields('another key', await sibling.peek('other'), { limit: 5, remaining: 5 });
     await sibling.override('key', { limit: 3 });
     expectFields('lowered', await limiter.consume('key'), { allowed: false, limit: 3, remaining: 0 });
-    expectEqual('whether there was one', await limiter.removeOverride('key'), true);
+    expectEqual('whether there was an override', await limiter.removeOverride('key'), true);
     expectFields('ended', await sibling.consume('key'), { allowed: false, limit: 5, remaining: 0 });
   });
 
@@ -110,7 +110,7 @@ function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
     expectEqual('the override', await limiter.overrideOf('key'), undefined);
   });
 
-  // A bucket that would be full by its last rate may be forgotten at any time, or not: then two stores differ.
+  // A bucket that would be full by its last rate may be forgotten at any time, so that two stores may differ.
   if (drains(plainPolicy(algorithm, 1, MINUTE))) return;
   suite.addRandom(
     `${algorithm}: random overrides, requests and give-backs are as of a memory store`,
@@ -123,7 +123,7 @@ function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
       const others = [limiterOn(reference, optionsOf(algorithm, limit))] as const;
       const expected = await play([others[0], others[0]], own, steps);
       await reference.close?.();
-      expectEqual('what each step is told', await play(limiters, clock, steps), expected);
+      expectEqual('the result of each step', await play(limiters, clock, steps), expected);
     },
   );
 }
@@ -132,7 +132,7 @@ function optionsOf(algorithm: Algorithm, limit: number) {
   return { name: 'live', overrides: true, ...plainPolicy(algorithm, limit, MINUTE) };
 }
 
-/** Two limiters on the same state, as in two processes. */
+/** Two limiters on the same state, like two processes. */
 async function both(
   lab: Lab,
   algorithm: Algorithm,
@@ -150,7 +150,7 @@ interface Step {
   readonly do: 'consume' | 'peek' | 'cancel' | 'override' | 'remove';
   /** Units, or the new limit. */
   readonly units: number;
-  /** ms; 0: until it is removed. */
+  /** ms, or 0 if until it is removed. */
   readonly lasts: number;
 }
 
@@ -166,7 +166,7 @@ function randomStep(random: Random): Step {
   };
 }
 
-/** What each step is told. */
+/** The result of each step. */
 async function play(
   limiters: readonly [Limiter, Limiter],
   clock: TestClock,
@@ -174,19 +174,19 @@ async function play(
 ): Promise<unknown[]> {
   const key = 'b{}%';
   const admitted: Decision[] = [];
-  const told: unknown[] = [];
+  const results: unknown[] = [];
   for (const { wait, by, do: what, units, lasts } of steps) {
     clock.now += wait;
     const limiter = limiters[by]!;
     if (what === 'override') await limiter.override(key, { limit: units }, lasts === 0 ? {} : { for: lasts });
-    else if (what === 'remove') told.push(await limiter.removeOverride(key));
+    else if (what === 'remove') results.push(await limiter.removeOverride(key));
     else if (what === 'cancel') await admitted.shift()?.cancel();
     else {
       const decision = await limiter[what](key, { cost: units });
       if (what === 'consume' && decision.allowed) admitted.push(decision);
       const { allowed, limit, remaining, retryAfterMs, resetAfterMs } = decision;
-      told.push({ allowed, limit, remaining, retryAfterMs, resetAfterMs });
+      results.push({ allowed, limit, remaining, retryAfterMs, resetAfterMs });
     }
   }
-  return told;
+  return results;
 }

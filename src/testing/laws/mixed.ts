@@ -40,11 +40,11 @@ const randomCase =
     })),
   });
 
-/** How limiters are made: see `StoreUnderTest.dimensions`. */
+/** The options for making limiters: see `StoreUnderTest.dimensions`. */
 export const slotsOf = ({ subject: { dimensions } }: Pick<Suite, 'subject'>): SlotOptions =>
   typeof dimensions === 'object' ? dimensions : {};
 
-/** The ways to name a key of each dimension: alone, or with the key within which it is counted. */
+/** The ways to name a key of each dimension: alone, or with the key that it is counted within. */
 const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
   Object.entries(key).map(([dimension, value]) => ({
     ...(slotBy !== undefined && { [slotBy]: key[slotBy] }),
@@ -65,13 +65,13 @@ export function boundOfMixed(suite: Suite): void {
         if (!allowed) continue;
         for (const verdict of verdicts) {
           // With `slotBy`, each key is counted within the key of that dimension.
-          const who = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
-          admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: cost }]);
+          const owner = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
+          admitted.set(owner, [...(admitted.get(owner) ?? []), { at: clock.now, units: cost }]);
         }
       }
-      for (const [who, admissions] of admitted) {
-        const policy = policies.find(({ name }) => who.startsWith(`["${name}"`))!;
-        expectAtMost(`units of ${who}`, worstWindow(admissions, windowOf(policy)), boundOf(policy));
+      for (const [owner, admissions] of admitted) {
+        const policy = policies.find(({ name }) => owner.startsWith(`["${name}"`))!;
+        expectAtMost(`units of ${owner}`, worstWindow(admissions, windowOf(policy)), boundOf(policy));
       }
     },
   );
@@ -97,7 +97,7 @@ export function retryOfMixed(suite: Suite): void {
 export function chargeOfMixed(suite: Suite): void {
   const slots = slotsOf(suite);
   suite.addRandom(
-    'several dimensions: a denial charges no key, an admission each of them, and what is given back was never charged',
+    'several dimensions: a denial charges no key, an admission each of them, and a refund undoes the charge',
     randomCase(suite),
     async ({ policies, steps }, lab) => {
       const { clock, limiter } = await lab.open({ policies, ...slots });
@@ -119,7 +119,7 @@ export function chargeOfMixed(suite: Suite): void {
           expectEqual(`whose ${name} is`, its, left.key);
           expectEqual(`remaining of ${name}`, remaining, left.remaining - cost);
         }
-        // A window begins with a charge. So only quotas that were in use before are compared.
+        // A window begins with a charge, so only quotas that were in use before are compared.
         if (i % 3 !== 0 || before.some(({ resetAfterMs }) => resetAfterMs === 0)) continue;
         await decision.cancel();
         expectEqual('the verdicts after it was taken back', await looks(key), before);
@@ -179,20 +179,20 @@ export function raceOfMixed(suite: Suite): void {
       const options = { name: 'race', policies, ...slots };
       const { store, clock, limiter } = await lab.open(options);
       const sibling = limiterOn(await lab.createSibling(store, clock), options);
-      const asked = steps.map(([which, address, who]) =>
-        [limiter, sibling][which!]!.consume({ key: `ip${address}`, account: `a${who}`, org: 'acme' }),
+      const asked = steps.map(([which, address, account]) =>
+        [limiter, sibling][which!]!.consume({ key: `ip${address}`, account: `a${account}`, org: 'acme' }),
       );
       const admitted = new Map<string, number>();
       const decisions = await Promise.all(asked);
       for (const { policies: verdicts } of decisions.filter(({ allowed }) => allowed)) {
         for (const { name, key, limit } of verdicts) {
-          const who = `${name} ${key}`;
-          admitted.set(who, (admitted.get(who) ?? 0) + 1);
-          expectAtMost(`admitted of ${who}`, admitted.get(who), limit);
+          const owner = `${name} ${key}`;
+          admitted.set(owner, (admitted.get(owner) ?? 0) + 1);
+          expectAtMost(`admitted of ${owner}`, admitted.get(owner), limit);
         }
       }
       for (const { allowed, policy, policies: verdicts } of decisions) {
-        // Across slots, a request may be denied because of charges that another one must give back.
+        // Across slots, a request may be denied because of charges that another request must give back.
         if (allowed || slots.acrossSlots) continue;
         const { key, limit } = verdicts.find(({ name }) => name === policy)!;
         expectEqual(`admitted of ${policy} ${key}, which denied`, admitted.get(`${policy} ${key}`), limit);
@@ -204,7 +204,7 @@ export function raceOfMixed(suite: Suite): void {
 export function changeOfMixed(suite: Suite): void {
   const slots = slotsOf(suite);
   suite.addRandom(
-    'another dimension: each configuration keeps to its own bound, and locks nobody out',
+    'another dimension: each configuration keeps to its own bound, and locks no key out',
     (random) => {
       const algorithm = random.pick(suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1))));
       const ranges = { limits: [1, 2, 5], windows: [500, 3_000], maxDelays: [0] };
@@ -231,9 +231,13 @@ export function changeOfMixed(suite: Suite): void {
           expectWithin('retryAfter', decision.retryAfterMs, 1, windowOf(policy) + overhangOf(policy));
           continue;
         }
-        const who = `${policy.by} ${decision.policies[0]!.key}`;
-        admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: 1 }]);
-        expectAtMost(`units of ${who}`, worstWindow(admitted.get(who)!, windowOf(policy)), boundOf(policy));
+        const owner = `${policy.by} ${decision.policies[0]!.key}`;
+        admitted.set(owner, [...(admitted.get(owner) ?? []), { at: clock.now, units: 1 }]);
+        expectAtMost(
+          `units of ${owner}`,
+          worstWindow(admitted.get(owner)!, windowOf(policy)),
+          boundOf(policy),
+        );
       }
     },
   );

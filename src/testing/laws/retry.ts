@@ -1,4 +1,4 @@
-// Law 2. Denied until exactly retryAfter, admitted at it, if nobody else spends. Impossible costs say so.
+// Law 2. Denied until exactly retryAfter, admitted at it, if nobody else spends. Impossible costs are reported as such.
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { capacityOf, randomPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
@@ -7,9 +7,9 @@ import { expectExactWait, type Lab, type Suite, type World } from '../subject.js
 
 interface Spending {
   readonly policy: Policy;
-  /** What was spent before: after how many ms, how much, and whether it was given back or increased to a debt. */
+  /** The earlier requests: the ms before each, its cost, and whether it was given back or increased to a debt. */
   readonly steps: readonly { wait: number; cost: number; then: 'keep' | 'refund' | 'owe' }[];
-  /** Selects the cost that is denied. */
+  /** Selects the cost of the denied request. */
   readonly draw: number;
 }
 
@@ -70,7 +70,7 @@ export function lawOfRetry(suite: Suite): void {
     );
 
     suite.addRandom(
-      `${algorithm}: a cost beyond capacity is never admitted, and says so`,
+      `${algorithm}: a cost beyond capacity is never admitted, and reported as such`,
       spending,
       async (each, lab) => {
         const { limiter } = await spend(lab, each);
@@ -82,7 +82,7 @@ export function lawOfRetry(suite: Suite): void {
   }
 
   suite.addRandom(
-    'several policies: retryAfter is the longest of those that deny',
+    'several policies: retryAfter is the longest of the denying ones',
     (random) => ({
       policies: random.list(2, 4, (i) => ({
         ...randomPolicy(random, random.pick(suite.algorithms), { windows: WINDOWS }),
@@ -102,7 +102,7 @@ export function lawOfRetry(suite: Suite): void {
   );
 }
 
-/** A limiter after all of that was spent, with its clock. */
+/** A limiter after those requests, with its clock. */
 async function spend(lab: Lab, { policy, steps }: Spending): Promise<World> {
   const world = await lab.open(policy);
   for (const { wait, cost, then } of steps) {

@@ -9,25 +9,22 @@ export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): vo
   for (const algorithm of quotas) {
     const plain = (limit: number) => plainPolicy(algorithm, limit, 60_000);
 
-    suite.add(
-      `${algorithm}: after a reset, a refund gives back nothing that others were charged`,
-      async (lab) => {
-        for (const later of [0, 1]) {
-          const { clock, limiter } = await lab.open(plain(10));
-          const mine = await limiter.consume('k', { cost: 10 });
-          clock.now += later;
-          await limiter.reset('k');
-          const others = await limiter.consume('k', { cost: 10 });
-          await mine.refund();
-          expectFields('the old charge given back', await limiter.peek('k'), { remaining: 0 });
-          await others.refund();
-          expectFields('the new charge given back', await limiter.peek('k'), { remaining: 10 });
-        }
-      },
-    );
+    suite.add(`${algorithm}: after a reset, a refund gives back nothing of later charges`, async (lab) => {
+      for (const later of [0, 1]) {
+        const { clock, limiter } = await lab.open(plain(10));
+        const mine = await limiter.consume('k', { cost: 10 });
+        clock.now += later;
+        await limiter.reset('k');
+        const others = await limiter.consume('k', { cost: 10 });
+        await mine.refund();
+        expectFields('the old charge given back', await limiter.peek('k'), { remaining: 0 });
+        await others.refund();
+        expectFields('the new charge given back', await limiter.peek('k'), { remaining: 10 });
+      }
+    });
 
     suite.add(
-      `${algorithm}: a charge of all that was left, or more, is given back completely`,
+      `${algorithm}: a charge of all remaining units, or more, is given back completely`,
       async (lab) => {
         for (const most of [100, 130]) {
           const { limiter } = await lab.open(plain(100));
@@ -58,7 +55,7 @@ export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): vo
 
 function ofBucket(suite: Suite, algorithm: Algorithm): void {
   suite.add(
-    `${algorithm}: what has drained of several charges is gone, whichever of them is given back`,
+    `${algorithm}: the drained part of several charges is gone, whichever charge is given back`,
     async (lab) => {
       for (const later of [0, 1]) {
         const { clock, limiter } = await lab.open(plainPolicy(algorithm, 100, 100_000));
@@ -74,7 +71,7 @@ function ofBucket(suite: Suite, algorithm: Algorithm): void {
     },
   );
 
-  suite.add(`${algorithm}: a reset also counts if nothing was left to reset`, async (lab) => {
+  suite.add(`${algorithm}: a reset also counts if there was nothing to reset`, async (lab) => {
     const { limiter } = await lab.open(plainPolicy(algorithm, 5, 10_000));
     const mine = await limiter.consume('k', { cost: 3 });
     await limiter.refund('k', 3);
@@ -85,7 +82,7 @@ function ofBucket(suite: Suite, algorithm: Algorithm): void {
   });
 }
 
-/** A bucket carries a debt of at most one window. It forgets anything beyond. */
+/** A bucket keeps a debt of at most one window, and forgets anything beyond. */
 function ofDebts(suite: Suite, algorithm: Algorithm): void {
   suite.add(`${algorithm}: two debts are given back independently`, async (lab) => {
     const { limiter } = await lab.open(plainPolicy(algorithm, 10, 60_000));

@@ -1,4 +1,4 @@
-// Law 13. What is given back counts as never charged: the same trace with and without it gives the same verdicts.
+// Law 13. A charge that is given back counts as never made: the same trace with and without it gives the same verdicts.
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { drains, countsSlots, plainPolicy, randomPolicy } from '../algorithms.js';
 import type { Decision } from '../../common/decision.js';
@@ -37,7 +37,7 @@ function asIfNeverCharged(suite: Suite, algorithm: Algorithm): void {
     async ({ policy, steps }, lab) => {
       const worlds = await openWorlds(lab, policy);
       for (const step of steps) {
-        // A bucket drains its charges in order. What has drained of a charge is not given back.
+        // A bucket drains its charges in order. The drained part of a charge is not given back.
         if (drains(policy) && step.do === 'wait') await worlds.giveAllBack();
         await worlds.play(step);
       }

@@ -16,7 +16,7 @@ export type Step =
   | { readonly do: 'back'; readonly which: number }
   | { readonly do: 'reset' };
 
-/** Two copies of one world. In the second copy, everything that the first gives back was never requested. */
+/** Two copies of one world. The second copy never makes the requests that the first gives back. */
 class Worlds {
   readonly clock: TestClock;
   readonly real: Limiter;
@@ -62,7 +62,7 @@ class Worlds {
     if (decision.allowed) this.#charged.push({ decision, way });
   }
 
-  /** Charges beyond what is left, and gives it back at once, because a debt denies all other requests. */
+  /** Charges beyond the remaining units and gives that back at once, because a debt denies every other request. */
   async #borrow(cost: number): Promise<void> {
     const one = await this.real.consume('k');
     if (!one.allowed) return;
@@ -86,7 +86,7 @@ class Worlds {
   async compare(): Promise<void> {
     for (const cost of [0, 1, 2]) {
       const [is, were] = [await this.real.peek('k', { cost }), await this.never.peek('k', { cost })];
-      const what = `the verdicts on a cost of ${cost}, as without what was given back`;
+      const what = `the verdicts on a cost of ${cost}, as without the refunded charges`;
       expectEqual(what, is.policies, were.policies);
     }
   }

@@ -30,7 +30,7 @@ describe('a command line that is wrong', () => {
     },
     'a duration that is none': {
       args: ['ban', 'a', '1x', '--name', 'n', '--redis', url],
-      says: /duration: "1x" is not valid\. Write/,
+      says: /duration: "1x" is not valid\. /,
     },
     'a ban of two years': {
       args: ['ban', 'a', '2y', '--name', 'n', '--redis', url],
