@@ -20,18 +20,19 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
 
 /**
  * The account of a store. @param slots tracks the slots that this process holds @param wake receives each subject to which something is
- * given back
+ * given back @param setOf returns the set by which a charge by another set is changed now
  */
 export function accountOf(
   store: Store,
   slots: Slots,
   wake: (subject: Subject) => void,
   checkCost: Account['checkCost'],
+  setOf: (set: PolicySet) => PolicySet,
 ): Account {
   return {
     checkCost,
     adjust: async (change) => {
-      const reply = await store.adjust(change);
+      const reply = await store.adjust({ ...change, set: setOf(change.set) });
       if (change.units.some((units) => units < 0)) wake(change);
       return reply;
     },

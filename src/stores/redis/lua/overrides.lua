@@ -142,17 +142,21 @@ end
 -- A denial lasts no longer than the override that denies, unless what follows it denies, too. `look` is that of the policy's kernel. Returns
 -- the wait.
 headgate_wait = function(look, key, p, cost, wait)
-  local stop = p.stop or 0
-  if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
-  local later = headgate_override(p.base, p.id, p.record, stop)
-  local known, after = pcall(look, key, later, cost, stop, false)
-  -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
-  if not known then
-    if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
-    after = cost > later[1] and -1 or 0
+  if wait == 0 or wait < -1 then return wait end
+  local time, stop = now, p.stop or 0
+  while stop ~= 0 and (wait == -1 or time + wait >= stop) do
+    time = stop
+    local later = headgate_override(p.base, p.id, p.record, time)
+    local known, after = pcall(look, key, later, cost, time, false)
+    -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
+    if not known then
+      if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
+      after = cost > later[1] and -1 or 0
+    end
+    if after == 0 or after < -1 then return time - now end
+    wait, stop = after, later.stop or 0
   end
-  if after == -1 then return -1 end
-  return stop - now + (after > 0 and after or 0)
+  return wait == -1 and -1 or time - now + wait
 end
 
 -- The revision that a record has now, empty if there is none.
