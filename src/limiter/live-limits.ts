@@ -18,6 +18,7 @@ import {
   RULE,
   ruleOf,
   saidOf,
+  TIER_RULE,
   type Line,
   type OverrideRecord,
 } from '../contract/overrides.js';
@@ -292,25 +293,34 @@ export class LiveLimits {
 
   /** What a record says of a change: numbers if they suffice; otherwise that clients must read it. @throws HeadgateError */
   #fieldsOf(change: OverrideChange, by: string | undefined): Map<string, readonly number[] | string> {
-    const fields = new Map<string, readonly number[] | string>();
+    const fields = new Map<string, readonly number[]>();
     let isSaid = !this.#dynamic;
     const sets = this.#dynamic ? [] : this.#tiers.all.map((set) => set.policies.filter(isOf(by)));
     const changes = changesOf(change, sets, this.#tiers, this.#dynamic);
-    if (!changes) this.#checkTierOf(change, by);
+    if (!changes) {
+      this.#checkTierOf(change, by);
+      return new Map([[RULE, TIER_RULE + revisionOf(change)]]);
+    }
     for (const policy of sets.flat()) {
-      const own = changes?.get(policy.name);
+      const own = changes.get(policy.name);
       if (own === undefined) continue;
       const numbers = own === false ? undefined : numbersOf(policy, changedPolicy(policy, own));
       if (numbers) fields.set(policy.id, numbers);
       else isSaid = false;
     }
-    return changes && isSaid ? fields : new Map([[RULE, revisionOf(change)]]);
+    return isSaid
+      ? fields
+      : new Map<string, readonly number[] | string>([[RULE, revisionOf(change)], ...fields]);
   }
 
   #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
     return perSet((set) => {
-      const configured = asPatient(this.#withAll(set), set);
-      if (configured !== set) this.#scope.remember(configured.policies, true);
+      const make = (rules: Rules): PolicySet => {
+        const own = asPatient(this.#overridden(set, rules), set);
+        if (own !== set) this.#scope.remember(own.policies, true);
+        return own;
+      };
+      const configured = make({});
       const made = new Map<string, PolicySet>();
       return (rules) => {
         if (!rules) return configured;
@@ -318,8 +328,7 @@ export class LiveLimits {
         let own = made.get(id);
         if (!own) {
           if (made.size >= MOST_SETS) made.clear();
-          made.set(id, (own = asPatient(this.#withRules(configured, rules), set)));
-          this.#scope.remember(own.policies, true);
+          made.set(id, (own = make(rules)));
         }
         return own;
       };
@@ -328,12 +337,6 @@ export class LiveLimits {
 
   #noChangeSets(): (set: PolicySet) => PolicySet {
     return perSet((set) => this.#withRecord(set));
-  }
-
-  /** A set by which keys without an override of their own are decided. */
-  #withAll(set: PolicySet): PolicySet {
-    const line = this.#allLine;
-    return this.#withRecord(line && line.rule !== '' ? this.#change(set, line.json, undefined) : set);
   }
 
   /**
@@ -348,40 +351,47 @@ export class LiveLimits {
   }
 
   /**
-   * A set by which a key with overrides of its own is decided. This is the only place that knows their order: a tier comes first, then each key's
-   * own change of the tier's policies. Of two tiers, that of the dimension that the limiter names last is in force.
+   * A set as overrides change it. This is the only place that knows their order. First comes the tier: of a key, or else of all keys; of two keys, that
+   * of the dimension that the limiter names last. Then come the changes of its policies: that of all keys, except where a key has a tier of its own,
+   * and those of each key. Changes of limits alone are made by the store.
    */
-  #withRules(set: PolicySet, rules: Rules): PolicySet {
+  #overridden(set: PolicySet, rules: Rules): PolicySet {
     const names = this.#scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
-    const changes = names.flatMap((by): [string, string, string][] => {
+    const changes = names.flatMap((by) => {
       const [revision = '', json = ''] = (rules[by] ?? '').split('\t');
-      return revision === '' ? [] : [[by, revision, json]];
+      return revision === '' ? [] : [{ by, revision, json, isTier: revision.startsWith(TIER_RULE) }];
     });
-    const hasPolicy = ({ policies }: PolicySet, by: string): boolean => policies.some(isOf(by));
-    const revisions: Record<string, string> = {};
-    let own = set;
-    for (const ofTier of [true, false])
-      for (const [by, revision, json] of changes) {
-        if (this.#namesTier(json, by) !== ofTier || !(ofTier || hasPolicy(own, by))) continue;
-        const changed = this.#change(own, json, by);
-        if (changed !== own) revisions[by] = revision;
-        own = changed;
-      }
+    const { rule = '', json = '' } = this.#allLine ?? {};
+    const applied = new Set<string>();
+    let own = rule.startsWith(TIER_RULE) ? this.#change(set, json, undefined) : set;
+    const apply = ({ by, json: change }: { by: string; json: string }): void => {
+      const changed = this.#change(own, change, by);
+      if (changed !== own) applied.add(by);
+      own = changed;
+    };
+    for (const change of changes) if (change.isTier) apply(change);
+    if (rule !== '' && !rule.startsWith(TIER_RULE))
+      own = this.#change(
+        own,
+        json,
+        undefined,
+        ({ by }) => !changes.some((each) => each.isTier && each.by === by),
+      );
+    for (const change of changes) if (!change.isTier && own.policies.some(isOf(change.by))) apply(change);
     // The store compares the revisions of all records that it reads, also of those that cannot be applied.
-    for (const [by, revision] of changes) if (hasPolicy(own, by)) revisions[by] = revision;
+    const read = changes.filter(({ by }) => applied.has(by) || own.policies.some(isOf(by)));
+    if (read.length === 0) return this.#withRecord(own);
+    const revisions = Object.fromEntries(read.map(({ by, revision }) => [by, revision]));
     return this.#withRecord({ ...own, overrides: { ...AS_CONFIGURED, rules: revisions } });
   }
 
-  /** Whether a change is to another tier. */
-  #namesTier(json: string, by: string): boolean {
-    const { change } = saidOf(json) ?? {};
-    const fields = typeof change === 'string' ? [] : Object.keys(Object(change) as object);
-    const isPolicy = (policy: CompiledPolicy): boolean => isOf(by)(policy) && policy.name === 'tier';
-    return fields.includes('tier') && !this.#tiers.everything.policies.some(isPolicy);
-  }
-
-  /** A set as a change makes it. One that does not fit leaves the set as it is, and is told. @param by undefined: all dimensions */
-  #change(set: PolicySet, json: string, by: string | undefined): PolicySet {
+  /**
+   * A set as a change makes it. One that does not fit leaves the set as it is, and is reported.
+   *
+   * @param by undefined: all dimensions
+   * @param applies which policies may change
+   */
+  #change(set: PolicySet, json: string, by: string | undefined, applies = isOf(by)): PolicySet {
     try {
       const { change } = JSON.parse(json) as { change: OverrideChange };
       const concerned = set.policies.filter(isOf(by));
@@ -394,7 +404,7 @@ export class LiveLimits {
         return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
       }
       const policies = set.policies.flatMap((policy) => {
-        const own = isOf(by)(policy) ? changes.get(policy.name) : undefined;
+        const own = applies(policy) ? changes.get(policy.name) : undefined;
         return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
       });
       const made = withPolicies(set, policies, this.#scope.by);

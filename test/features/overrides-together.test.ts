@@ -93,6 +93,25 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect((await limiter.peek(key)).policies.map(({ limit }) => limit)).to.deep.equal([40, 50]);
     });
 
+    for (const [what, change] of [
+      ['limit', { account: { limit: 3 }, address: { limit: 3 } }],
+      ['window', { account: '3/2m', address: '3/2m' }],
+    ] as const) {
+      it(`another ${what} for all keys yields to a tier, and to nothing else of the other key`, async () => {
+        const { open } = make({
+          policies: ['account=10/1m by account', 'address=20/1m'],
+          tiers: { pro: ['account=40/1m by account', 'address=50/1m'] },
+        });
+        const limiter = open();
+        await limiter.overrideAll(change);
+        await limiter.override(key.key, { tier: 'pro' });
+        const limits = async () => (await limiter.peek(key)).policies.map(({ limit }) => limit);
+        expect(await limits()).to.deep.equal([3, 50]);
+        await limiter.override({ account: 'ada' }, { tier: 'pro' });
+        expect(await limits()).to.deep.equal([40, 50]);
+      });
+    }
+
     it('another tier is refused for a key that the policies of some tier do not count by', async () => {
       const tiers = { free: ['address=2/1m'], pro: ['account=50/1m by account'] };
       const limiter = make({ tiers }).open();
@@ -157,6 +176,17 @@ for (const [name, createStore] of Object.entries(stores)) {
     }
 
     for (const policy of [...windows, ...buckets]) {
+      it(`${policy.algorithm}: a key's own window of another policy leaves this one to the override of all keys`, async () => {
+        const { open } = make({ policies: [{ ...policy, name: 'a' }, 'b=20/1h'] });
+        const limiter = open();
+        await limiter.overrideAll({ a: { limit: 2 } });
+        await limiter.override('k', { b: '7/2h' });
+        const limits = async () => (await limiter.peek('k')).policies.map(({ limit }) => limit);
+        expect(await limits()).to.deep.equal([2, 7]);
+        await limiter.override('k', { a: { limit: 4 }, b: '7/2h' });
+        expect(await limits()).to.deep.equal([4, 7]);
+      });
+
       it(`${policy.algorithm}: a denial that would end in the millisecond in which a raise ends`, async () => {
         const { clock, open } = make({ ...policy, limit: 10, ...('window' in policy && { window: '1h' }) });
         const limiter = open();

@@ -1,8 +1,8 @@
 -- The limits that keys have instead of the configured ones. Part of scripts that decide for limiters with overrides.
 --
 -- A record is the value of a key beside the state, of lines, the newest first. A line has when it began and when it ends (ms; 0: not yet
--- known). Behind tabs follow, per policy, its id and numbers: its limit, then the params that differ, or none if only the limit does; '*'
--- and the revision of a change that only clients can read; last the change as JSON. See contract/overrides.ts.
+-- known). Behind tabs follow '*' and the revision of a change that only clients can read, if it is one; then, per policy, its id and numbers:
+-- its limit, then the params that differ, or none if only the limit does; last the change as JSON. See contract/overrides.ts.
 --
 -- KEYS:  those of the script, whose last ones `headgate_records` reads
 -- ARGV:  those of the script; the last one tells what was sent of overrides
@@ -41,7 +41,7 @@ end
 
 -- Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it.
 local function headgate_is_about(line, id)
-  return not id or headgate_numbers(line, id) or headgate_field(line, '*')
+  return not id or headgate_numbers(line, id) or string.find(line, '\t*\ttier=', 1, true)
 end
 
 -- What is in force at a time, for a policy if its id is given: a line; nil if nothing is.
