@@ -155,9 +155,7 @@ export class LiveLimits {
    * The set by which to ask about a key. If overrides leave out all policies of a dimension, no question reads its record, so it is read here.
    */
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
-    // A store in this process answers at once, so that an override of all keys begins and ends on time, also by an injected clock.
-    const ofAll = this.#store.embedded ? this.#records.read({ set: this.#base }) : undefined;
-    if (ofAll && !isPromise(ofAll)) this.#learnAll(ofAll);
+    this.#readAtOnce();
     const own = this.setFor(key, set);
     if (own === set) return set;
     const unread = this.#unreadBy(own).filter((by) => hasKeyOf(key, by));
@@ -172,6 +170,7 @@ export class LiveLimits {
 
   /** A set by which a charge is changed later: the store must know the override of all keys as it is now. */
   ofChange(set: PolicySet): PolicySet {
+    this.#readAtOnce();
     return this.#changeSets(set);
   }
 
@@ -449,6 +448,12 @@ export class LiveLimits {
 
   async #read(): Promise<void> {
     this.#learnAll(await this.#records.read({ set: this.#base }));
+  }
+
+  /** A store in this process answers at once. So an override of all keys begins and ends there on time, also by an injected clock. */
+  #readAtOnce(): void {
+    const read = this.#store.embedded ? this.#records.read({ set: this.#base }) : undefined;
+    if (read && !isPromise(read)) this.#learnAll(read);
   }
 
   #learnAll([record, now]: Read): void {
