@@ -79,7 +79,7 @@ export class Calendar {
     }
   }
 
-  /** The next full hour on the clock. If the offset changes by half an hour, an hour has 30 or 90 minutes. */
+  /** The next full hour on the clock. If the offset changes by half an hour, that hour has 90 minutes. */
   #nextHour(after: number): number {
     const before = this.#offset(after);
     const usual = nextMultiple(after + before + 1) - before;

@@ -6,13 +6,16 @@ import type { CompiledPolicy } from './policy.js';
 /**
  * What an override is written as, beside the state of its key: lines, the newest first, one for each time with its own limits. A line has
  * when it began and when it ends (ms by the store's clock; 0: not yet known). Behind tabs follow, for each policy, its id and numbers: its
- * limit, then the params that differ, or none if only the limit does. The id `*` has the revision of a change that only clients
- * can read, such as another tier. The last field is the change as JSON. Older lines stay for as long as charges of that time count.
+ * limit, then the params that differ, or none if only the limit does. The id `*`, which comes first, has the revision of a change that only
+ * clients can read, such as another tier. The last field is the change as JSON. Older lines stay for as long as charges of that time count.
  */
 export type OverrideRecord = string;
 
 /** The id of a change that numbers cannot express. No policy has it. */
 export const RULE = '*';
+
+/** The beginning of a revision that replaces all policies of a key by those of another tier. No hash contains it. */
+export const TIER_RULE = 'tier=';
 
 /** The tag of records in keys. */
 export const OVERRIDE_TAG = 'o1';
@@ -160,7 +163,7 @@ export class Overrides {
 
 /** Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it. */
 function isAbout({ rule, numbers }: Line, id: string | undefined): boolean {
-  return id === undefined || rule !== '' || numbers.has(id);
+  return id === undefined || rule.startsWith(TIER_RULE) || numbers.has(id);
 }
 
 function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undefined): Params {

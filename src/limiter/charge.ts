@@ -23,17 +23,19 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
  *
  * @param slots tracks the slots that this process holds
  * @param wake receives each subject that gets units or slots back
+ * @param setOf returns the set by which a charge by another set is changed now
  */
 export function accountOf(
   store: Store,
   slots: Slots,
   wake: (subject: Subject) => void,
   checkCost: Account['checkCost'],
+  setOf: (set: PolicySet) => PolicySet,
 ): Account {
   return {
     checkCost,
     adjust: async (change) => {
-      const reply = await store.adjust(change);
+      const reply = await store.adjust({ ...change, set: setOf(change.set) });
       if (change.units.some((units) => units < 0)) wake(change);
       return reply;
     },

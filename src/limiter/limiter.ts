@@ -150,6 +150,7 @@ export class Limiter {
       this.#slots,
       (subject) => this.#wake(subject),
       (cost, set) => this.checkCost(cost, set),
+      (set) => this.#live?.ofChange(set) ?? set,
     );
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
@@ -241,8 +242,9 @@ export class Limiter {
   }
 
   /**
-   * Gives units back: the oldest ones, and never more than are charged now. For the charge of one request, call its `decision.refund()`. With
-   * `slotBy`, the key of that dimension is required: see `reset`.
+   * Gives units back: the oldest ones, and never more than are charged now. For the charge of one request, call its `decision.refund()`
+   * instead, and never both, because the store does not know to which request the units belong. With `slotBy`, the key of that dimension is
+   * required: see `reset`.
    *
    * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, a policy that is not named costs 1
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER`,

@@ -14,14 +14,13 @@ import {
   FOR_EVER,
   inForce,
   lineOf,
-  readOverrides,
   recordDimensions,
   RULE,
   ruleOf,
   saidOf,
+  TIER_RULE,
   type Line,
   type OverrideRecord,
-  type OverrideTerms,
 } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
@@ -97,12 +96,21 @@ export class LiveLimits {
   readonly #base: PolicySet;
   readonly #dynamic: boolean;
   readonly #warn: Warn;
+  /** The dimensions by which the policies of every tier count: a key of these may have another tier. */
+  readonly #tierDimensions: readonly string[];
   /** By key: what its records tell that is not said in numbers (`ruleOf`). */
   readonly #known = new Map<string, Rules>();
   #all: OverrideRecord = '';
   #allLine: Line | undefined;
   /** The sets by which keys are decided, by what overrides them. Made anew when the override of all keys changes. */
   #sets = this.#noSets();
+  /** The dimensions whose records no question by a set reads, although they may change its policies. */
+  readonly #unreadBy = perSet(({ policies, overrides }: PolicySet): readonly string[] => {
+    const dimensions = new Set([...this.#tierDimensions, ...Object.keys(overrides?.rules ?? {})]);
+    return [...dimensions].filter((by) => !policies.some(isOf(by)));
+  });
+  /** The sets by which charges are changed later. */
+  #changeSets = this.#noChangeSets();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
   #onChange = (): void => {};
@@ -128,6 +136,7 @@ export class LiveLimits {
     this.#scope = scope;
     this.#dynamic = dynamic;
     this.#warn = warn;
+    this.#tierDimensions = tiers.sets.size === 0 ? [] : sharedDimensions(tiers.all);
   }
 
   /** Begins to read the override of all keys. @param onChange called when it has changed */
@@ -146,16 +155,23 @@ export class LiveLimits {
    * The set by which to ask about a key. If overrides leave out all policies of a dimension, no question reads its record, so it is read here.
    */
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
+    this.#readAtOnce();
     const own = this.setFor(key, set);
-    const unread = unreadBy(own);
+    if (own === set) return set;
+    const unread = this.#unreadBy(own).filter((by) => hasKeyOf(key, by));
     if (unread.length === 0) return own;
     const subject = this.#scope.subject(this.#scope.everything, key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
     const learn = (read: readonly Read[]): PolicySet => this.learn(key, set, rulesOf(unread, read));
-    // A store in this process answers at once.
     if (!answers.some((answer) => isPromise(answer))) return learn(answers as Read[]);
     // While the store is away, what was known last stays in force.
     return Promise.all(answers as Promise<Read>[]).then(learn, () => this.setFor(key, set));
+  }
+
+  /** A set by which a charge is changed later: the store must know the override of all keys as it is now. */
+  ofChange(set: PolicySet): PolicySet {
+    this.#readAtOnce();
+    return this.#changeSets(set);
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
@@ -276,24 +292,34 @@ export class LiveLimits {
 
   /** What a record says of a change: numbers if they suffice; otherwise that clients must read it. @throws HeadgateError */
   #fieldsOf(change: OverrideChange, by: string | undefined): Map<string, readonly number[] | string> {
-    const fields = new Map<string, readonly number[] | string>();
+    const fields = new Map<string, readonly number[]>();
     let isSaid = !this.#dynamic;
     const sets = this.#dynamic ? [] : this.#tiers.all.map((set) => set.policies.filter(isOf(by)));
     const changes = changesOf(change, sets, this.#tiers, this.#dynamic);
+    if (!changes) {
+      this.#checkTierOf(change, by);
+      return new Map([[RULE, TIER_RULE + revisionOf(change)]]);
+    }
     for (const policy of sets.flat()) {
-      const own = changes?.get(policy.name);
+      const own = changes.get(policy.name);
       if (own === undefined) continue;
       const numbers = own === false ? undefined : numbersOf(policy, changedPolicy(policy, own));
       if (numbers) fields.set(policy.id, numbers);
       else isSaid = false;
     }
-    return changes && isSaid ? fields : new Map([[RULE, revisionOf(change)]]);
+    return isSaid
+      ? fields
+      : new Map<string, readonly number[] | string>([[RULE, revisionOf(change)], ...fields]);
   }
 
   #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
     return perSet((set) => {
-      const configured = asPatient(this.#withAll(set), set);
-      if (configured !== set) this.#scope.remember(configured.policies, true);
+      const make = (rules: Rules): PolicySet => {
+        const own = asPatient(this.#overridden(set, rules), set);
+        if (own !== set) this.#scope.remember(own.policies, true);
+        return own;
+      };
+      const configured = make({});
       const made = new Map<string, PolicySet>();
       return (rules) => {
         if (!rules) return configured;
@@ -301,44 +327,70 @@ export class LiveLimits {
         let own = made.get(id);
         if (!own) {
           if (made.size >= MOST_SETS) made.clear();
-          made.set(id, (own = asPatient(this.#withRules(configured, rules), set)));
-          this.#scope.remember(own.policies, true);
+          made.set(id, (own = make(rules)));
         }
         return own;
       };
     });
   }
 
-  /** A set by which keys without an override of their own are decided. */
-  #withAll(set: PolicySet): PolicySet {
-    const line = this.#allLine;
-    const { policies } = set;
-    // The debts of buckets depend on earlier rates, so the store must know these.
-    if (policies.some(({ traits }) => traits.drains)) {
-      const terms: OverrideTerms = { ...(set.overrides ?? AS_CONFIGURED), all: this.#all };
-      const base = line && line.rule !== '' ? this.#change(set, line.json, undefined) : set;
-      return { ...base, overrides: terms };
-    }
-    if (!line) return set;
-    if (line.rule !== '') return this.#change(set, line.json, undefined);
-    const all = readOverrides(this.#all);
-    return { ...set, policies: all.policies(policies, all.lines(policies, line.since)) };
+  #noChangeSets(): (set: PolicySet) => PolicySet {
+    return perSet((set) => this.#withRecord(set));
   }
 
-  #withRules(set: PolicySet, rules: Rules): PolicySet {
-    let own = set;
-    const revisions: Record<string, string> = {};
-    for (const [by, rule] of Object.entries(rules)) {
-      if (rule === '') continue;
-      const [revision = '', json = ''] = rule.split('\t');
-      own = this.#change(own, json, by);
-      revisions[by] = revision;
-    }
-    return { ...own, overrides: { ...(set.overrides ?? AS_CONFIGURED), rules: revisions } };
+  /**
+   * A set with the record of all keys, as far as the store needs it. The store decides by the limits that are in force there, until they end.
+   * The debts of buckets depend on earlier rates, too.
+   */
+  #withRecord(set: PolicySet): PolicySet {
+    const { overrides = AS_CONFIGURED, policies } = set;
+    const isNeeded = this.#allLine?.rule === '' || policies.some(({ traits }) => traits.drains);
+    const all = isNeeded ? this.#all : '';
+    return all === overrides.all ? set : { ...set, overrides: { ...overrides, all } };
   }
 
-  /** A set as a change makes it. One that does not fit leaves the set as it is, and is told. @param by undefined: all dimensions */
-  #change(set: PolicySet, json: string, by: string | undefined): PolicySet {
+  /**
+   * A set as overrides change it. This is the only place that knows their order. First comes the tier: of a key, or else of all keys; of two keys, that
+   * of the dimension that the limiter names last. Then come the changes of its policies: that of all keys, except where a key has a tier of its own,
+   * and those of each key. Changes of limits alone are made by the store.
+   */
+  #overridden(set: PolicySet, rules: Rules): PolicySet {
+    const names = this.#scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
+    const changes = names.flatMap((by) => {
+      const [revision = '', json = ''] = (rules[by] ?? '').split('\t');
+      return revision === '' ? [] : [{ by, revision, json, isTier: revision.startsWith(TIER_RULE) }];
+    });
+    const { rule = '', json = '' } = this.#allLine ?? {};
+    const applied = new Set<string>();
+    let own = rule.startsWith(TIER_RULE) ? this.#change(set, json, undefined) : set;
+    const apply = ({ by, json: change }: { by: string; json: string }): void => {
+      const changed = this.#change(own, change, by);
+      if (changed !== own) applied.add(by);
+      own = changed;
+    };
+    for (const change of changes) if (change.isTier) apply(change);
+    if (rule !== '' && !rule.startsWith(TIER_RULE))
+      own = this.#change(
+        own,
+        json,
+        undefined,
+        ({ by }) => !changes.some((each) => each.isTier && each.by === by),
+      );
+    for (const change of changes) if (!change.isTier && own.policies.some(isOf(change.by))) apply(change);
+    // The store compares the revisions of all records that it reads, also of those that cannot be applied.
+    const read = changes.filter(({ by }) => applied.has(by) || own.policies.some(isOf(by)));
+    if (read.length === 0) return this.#withRecord(own);
+    const revisions = Object.fromEntries(read.map(({ by, revision }) => [by, revision]));
+    return this.#withRecord({ ...own, overrides: { ...AS_CONFIGURED, rules: revisions } });
+  }
+
+  /**
+   * A set as a change makes it. One that does not fit leaves the set as it is, and is reported.
+   *
+   * @param by undefined: all dimensions
+   * @param applies which policies may change
+   */
+  #change(set: PolicySet, json: string, by: string | undefined, applies = isOf(by)): PolicySet {
     try {
       const { change } = JSON.parse(json) as { change: OverrideChange };
       const concerned = set.policies.filter(isOf(by));
@@ -346,9 +398,12 @@ export class LiveLimits {
       const others = this.#dynamic ? [] : this.#tiers.all.map(({ policies }) => policies.filter(isOf(by)));
       const isSole = [concerned, ...others].every((policies) => policies.length <= 1);
       const changes = changesOf(change, [concerned, ...others], this.#tiers, this.#dynamic, isSole);
-      if (!changes) return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
+      if (!changes) {
+        this.#checkTierOf(change, by);
+        return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
+      }
       const policies = set.policies.flatMap((policy) => {
-        const own = isOf(by)(policy) ? changes.get(policy.name) : undefined;
+        const own = applies(policy) ? changes.get(policy.name) : undefined;
         return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
       });
       const made = withPolicies(set, policies, this.#scope.by);
@@ -364,6 +419,23 @@ export class LiveLimits {
     }
   }
 
+  /**
+   * Refuses another tier for a key that not every request of the limiter is asked about: the others would not obey it.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+   */
+  #checkTierOf(change: OverrideChange, by: string | undefined): void {
+    if (by === undefined || this.#dynamic || this.#tierDimensions.includes(by)) return;
+    const [tier] = [...this.#tiers.sets].find(([, { policies }]) => !policies.some(isOf(by))) ?? [];
+    const without = tier === undefined ? 'without a tier' : `of the tier ${show(tier)}`;
+    throw invalidOption(
+      'override',
+      change,
+      `Requests ${without} have no policy by ${show(by)}, so they would not obey it. Give each tier a policy by ${show(by)}, or override ` +
+        `the key of another dimension${this.#tierDimensions.map((name) => ` (${show(name)})`).join('')}.`,
+    );
+  }
+
   /** Reads the override of all keys again and again. A timer that keeps no process alive. */
   #poll(): void {
     const again = (): void => {
@@ -375,12 +447,22 @@ export class LiveLimits {
   }
 
   async #read(): Promise<void> {
-    const [record, now] = await this.#records.read({ set: this.#base });
+    this.#learnAll(await this.#records.read({ set: this.#base }));
+  }
+
+  /** A store in this process answers at once. So an override of all keys begins and ends there on time, also by an injected clock. */
+  #readAtOnce(): void {
+    const read = this.#store.embedded ? this.#records.read({ set: this.#base }) : undefined;
+    if (read && !isPromise(read)) this.#learnAll(read);
+  }
+
+  #learnAll([record, now]: Read): void {
     const line = inForce(record, now);
     if (record === this.#all && line === this.#allLine) return;
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();
+    this.#changeSets = this.#noChangeSets();
     this.#onChange();
   }
 }
@@ -399,9 +481,15 @@ function rulesOf(dimensions: readonly string[], read: readonly Read[]): Rules {
   return Object.fromEntries(read.map(([record, now], i) => [dimensions[i]!, ruleOf(inForce(record, now))]));
 }
 
-/** The dimensions of which overrides leave out all policies. */
-function unreadBy({ policies, overrides }: PolicySet): string[] {
-  return Object.keys(overrides?.rules ?? {}).filter((by) => !policies.some((policy) => policy.by === by));
+/** The dimensions by which each of the sets has a policy. */
+function sharedDimensions(sets: readonly PolicySet[]): string[] {
+  const [first, ...others] = sets;
+  const dimensions = recordDimensions(first!);
+  return dimensions.filter((by) => others.every(({ policies }) => policies.some(isOf(by))));
+}
+
+function hasKeyOf(key: Key, by: string): boolean {
+  return typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined;
 }
 
 function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {

@@ -201,6 +201,23 @@ describe('periods of the calendar', () => {
     });
   }
 
+  it('last as docs/choosing.md states where the offset is not a whole number of hours', () => {
+    const lengths = (period: 'hour' | 'day', timeZone: string): number[] => {
+      const calendar = new Calendar('policy', { period, timeZone });
+      const found = new Set<number>();
+      for (let at = Date.parse('2026-01-01'); at < Date.parse('2027-01-01');) {
+        const [start, end] = calendar.periodsFrom(at) as [number, number];
+        found.add((end - start) / 60_000);
+        at = end;
+      }
+      return [...found].sort((a, b) => a - b);
+    };
+    expect(lengths('hour', 'Australia/Lord_Howe')).to.deep.equal([60, 90]);
+    expect(lengths('day', 'Australia/Lord_Howe')).to.deep.equal([1410, 1440, 1470]);
+    expect(lengths('hour', 'Pacific/Chatham')).to.deep.equal([60]);
+    expect(lengths('day', 'Pacific/Chatham')).to.deep.equal([1380, 1440, 1500]);
+  });
+
   it('are told with those that follow them, in order', () => {
     for (const [, period, at] of rows) {
       const now = Date.parse(at);

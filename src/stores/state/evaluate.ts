@@ -56,10 +56,10 @@ export interface Place {
   deny(until: number): void;
 }
 
-/** What follows when overrides end. */
+/** The overrides that follow those in force. */
 interface Next {
-  /** When that of each policy ends, ms since the epoch; Infinity: never. */
-  readonly ends: readonly number[];
+  /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity: never. */
+  ends(at: number): readonly number[];
   /** The policies at a time. */
   policies(at: number): readonly CompiledPolicy[];
 }
@@ -88,22 +88,40 @@ function limited(places: readonly Place[], reply: Reply): Reply {
 
 /** A reply whose denials last no longer than the override that denies, unless what follows it denies, too. */
 function waitingForNext(places: readonly Place[], query: Query, reply: Reply): Reply {
-  const waits = inOrder(places, ({ part, row, columns, next }) =>
-    columns.map((column, i) => {
-      const n = part.at[i]!;
+  const waits = inOrder(places, (place) =>
+    place.columns.map((_, i) => {
+      const n = place.part.at[i]!;
       const wait = waitOf(reply.verdicts, n);
-      const end = next?.ends[i] ?? Infinity;
-      const until = end - reply.now;
-      if (until === Infinity || admits(wait) || (wait !== NEVER && wait <= until)) return wait;
-      column.look(row, next!.policies(end)[i]!.params, costAt(query, n), end, false);
-      if (column.wait === NEVER) return NEVER;
-      return until + (admits(column.wait) ? 0 : column.wait);
+      return place.next ? waitAcross(place, place.next, i, costAt(query, n), wait, reply.now) : wait;
     }),
   );
   const verdicts: number[] = [];
   for (const [i, wait] of waits.entries())
     addVerdict(verdicts, wait, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
   return { ...reply, verdicts };
+}
+
+/** How long a policy denies a cost, although overrides end meanwhile. @param wait as of the override in force */
+function waitAcross(
+  { columns, row }: Place,
+  next: Next,
+  i: number,
+  cost: number,
+  wait: number,
+  now: number,
+): number {
+  if (admits(wait)) return wait;
+  const column = columns[i]!;
+  let [time, left] = [now, wait];
+  for (;;) {
+    const end = next.ends(time)[i]!;
+    if (end === Infinity && left === NEVER) return NEVER;
+    if (left !== NEVER && time + left < end) return time + left - now;
+    time = end;
+    column.look(row, next.policies(end)[i]!.params, cost, end, false);
+    if (admits(column.wait)) return end - now;
+    left = column.wait;
+  }
 }
 
 /** What the caller must take into account before anything can be decided: see `Reply.rules`. */
@@ -129,11 +147,11 @@ export function overriddenBy(
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
   const line = readOverrides(record).now(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  const lines = overrides.lines(set.policies, now);
-  const ends = lines.map((its) => its?.until ?? Infinity);
-  const at = (time: number) => overrides.policies(set.policies, overrides.lines(set.policies, time));
-  const next = ends.some(Number.isFinite) ? { ends, policies: at } : undefined;
-  return { line, policies: overrides.policies(set.policies, lines), next };
+  const linesAt = (time: number) => overrides.lines(set.policies, time);
+  const ends = (time: number) => linesAt(time).map((its) => its?.until ?? Infinity);
+  const policies = (time: number) => overrides.policies(set.policies, linesAt(time));
+  const next = ends(now).some(Number.isFinite) ? { ends, policies } : undefined;
+  return { line, policies: policies(now), next };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {

@@ -50,7 +50,9 @@ end
 --- live
 
 live = function(configured, record)
-  local known = not concerned and not drains and headgate_glance(configured, ARGV[2], record)
+  -- One of the two records alone says at a glance what is in force.
+  local sole = not drains and ARGV[3] == '' and (ARGV[4] == '' and record or record == '' and ARGV[4])
+  local known = sole and headgate_glance(configured, ARGV[2], sole)
   if known then return known end
   if headgate_rule(record) ~= ARGV[3] then return configured, headgate_change(record) end
   if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end

@@ -1,8 +1,8 @@
 -- The limits that keys have instead of the configured ones. Part of scripts that decide for limiters with overrides.
 --
 -- A record is the value of a key beside the state, of lines, the newest first. A line has when it began and when it ends (ms; 0: not yet
--- known). Behind tabs follow, per policy, its id and numbers: its limit, then the params that differ, or none if only the limit does; '*'
--- and the revision of a change that only clients can read; last the change as JSON. See contract/overrides.ts.
+-- known). Behind tabs follow '*' and the revision of a change that only clients can read, if it is one; then, per policy, its id and numbers:
+-- its limit, then the params that differ, or none if only the limit does; last the change as JSON. See contract/overrides.ts.
 --
 -- KEYS:  those of the script, whose last ones `headgate_records` reads
 -- ARGV:  those of the script; the last one tells what was sent of overrides
@@ -41,7 +41,7 @@ end
 
 -- Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it.
 local function headgate_is_about(line, id)
-  return not id or headgate_numbers(line, id) or headgate_field(line, '*')
+  return not id or headgate_numbers(line, id) or string.find(line, '\t*\ttier=', 1, true)
 end
 
 -- What is in force at a time, for a policy if its id is given: a line; nil if nothing is.
@@ -142,17 +142,21 @@ end
 -- A denial lasts no longer than the override that denies, unless what follows it denies, too. `look` is that of the policy's kernel. Returns
 -- the wait.
 headgate_wait = function(look, key, p, cost, wait)
-  local stop = p.stop or 0
-  if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
-  local later = headgate_override(p.base, p.id, p.record, stop)
-  local known, after = pcall(look, key, later, cost, stop, false)
-  -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
-  if not known then
-    if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
-    after = cost > later[1] and -1 or 0
+  if wait == 0 or wait < -1 then return wait end
+  local time, stop = now, p.stop or 0
+  while stop ~= 0 and (wait == -1 or time + wait >= stop) do
+    time = stop
+    local later = headgate_override(p.base, p.id, p.record, time)
+    local known, after = pcall(look, key, later, cost, time, false)
+    -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
+    if not known then
+      if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
+      after = cost > later[1] and -1 or 0
+    end
+    if after == 0 or after < -1 then return time - now end
+    wait, stop = after, later.stop or 0
   end
-  if after == -1 then return -1 end
-  return stop - now + (after > 0 and after or 0)
+  return wait == -1 and -1 or time - now + wait
 end
 
 -- The revision that a record has now, empty if there is none.
