@@ -82,7 +82,7 @@ export class IoredisCommands implements Commands {
   readonly #options: IoredisOptions;
   /** The calls under way, in no order. */
   readonly #flights: Flight[] = [];
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(server: string | undefined) => void>();
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
   #nextReady: Promise<void> | undefined;
@@ -108,7 +108,7 @@ export class IoredisCommands implements Commands {
     this.#lastError = new LastError(client);
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
-      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
+      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost(nameOf(node)));
       client.nodes().forEach(watch);
       client.on('+node', watch);
     }
@@ -138,7 +138,7 @@ export class IoredisCommands implements Commands {
     }));
   }
 
-  onLost(listener: () => void): void {
+  onLost(listener: (server: string | undefined) => void): void {
     this.#listeners.add(listener);
   }
 
@@ -164,10 +164,10 @@ export class IoredisCommands implements Commands {
 
   servers(): readonly Server[] {
     const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client as Node];
-    return nodes.map((node) => {
-      const { host, port } = node.options as IoredisOptions;
-      return { name: `${host}:${port}`, send: ([command = '', ...args]) => node.call(command, ...args) };
-    });
+    return nodes.map((node) => ({
+      name: nameOf(node),
+      send: ([command = '', ...args]) => node.call(command, ...args),
+    }));
   }
 
   serverOf(key: string): string | undefined {
@@ -224,8 +224,9 @@ export class IoredisCommands implements Commands {
     return true;
   }
 
-  #lost(): void {
-    for (const listener of this.#listeners) listener();
+  /** @param server that of the connection; `undefined`: the only one, or all of a cluster */
+  #lost(server?: string): void {
+    for (const listener of this.#listeners) listener(server);
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
@@ -234,6 +235,12 @@ export class IoredisCommands implements Commands {
       if (!this.cluster) flight.call.done(connectionLost());
     }
   }
+}
+
+/** The name of a node, as the client's table of slots has it. */
+function nameOf({ options }: IoredisLike): string {
+  const { host, port } = options as IoredisOptions;
+  return `${host}:${port}`;
 }
 
 /** The last refusal of a call that a Cluster has sent again until it gave up. Servers have refused it each time. */
