@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { Redis } from 'ioredis';
+import { Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore, type Finding, type RedisClient } from 'headgate/redis';
@@ -192,6 +193,7 @@ describe('store.check()', () => {
 
   it('options of the client that are a danger', async () => {
     const socket = (options: object) => createClient({ socket: { port: 1, ...options } as object });
+    const sentinels = { lazyConnect: true, sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'x' };
     const cases: [unknown, Finding['level'], RegExp][] = [
       [new Redis({ lazyConnect: true }), 'warning', /no socketTimeout/],
       [
@@ -199,6 +201,8 @@ describe('store.check()', () => {
         'error',
         /not connect again/,
       ],
+      [new Redis(sentinels), 'warning', /Sentinels without failoverDetector/],
+      [new Valkey(sentinels), 'warning', /Sentinels without failoverDetector/],
       [socket({}), 'warning', /no socketTimeout/],
       [socket({ socketTimeout: 5000, reconnectStrategy: () => 1 }), 'warning', /pingInterval below/],
       [socket({ socketTimeout: 5000 }), 'error', /unless it has a reconnectStrategy/],
@@ -214,6 +218,10 @@ describe('store.check()', () => {
       );
       (client as Redis).disconnect();
     }
+    const watched = new Redis({ ...sentinels, failoverDetector: true }).on('error', () => {});
+    const findings = await redisStore(watched).check();
+    assert.ok(!findings.some(({ message }) => message.includes('failoverDetector')));
+    watched.disconnect();
   });
 
   it('every server of a cluster', async () => {

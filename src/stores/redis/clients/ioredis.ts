@@ -4,7 +4,7 @@ import { OVER, type Commands, type Hazard, type ScriptCall, type Server } from '
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
-import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
+import { NEVER_RECONNECTS, NO_FAILOVER_DETECTOR, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 /** What `redisStore` needs of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
 export interface IoredisLike {
@@ -29,6 +29,8 @@ interface IoredisOptions {
   readonly retryStrategy?: unknown;
   readonly clusterRetryStrategy?: unknown;
   readonly redisOptions?: IoredisOptions;
+  readonly sentinels?: unknown;
+  readonly failoverDetector?: boolean;
 }
 
 /** A command object of ioredis. It is encoded again each time ioredis writes it. */
@@ -177,6 +179,7 @@ export class IoredisCommands implements Commands {
 
   hazards(): Hazard[] {
     const { socketTimeout, keyPrefix = '', retryStrategy, clusterRetryStrategy } = this.#options;
+    const { sentinels, failoverDetector } = this.#options;
     const hazards: Hazard[] = [];
     if (!socketTimeout)
       hazards.push(
@@ -185,6 +188,7 @@ export class IoredisCommands implements Commands {
     if (typeof (this.cluster ? clusterRetryStrategy : retryStrategy) !== 'function')
       hazards.push(NEVER_RECONNECTS);
     if (this.cluster && keyPrefix.includes('{')) hazards.push(ONE_SLOT);
+    if (sentinels && !failoverDetector) hazards.push(NO_FAILOVER_DETECTOR);
     return hazards;
   }
 
