@@ -9,6 +9,7 @@ import { Denials } from './local/denials.js';
 import type { KeyHashing } from './secret-keys.js';
 import { DEADLINE, Plans, type Plan, type Records } from './calls/plans.js';
 import { Publisher } from './operators/publisher.js';
+import { usesOf } from './operators/script-commands.js';
 import { assemble, type Script } from './scripts.js';
 import {
   malformedReply,
@@ -384,7 +385,12 @@ export class RedisStore implements Store {
       name,
       sets: new Map([['', policies()], ...tiers]),
     }));
-    return checkServers(this.#commands, this.#prefix, limiters);
+    const uses = usesOf([...this.#announced], {
+      publishes: this.#publisher !== undefined,
+      recordsBans: this.#book !== undefined,
+      countsTraffic: this.#traffic !== undefined,
+    });
+    return checkServers(this.#commands, this.#prefix, limiters, uses);
   }
 
   close(): void {
