@@ -18,7 +18,7 @@ export function isOfRequest(error: HeadgateError): boolean {
  * error.
  */
 const REFUSAL =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
 
 /** Whether a failed call has certainly changed nothing: it was never written, or the server says so. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
