@@ -68,6 +68,8 @@ export interface Call {
   until: number;
   /** The name of the server that is asked. A store with several servers sets it when it sends the question. */
   server: string | undefined;
+  /** The servers that have answered a part of the question. A store that asks several of them sets it. */
+  answered?: Set<string>;
   /** Set by the caller once it no longer waits for the answer. Then the question must not be sent (again). */
   abandoned: boolean;
 }

@@ -13,6 +13,11 @@ export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
+/** Whether the store refused a question without asking a server, so that nothing is learned of any. */
+export function isRefused(error: HeadgateError): boolean {
+  return error.code === 'HEADGATE_DIMENSIONS';
+}
+
 /**
  * Errors with which Redis refuses to run a script, or ends it at its first write. A long command before authentication gives a protocol
  * error.
@@ -22,14 +27,14 @@ const REFUSAL =
 
 /** Whether a failed call has certainly changed nothing: it was never written, or the server says so. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
-  if (error.code === 'HEADGATE_PROCESS_LATE') return true;
+  if (error.code === 'HEADGATE_PROCESS_LATE' || isRefused(error)) return true;
   return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
 /** Whether a call would fail again, because the server answered that it cannot run this call. */
 export function failsAgain(error: HeadgateError): boolean {
   const words = wordsOf(error);
-  return isOfRequest(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
+  return isOfRequest(error) || isRefused(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
 }
 
 function wordsOf({ message, cause }: HeadgateError): string {
