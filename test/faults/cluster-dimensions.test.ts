@@ -187,7 +187,7 @@ describe('a cluster behind one address', function () {
   const key = { key: '192.0.2.1', account: 'ada', org: 'acme' };
 
   /** The code of the error, if any, of a decision once the cluster is recognised; the health; and the warnings. */
-  async function decided(options: CreateLimiterOptions) {
+  async function decided(options: Pick<CreateLimiterOptions, 'slotBy' | 'acrossSlots' | 'ban'>) {
     given.delete('HEADGATE_ACROSS_SLOTS');
     const warned: string[] = [];
     const { emitWarning } = process;
