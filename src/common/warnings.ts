@@ -21,6 +21,7 @@ export const WARNING_CODES = [
   'HEADGATE_TOO_MANY_POLICIES',
   'HEADGATE_OVERRIDE_UNREADABLE',
   'HEADGATE_OVERRIDES_UNLISTED',
+  'HEADGATE_ACROSS_SLOTS',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */

@@ -68,6 +68,8 @@ export interface Call {
   until: number;
   /** The name of the server with the question, set by a store with several servers when it sends the question. */
   server: string | undefined;
+  /** The servers that have answered a part of the question. A store that asks several servers sets it. */
+  answered?: Set<string>;
   /** Set by the caller once it no longer waits. From then on the question must not be sent, nor sent again. */
   abandoned: boolean;
 }

@@ -13,23 +13,28 @@ export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
+/** Whether the store refused a question without asking a server, so that nothing is learned of any. */
+export function isRefused(error: HeadgateError): boolean {
+  return error.code === 'HEADGATE_DIMENSIONS';
+}
+
 /**
  * Errors by which Redis refuses to run a script, or ends it at its first write. A long command before authentication causes a protocol
  * error.
  */
 const REFUSAL =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
 
 /** Whether a failed call has certainly changed nothing, because it was never sent or the server refused it. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
-  if (error.code === 'HEADGATE_PROCESS_LATE') return true;
+  if (error.code === 'HEADGATE_PROCESS_LATE' || isRefused(error)) return true;
   return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
 /** Whether a repeated call would fail again, because the server refuses this call. */
 export function failsAgain(error: HeadgateError): boolean {
   const words = wordsOf(error);
-  return isOfRequest(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
+  return isOfRequest(error) || isRefused(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
 }
 
 function wordsOf({ message, cause }: HeadgateError): string {

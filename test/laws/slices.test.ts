@@ -147,8 +147,8 @@ describe('law 17: slices cost nobody more than they must', () => {
   it('units that came ahead are spent, also after a look at slices that finds the current one spent', async () => {
     const { set } = createLimiter({ algorithm: 'fixed-window', limit: 100_000, window: '1h' });
     const subject = { set, key: 'k' };
-    const keeping = { size: 100, hold: 1_000, holds: () => {}, giveBack: () => {} };
-    const hot = new HotKey({ ...keeping, store: memoryStore() });
+    const nothing = { holds: () => {}, giveBack: () => {}, connectionOf: () => ({ isLost: false }) };
+    const hot = new HotKey({ ...nothing, size: 100, hold: 1_000, store: memoryStore() });
     const now = performance.now();
     for (let i = 0; i < 200; i++) hot.ask(set, 1, now);
     hot.refill(subject, 1, now);

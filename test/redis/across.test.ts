@@ -1,9 +1,20 @@
 // Policies by keys that lie in several slots, decided one after the other: on a memory store that takes one key at a time.
 import { expect } from 'chai';
-import { createLimiter, memoryStore, type Clock, type CreateLimiterOptions, type Store } from 'headgate';
+import {
+  createLimiter,
+  memoryStore,
+  type Clock,
+  type CreateLimiterOptions,
+  type Decision,
+  type Limiter,
+  type Store,
+} from 'headgate';
 import type { Change, LeaseChange, Query } from 'headgate/stores';
 import { identityChecks, lawChecks } from 'headgate/testing';
 import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
+import { PartCalls } from '../../src/stores/redis/part-calls.js';
+import { performance } from '../../src/common/real-time.js';
+import { newCall } from '../../src/contract/store.js';
 import { TestClock } from '../support/clock.js';
 import { until } from '../slow/faults/load.js';
 import { describeChecks, runsOf } from '../support/kit.js';
@@ -210,6 +221,70 @@ describe('keys across slots', () => {
       [0, false, undefined],
       [1e12, true, 'a:1'],
     ]);
+  });
+
+  describe('credit and blame each server for its own key', () => {
+    const { now } = performance;
+    let time = 1000;
+    let failing: string | undefined;
+    beforeEach(() => {
+      failing = undefined;
+      performance.now = () => time;
+    });
+    afterEach(() => {
+      performance.now = now;
+    });
+
+    /** A limiter of which each key lies on a server of its own: `x:1` has the key `x`. */
+    function onServers() {
+      const policies = [ADDRESS, ACCOUNT].map((policy) => ({ ...policy, limit: 1000 }));
+      const made = make({ policies, warnings: false });
+      made.store.servers = () => ['x:1', 'ada:1'];
+      made.store.before = ({ key, call }) => {
+        call!.server = `${String(key)}:1`;
+        if (call!.server === failing) throw new Error('ERR it fails');
+      };
+      return made;
+    }
+
+    async function consume(limiter: Limiter, fails: string | undefined): Promise<Decision> {
+      failing = fails;
+      time += 30;
+      return limiter.consume(KEY);
+    }
+
+    for (const server of ['x:1', 'ada:1']) {
+      it(`isolated failures of ${server} do not mark it down, failures in a row do`, async () => {
+        const { limiter } = onServers();
+        for (let i = 0; i < 20; i++) {
+          expect((await consume(limiter, i % 2 ? server : undefined)).degraded).to.equal(i % 2 === 1);
+          expect(limiter.health.serversDown).to.deep.equal([]);
+        }
+        for (let i = 0; i < 6; i++) await consume(limiter, server);
+        expect(limiter.health.serversDown).to.deep.equal([server]);
+      });
+    }
+
+    it('also where all are asked at once', async () => {
+      const call = newCall();
+      const calls = new PartCalls(call);
+      const ends: { resolve(answer: string): void; reject(error: Error): void }[] = [];
+      const asked = [0, 1].map((i) =>
+        calls.ask((own) => {
+          own!.server = `${i}:1`;
+          return new Promise<string>((resolve, reject) => ends.push({ resolve, reject }));
+        }),
+      );
+      expect(call.server).to.equal('1:1');
+      ends[1]!.resolve('');
+      await asked[1];
+      // If the time ends now, it is the first that did not answer.
+      expect([call.server, [...call.answered!]]).to.deep.equal(['0:1', ['1:1']]);
+      ends[0]!.reject(new Error('away'));
+      await asked[0]!.catch(() => {});
+      await calls.ask((own) => (own!.server = '2:1'));
+      expect(call.server).to.equal('0:1');
+    });
   });
 
   it('are refused where a policy or a ban must know what all say at once', () => {

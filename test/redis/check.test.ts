@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { Redis } from 'ioredis';
+import { Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { createLimiter, HeadgateError } from 'headgate';
-import { redisStore, type Finding, type RedisClient } from 'headgate/redis';
+import { redisStore, type CheckableStore, type Finding, type RedisClient } from 'headgate/redis';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
+import { commandsIn, needs, possibleUses, PROBES } from '../../src/stores/redis/operators/script-commands.js';
 import { clientKinds } from '../slow/faults/clients.js';
 import { startCluster } from '../support/cluster.js';
 import { serverKinds } from '../support/shared-servers.js';
@@ -58,15 +60,15 @@ function only(findings: readonly Finding[], level: Finding['level'], code: Code,
 }
 
 describe('store.check()', () => {
-  it('tries every command that the scripts use', () => {
-    // Without these scripts limits hold.
-    const aside = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-bans'];
-    const { check } = luaFiles;
-    const others = Object.entries(luaFiles).filter(([file]) => !aside.includes(file));
-    const used = [...JSON.stringify(others).matchAll(/redis\.p?call\('(\w+)'/g)];
-    const tried = new Set([...check!.first.matchAll(/try\('(\w+)'/g)].map(([, name]) => name));
-    assert.ok(used.length > 10);
-    for (const [, name] of used) assert.ok(name === 'TIME' || tried.has(name), `${name} is not tried`);
+  it('can try every command that a script calls', () => {
+    const { check: _, ...others } = luaFiles;
+    const text = JSON.stringify(others);
+    const names = commandsIn({ source: text });
+    assert.deepEqual([...names].sort(), [...PROBES.keys()].sort());
+    // A name that the script computes would not be found.
+    assert.equal(text.match(/redis\.p?call\(/g)!.length, text.match(/redis\.p?call\('[A-Z]+'/g)!.length);
+    // Each command is needed by some use.
+    assert.deepEqual([...needs(possibleUses()).keys()].sort(), [...names].sort());
   });
 
   for (const kind of serverKinds) {
@@ -106,10 +108,10 @@ describe('store.check()', () => {
       assert.equal(set!.level, 'error');
       assert.match(
         set!.message,
-        /does not run SET, which decisions need: .*(can't run this command|no permissions to run)/,
+        /does not run SET, needed by decisions: .*(can't run this command|no permissions to run)/,
       );
       assert.equal(zadd!.level, 'warning');
-      assert.match(zadd!.message, /does not run ZADD, which only concurrency needs/);
+      assert.match(zadd!.message, /does not run ZADD, needed by concurrency, `headgate limits`, /);
     }));
 
   it('a command that only overrides need', () =>
@@ -117,8 +119,66 @@ describe('store.check()', () => {
       const [mget, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
       assert.equal(mget!.level, 'warning');
-      assert.match(mget!.message, /does not run MGET, which only overrides need/);
+      assert.match(mget!.message, /does not run MGET, needed by overrides:/);
     }));
+
+  const onStore = async (port: number, look: (store: CheckableStore) => Promise<void>) => {
+    const client = new Redis({ port, ...recommended, ...user });
+    client.on('error', () => {});
+    try {
+      await look(redisStore(client));
+    } finally {
+      client.disconnect();
+    }
+  };
+
+  it('a command that is called where its failure is caught', () =>
+    onServer({}, withUser('-zremrangebyscore'), (port) =>
+      onStore(port, async (store) => {
+        only(
+          await store.check(),
+          'warning',
+          'commands',
+          /not run ZREMRANGEBYSCORE, needed by concurrency, `hea/,
+        );
+        const limiter = createLimiter({ name: 'jobs', store, policies: ['concurrency 2/1m'] });
+        only(await store.check(), 'error', 'commands', /needed by the limiter 'jobs':/);
+        assert.equal((await limiter.consume('a')).degraded, true);
+        await limiter.close();
+      }),
+    ));
+
+  it('only the commands that its limiters need, once there are some', () =>
+    onServer({}, withUser('-getrange', '-mget', '-zadd', '-hset', '-xadd'), (port) =>
+      onStore(port, async (store) => {
+        const missing = async () =>
+          problems(await store.check()).map(
+            ({ level, message }) =>
+              `${level} ${/run (\w+), needed by (.*?):/.exec(message)!.slice(1).join(' ')}`,
+          );
+        const first = createLimiter({ name: 'a', store, limit: 5, window: '1m' });
+        assert.deepEqual(await missing(), ['warning ZADD `headgate limits`']);
+        const second = createLimiter({
+          name: 'b',
+          store,
+          algorithm: 'sliding-log',
+          limit: 5,
+          window: '1m',
+          ban: { after: 3, within: '1m', for: '1m' },
+        });
+        assert.deepEqual((await missing()).sort(), [
+          "error GETRANGE the limiter 'b'",
+          'warning HSET `headgate list --banned`',
+          'warning XADD `headgate list --banned`',
+          'warning ZADD `headgate limits`, `headgate list --banned`',
+        ]);
+        await second.close();
+        const third = createLimiter({ name: 'c', store, limit: 5, window: '1m', overrides: true });
+        assert.ok((await missing()).includes("error MGET the limiter 'c'"));
+        await first.close();
+        await third.close();
+      }),
+    ));
 
   it('keys that are not permitted', () =>
     onServer({}, withUser('resetkeys', '~other:*'), async (port) => {
@@ -193,6 +253,7 @@ describe('store.check()', () => {
 
   it('options of the client that are a danger', async () => {
     const socket = (options: object) => createClient({ socket: { port: 1, ...options } as object });
+    const sentinels = { lazyConnect: true, sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'x' };
     const cases: [unknown, Finding['level'], RegExp][] = [
       [new Redis({ lazyConnect: true }), 'warning', /no socketTimeout/],
       [
@@ -200,6 +261,8 @@ describe('store.check()', () => {
         'error',
         /not connect again/,
       ],
+      [new Redis(sentinels), 'warning', /Sentinels without failoverDetector/],
+      [new Valkey(sentinels), 'warning', /Sentinels without failoverDetector/],
       [socket({}), 'warning', /no socketTimeout/],
       [socket({ socketTimeout: 5000, reconnectStrategy: () => 1 }), 'warning', /pingInterval below/],
       [socket({ socketTimeout: 5000 }), 'error', /unless it has a reconnectStrategy/],
@@ -215,6 +278,10 @@ describe('store.check()', () => {
       );
       (client as Redis).disconnect();
     }
+    const watched = new Redis({ ...sentinels, failoverDetector: true }).on('error', () => {});
+    const findings = await redisStore(watched).check();
+    assert.ok(!findings.some(({ message }) => message.includes('failoverDetector')));
+    watched.disconnect();
   });
 
   it('every server of a cluster', async () => {
@@ -286,7 +353,7 @@ describe('a server that is too old', () => {
         version!.message,
         /^Redis 5\.\S+ is too old: Headgate needs Redis 6\.0 or later, or Valkey\.$/,
       );
-      assert.match(command!.message, /does not have SETRANGE, which decisions need/);
+      assert.match(command!.message, /does not have SETRANGE, needed by decisions/);
     }));
 
   for (const name of ['ioredis 6', 'node-redis'] as const) {

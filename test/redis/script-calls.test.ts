@@ -103,6 +103,29 @@ describe('script calls', () => {
     expect(question.outcome).to.deep.equal([]);
   });
 
+  it('end with their time while their slot is moved, unless this process was busy', async () => {
+    const tryAgain = 'TRYAGAIN Multiple keys request during rehashing of slot';
+    const pause = () => new Promise((resolve) => setTimeout(resolve, 10));
+    introduce();
+    const question = ask();
+    time = 1098;
+    answer(new Error(tryAgain));
+    time = 1103;
+    await pause();
+    expect(written()).to.deep.equal(['evalsha 10100']);
+    expect(question.outcome).to.equal(tryAgain);
+    sent.length = 0;
+    const other = ask();
+    time = 1198;
+    answer(new Error(tryAgain));
+    time = 1250;
+    await pause();
+    expect(written()).to.deep.equal(['evalsha 10203', 'evalsha 10350']);
+    answer(undefined, []);
+    await turn();
+    expect(other.outcome).to.deep.equal([]);
+  });
+
   it('are sent again once, where the server had them too late though its time was known', async () => {
     introduce();
     const question = ask();

@@ -17,7 +17,7 @@ import {
 import { redisStore, type SliceOptions } from 'headgate/redis';
 import { performance } from '../../src/common/real-time.js';
 import { newCall } from '../../src/contract/store.js';
-import { Slices } from '../../src/stores/redis/local/slices.js';
+import { sharedOf, Slices } from '../../src/stores/redis/local/slices.js';
 import { Redis } from 'ioredis';
 import { countedServer } from '../support/counted-server.js';
 import { startServer } from '../support/servers.js';
@@ -762,6 +762,36 @@ it('slices: what waits to be given back ends with its connection, too', async ()
     other.disconnect();
     await server.stop();
   }
+});
+
+it('slices: of several servers, only those of the lost one end', async () => {
+  let lose: (server: string | undefined) => void = () => {};
+  const shared = sharedOf({ onLost: (listener: typeof lose) => (lose = listener) } as never);
+  const asked: string[] = [];
+  const store = {
+    decide: async ({ key }: { key: string }) => {
+      asked.push(key);
+      return { now: 0, step: 0, ban: 0, verdicts: [0, 90_000, 3_600_000] };
+    },
+    serverOf: ({ key }: { key: string }) => (key === 'unknown' ? undefined : key),
+    giveBack: async () => {},
+  };
+  const slices = new Slices(store as never, { size: 10_000, hold: 1_000 }, shared);
+  const { set } = createLimiter({ algorithm: 'fixed-window', limit: 100_000, window: '1h' });
+  const keys = ['a', 'b', 'unknown'];
+  const decide = (key: string) =>
+    slices.decide({ set, key, cost: 1, peek: false, lease: '', call: newCall() });
+  const askedAfter = async (server: string | undefined): Promise<readonly string[]> => {
+    for (let i = 0; i < 50; i++) for (const key of keys) await decide(key);
+    lose(server);
+    asked.length = 0;
+    for (const key of keys) await decide(key);
+    return asked.slice();
+  };
+  expect(await askedAfter('other')).to.deep.equal(['unknown']);
+  expect(await askedAfter('a')).to.deep.equal(['a', 'unknown']);
+  expect(await askedAfter(undefined)).to.deep.equal(keys);
+  await slices.close();
 });
 
 it('slices: a store closes while its server hangs', async () => {

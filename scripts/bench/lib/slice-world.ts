@@ -109,7 +109,9 @@ export async function live(world: World): Promise<Outcome> {
       };
       let rests: Change[] = [];
       const giveBack = (rest: Change): void => void rests.push(rest);
-      const keeping = { store: store as never, size: 10_000, hold, holds: () => {}, giveBack };
+      const connection = { isLost: false };
+      const others = { holds: () => {}, giveBack, connectionOf: () => connection };
+      const keeping = { ...others, store: store as never, size: 10_000, hold };
       const sweep = (): void => {
         if (!isAlive || time > duration) return;
         for (const hot of keys.values()) hot.sweep(time);

@@ -108,14 +108,21 @@ export class Breaker {
     this.#hasAnswered = true;
     this.#answers++;
     if (this.#circuits.size === 0) return;
-    for (const name of [undefined, call?.server]) {
-      const circuit = this.#circuits.get(name);
-      this.#circuits.delete(name);
+    this.#areWell([undefined, call?.server, ...(call?.answered ?? [])]);
+  }
+
+  #areWell(servers: readonly (string | undefined)[]): void {
+    for (const server of servers) {
+      const circuit = this.#circuits.get(server);
+      this.#circuits.delete(server);
       circuit?.success();
     }
   }
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
+    const { server, answered } = subject.call ?? {};
+    // Other servers may have answered their parts of the question.
+    if (answered) this.#areWell([...answered].filter((name) => name !== server));
     this.circuitOf(subject).failure(error, subject, prober);
     // A store that has never answered is more likely set up wrongly than broken.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);

@@ -7,7 +7,7 @@ import type { Circuit, Prober } from './circuit.js';
 import { Eventual } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
-import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/store-error.js';
+import { coded, failsAgain, hasDoneNothing, isOfRequest, isRefused } from '../../stores/store-error.js';
 import {
   isReply,
   malformedReply,
@@ -95,7 +95,7 @@ class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
     const { breaker } = this.guard;
     if (error.code === 'HEADGATE_PROCESS_LATE') breaker.success(this.question, true);
     else if (isOfRequest(error)) breaker.success(this.question, false);
-    else breaker.failure(this.question, error, this.guard);
+    else if (!isRefused(error)) breaker.failure(this.question, error, this.guard);
     let value: T;
     try {
       value = this.instead(error);

@@ -16,6 +16,7 @@ import {
 } from '../../contract/store.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
+import { PartCalls } from './part-calls.js';
 
 /** Decides by one key: the store itself. */
 export interface ByOneKey {
@@ -52,11 +53,12 @@ export class Across implements ByOneKey {
 
   async decide(query: Query): Promise<Reply> {
     const parts = partsOf(query.set);
+    const calls = new PartCalls(query.call);
     const replies: Reply[] = [];
     try {
       // If the key is banned, nothing else is asked.
       for (const i of inOrder(parts)) {
-        const reply = await this.#store.decide(queryOf(query, parts[i]!));
+        const reply = await this.#decide(query, parts[i]!, calls);
         if (reply.ban > 0) return { ...reply, verdicts: [] };
         if (reply.rules) {
           await this.#giveBack(query, parts, replies, i);
@@ -67,7 +69,7 @@ export class Across implements ByOneKey {
         await this.#giveBack(query, parts, replies, i);
         // If a look fails, nothing is left to be given back.
         replies.length = 0;
-        return merged(parts, await this.#look(query, parts, i, reply));
+        return merged(parts, await this.#look(query, parts, i, reply, calls));
       }
     } catch (error) {
       await this.#giveBack(query, parts, replies, -1);
@@ -77,11 +79,21 @@ export class Across implements ByOneKey {
   }
 
   /** The verdicts of all parts after a denial, which has charged nothing. */
-  #look(query: Query, parts: readonly Part[], denied: number, denial: Reply): Promise<Reply[]> {
+  #look(
+    query: Query,
+    parts: readonly Part[],
+    denied: number,
+    denial: Reply,
+    calls: PartCalls,
+  ): Promise<Reply[]> {
     const look = { ...query, peek: true, lease: '' };
     return Promise.all(
-      parts.map(async (part, i) => (i === denied ? denial : this.#store.decide(queryOf(look, part)))),
+      parts.map(async (part, i) => (i === denied ? denial : this.#decide(look, part, calls))),
     );
+  }
+
+  #decide(query: Query, part: Part, calls: PartCalls): Promise<Reply> {
+    return calls.ask((call) => this.#store.decide({ ...queryOf(query, part), call }));
   }
 
   /** Errors are ignored here: a charge that a server cannot take back expires by itself. @param denied the part that charged nothing */
@@ -112,7 +124,10 @@ export class Across implements ByOneKey {
     const parts = partsOf(change.set);
     const replies: ChangeReply[] = [];
     const errors: HeadgateError[] = [];
-    const asked = parts.map((part) => this.#store.adjust(changeOf(change, part)));
+    const calls = new PartCalls(change.call);
+    const asked = parts.map((part) =>
+      calls.ask((call) => this.#store.adjust({ ...changeOf(change, part), call })),
+    );
     for (const each of await Promise.allSettled(asked))
       if (each.status === 'fulfilled') replies.push(each.value);
       else errors.push(coded(each.reason));
@@ -131,18 +146,21 @@ export class Across implements ByOneKey {
 
   async lease(change: LeaseChange): Promise<boolean> {
     const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set));
+    const calls = new PartCalls(change.call);
     const held = await Promise.all(
-      parts.map(({ set, at, keyOf }) =>
-        this.#store.lease({ ...change, ...costsOfPart(change, at), set, key: keyOf(change.key) }),
-      ),
+      parts.map(({ set, at, keyOf }) => {
+        const own = { ...change, ...costsOfPart(change, at), set, key: keyOf(change.key) };
+        return calls.ask((call) => this.#store.lease({ ...own, call }));
+      }),
     );
     return !held.includes(false);
   }
 
   async reset(subject: Subject): Promise<void> {
+    const calls = new PartCalls(subject.call);
     await Promise.all(
       partsOf(subject.set).map(({ set, keyOf }) =>
-        this.#store.reset({ ...subject, set, key: keyOf(subject.key) }),
+        calls.ask((call) => this.#store.reset({ set, key: keyOf(subject.key), call })),
       ),
     );
   }

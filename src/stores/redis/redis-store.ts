@@ -9,9 +9,11 @@ import { Denials } from './local/denials.js';
 import type { KeyHashing } from './secret-keys.js';
 import { DEADLINE, Plans, type Plan, type Records } from './calls/plans.js';
 import { Publisher } from './operators/publisher.js';
+import { usesOf } from './operators/script-commands.js';
 import { assemble, type Script } from './scripts.js';
 import {
   malformedReply,
+  perSet,
   type Announced,
   type Announcement,
   type Change,
@@ -159,7 +161,10 @@ export class RedisStore implements Store {
   decide(query: Query): MaybePromise<Reply> {
     const recalled = this.#denials?.recall(query);
     if (recalled) return recalled;
-    if (this.#isCluster && isAcross(query)) return this.#across.decide(query);
+    if (this.#isCluster && isAcross(query)) {
+      if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
+      return this.#across.decide(query);
+    }
     return this.#batcher.ask(query);
   }
 
@@ -384,7 +389,12 @@ export class RedisStore implements Store {
       name,
       sets: new Map([['', policies()], ...tiers]),
     }));
-    return checkServers(this.#commands, this.#prefix, limiters);
+    const uses = usesOf([...this.#announced], {
+      publishes: this.#publisher !== undefined,
+      recordsBans: this.#book !== undefined,
+      countsTraffic: this.#traffic !== undefined,
+    });
+    return checkServers(this.#commands, this.#prefix, limiters, uses);
   }
 
   close(): void {
@@ -398,6 +408,32 @@ export class RedisStore implements Store {
 function isAcross({ set, key }: Subject): boolean {
   return typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined;
 }
+
+/**
+ * A cluster behind one address is recognised by its first refusal of several keys, after limiters were accepted.
+ *
+ * @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other
+ */
+const warnOfHiddenCluster = perSet((set): void => {
+  const { names = [], acrossSlots } = set.dimensions ?? {};
+  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) lie in several slots.`;
+  const fix = `slotBy: '${names.at(-1)}'`;
+  try {
+    checkAcross(set);
+  } catch (error) {
+    warnOnce(
+      'HEADGATE_ACROSS_SLOTS',
+      `${found} Its policies cannot be decided one key after the other. Set ${fix}.`,
+    );
+    throw error;
+  }
+  if (acrossSlots) return;
+  warnOnce(
+    'HEADGATE_ACROSS_SLOTS',
+    `${found} They are decided one after the other: with a call for each, and a simultaneous request may be denied wrongly. Set ${fix}, or ` +
+      'acrossSlots: true if that is fine. See "Policies by several keys" in docs/redis.md.',
+  );
+});
 
 function subjectAt(place: OverridePlace): Subject {
   return 'subject' in place ? place.subject : { set: place.set, key: '', call: place.call };

@@ -6,6 +6,7 @@ import { Cluster as ValkeyCluster } from 'iovalkey';
 import { createCluster, RESP_TYPES } from 'redis';
 import { createLimiter, type Decision, type Health } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
+import { commandsOf } from '../../../src/stores/redis/clients/clients.js';
 import { slotOf } from '../../../src/stores/redis/clients/hash-slot.js';
 import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { freshPrefix } from '../../support/stores.js';
@@ -314,6 +315,66 @@ describe('a cluster of which one server is gone', function () {
     });
   }
 });
+
+describe('slices in a cluster of which one server is gone', function () {
+  this.timeout(60_000);
+  const LIMIT = 30_000;
+
+  for (const [name, connect] of Object.entries(clients)) {
+    it(`the keys of the others get exactly their limit, by ${name}`, async () => {
+      const cluster = await startCluster('redis', SERVERS, ['--cluster-require-full-coverage', 'no']);
+      const { client, end } = await connect(cluster);
+      const limiter = createLimiter({
+        name: 'node',
+        store: redisStore(client, { prefix: freshPrefix(), slices: true }),
+        algorithm: 'fixed-window',
+        limit: LIMIT,
+        window: '1h',
+        timeout: '5s',
+      });
+      let losses = 0;
+      commandsOf(client).onLost(() => losses++);
+      const [gone, ...others] = Array.from({ length: SERVERS }, (_, server) => keyOn(server));
+      const admitted = new Map(others.map((key) => [key, 0]));
+      const ask = async (key: string): Promise<boolean> => {
+        const { allowed, degraded } = await limiter.consume(key);
+        assert.equal(degraded, false, key);
+        if (allowed) admitted.set(key, admitted.get(key)! + 1);
+        return allowed;
+      };
+      const askAll = async (times: number) => {
+        const keys = Array.from({ length: times }, () => others).flat();
+        await Promise.all([...keys.map(ask), limiter.consume(gone!)]);
+      };
+      try {
+        await until(async () => !(await limiter.consume('connected')).degraded);
+        for (let i = 0; i < 100; i++) await askAll(20);
+        await cluster.servers[0]!.kill('SIGKILL');
+        // Each loss ends what the process has of the keys of a server: so there must be some while it has slices.
+        const seen = losses;
+        for (let i = 0; losses < seen + 8 || i < 100; i++) {
+          await askAll(20);
+          await sleep(5);
+          assert.ok(Math.max(...admitted.values()) < LIMIT - 100, `${losses - seen} losses`);
+        }
+        for (const key of others) while (await ask(key)) if (Math.random() < 0.01) await sleep(0);
+        assert.deepEqual([...admitted.values()], [LIMIT, LIMIT]);
+      } finally {
+        await limiter.close();
+        end();
+        await cluster.stop();
+      }
+    });
+  }
+});
+
+/** A key of a limiter with the name `node` on a server. */
+function keyOn(server: number): string {
+  for (let i = 0; ; i++) {
+    const key = `key-${i}`;
+    if (Math.floor((slotOf(`{node:${key}}`) * SERVERS) / 16_384) === server) return key;
+  }
+}
 
 interface Queue {
   readonly commandQueue: { readonly length: number };

@@ -1,10 +1,18 @@
 // Policies by several keys on a cluster: in the slot of one of them, or across slots.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
-import type { Cluster } from 'ioredis';
-import { createLimiter, type Clock, type Decision, type HeadgateError, type Policy } from 'headgate';
+import { Redis, type Cluster } from 'ioredis';
+import {
+  createLimiter,
+  type Clock,
+  type CreateLimiterOptions,
+  type Decision,
+  type HeadgateError,
+  type Policy,
+} from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { identityChecks, lawChecks, type Law } from 'headgate/testing';
+import { given } from '../../../src/common/warnings.js';
 import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { describeChecks, runsOf } from '../../support/kit.js';
 import { freshPrefix, limiterOn, TestClock } from '../../support/stores.js';
@@ -160,5 +168,65 @@ describe('policies by several keys on a cluster', function () {
     const after = await limiter.peek({ org: 'acme', account: 'ada', key: 'ip0' });
     expect(after.policies.map(({ remaining }) => remaining)).to.deep.equal([3, 2, 5]);
     await limiter.close();
+  });
+});
+
+describe('a cluster behind one address', function () {
+  this.timeout(60_000);
+  let cluster: TestCluster;
+  let client: Redis;
+  before(async () => {
+    cluster = await startCluster('redis', 1);
+    client = new Redis(cluster.servers[0]!.port);
+  });
+  after(async () => {
+    client.disconnect();
+    await cluster.stop();
+  });
+
+  const key = { key: '192.0.2.1', account: 'ada', org: 'acme' };
+
+  /** The code of the error, if any, of a decision once the cluster is recognised; the health; and the warnings. */
+  async function decided(options: Pick<CreateLimiterOptions, 'slotBy' | 'acrossSlots' | 'ban'>) {
+    given.delete('HEADGATE_ACROSS_SLOTS');
+    const warned: string[] = [];
+    const { emitWarning } = process;
+    process.emitWarning = ((message: string, { code }: { code: string }) =>
+      warned.push(`${code} ${message}`)) as never;
+    const store = redisStore(client, { prefix: freshPrefix() });
+    const limiter = limiterOn(store, { name: 'api', policies: POLICIES, ...options });
+    const ask = () =>
+      limiter.consume(key).then(
+        () => undefined,
+        ({ code }: HeadgateError) => code,
+      );
+    try {
+      await ask();
+      return { code: await ask(), failures: limiter.health.failures, warned: warned.join() };
+    } finally {
+      process.emitWarning = emitWarning;
+      await limiter.close();
+    }
+  }
+
+  it('reports a limiter that decides across slots without being asked to', async () => {
+    const { warned, ...others } = await decided({});
+    expect(others).to.deep.equal({ code: undefined, failures: 0 });
+    expect(warned).to.match(
+      /HEADGATE_ACROSS_SLOTS .*"api" \(key, account, org\).* slotBy: 'org', or acrossSlots/,
+    );
+    for (const mode of [{ acrossSlots: true }, { slotBy: 'org' }]) {
+      const { code, warned } = await decided(mode);
+      expect([code, warned.includes('ACROSS_SLOTS')]).to.deep.equal([undefined, false]);
+    }
+  });
+
+  it('does not decide what cannot be decided across slots, which is not a failure of the server', async () => {
+    for (const mode of [{}, { acrossSlots: true }]) {
+      const { warned, ...others } = await decided({ ...mode, ban: { after: 3, within: '1m', for: '1m' } });
+      // The failure is the refusal by which the cluster is recognised.
+      expect(others).to.deep.equal({ code: 'HEADGATE_DIMENSIONS', failures: 1 });
+      expect(warned).to.match(/cannot be decided one key after the other\. Set slotBy: 'org'\./);
+    }
   });
 });

@@ -11,6 +11,9 @@ const LATE = /^HEADGATE_LATE (\d+)/;
 /** How long to wait before sending a call again whose slot is being moved, ms. */
 const TRY_AGAIN_AFTER = 5;
 
+/** How late a timer may be in a process that is not busy, ms. */
+const TIMERS_LATE = 5;
+
 /** One call of a script. */
 export interface Call {
   readonly script: Script;
@@ -150,8 +153,7 @@ class Sending implements ScriptCall {
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
-      // The slot with the call's keys is being moved to another server.
-      setTimeout(() => this.write(), TRY_AGAIN_AFTER);
+      this.#tryAgain(error);
       return;
     }
     const now = LATE.exec(message)?.[1];
@@ -166,6 +168,17 @@ class Sending implements ScriptCall {
     time.learn(Number(now), this.#sent, performance.now());
     if (this.#refusals > 1) this.#end(processLate());
     else this.write();
+  }
+
+  /** The slot with the call's keys is being moved to another server. The pause is part of the caller's time. */
+  #tryAgain(error: Error): void {
+    const refused = performance.now();
+    setTimeout(() => {
+      const now = performance.now();
+      const isBusy = refused >= this.#until || now - refused > TRY_AGAIN_AFTER + TIMERS_LATE;
+      if (now >= this.#until && !isBusy) this.#end(error);
+      else this.write();
+    }, TRY_AGAIN_AFTER);
   }
 
   #isAbandoned(): boolean {

@@ -43,8 +43,11 @@ export interface Commands {
   whenReady(): Promise<void>;
   /** Resolves when the client is ready, if it is connecting. @throws HeadgateError `HEADGATE_STORE_AWAY` otherwise */
   connected(): Promise<void>;
-  /** Calls the listener each time a connection is lost. What the server knew may be lost with it. */
-  onLost(listener: () => void): void;
+  /**
+   * Calls the listener each time a connection is lost, or cannot be made again. What the server knew may be lost with it. The listener
+   * receives the server's name, as in `servers`; `undefined` if there is only one, or if any may be lost.
+   */
+  onLost(listener: (server: string | undefined) => void): void;
   /** While a caller waits for `connected`: the reason, as a sentence for people. */
   waitsFor(): string | undefined;
   /** The servers that have keys. For a cluster: its primaries. */

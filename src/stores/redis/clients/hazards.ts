@@ -16,6 +16,13 @@ export const NEVER_RECONNECTS: Hazard = {
     'The client does not connect again after it has lost its connection. Give it a function that returns the delay until it does.',
 };
 
+export const NO_FAILOVER_DETECTOR: Hazard = {
+  level: 'warning',
+  message:
+    'The client uses Sentinels without failoverDetector, so it notices a planned failover some ten seconds late. What the old primary ' +
+    'charges until then is lost. Set failoverDetector: true.',
+};
+
 export const ONE_SLOT: Hazard = {
   level: 'warning',
   message: 'The keyPrefix of the client has a brace, so all keys may be in one slot of the cluster.',

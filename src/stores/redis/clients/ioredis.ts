@@ -4,7 +4,7 @@ import { OVER, type Commands, type Hazard, type ScriptCall, type Server } from '
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
-import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
+import { NEVER_RECONNECTS, NO_FAILOVER_DETECTOR, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 /** What `redisStore` needs of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
 export interface IoredisLike {
@@ -29,6 +29,8 @@ interface IoredisOptions {
   readonly retryStrategy?: unknown;
   readonly clusterRetryStrategy?: unknown;
   readonly redisOptions?: IoredisOptions;
+  readonly sentinels?: unknown;
+  readonly failoverDetector?: boolean;
 }
 
 /** A command object of ioredis. It is encoded again each time ioredis writes it. */
@@ -82,7 +84,7 @@ export class IoredisCommands implements Commands {
   readonly #options: IoredisOptions;
   /** The calls under way, in no order. */
   readonly #flights: Flight[] = [];
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(server: string | undefined) => void>();
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
   #nextReady: Promise<void> | undefined;
@@ -108,7 +110,7 @@ export class IoredisCommands implements Commands {
     this.#lastError = new LastError(client);
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
-      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
+      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost(nameOf(node)));
       client.nodes().forEach(watch);
       client.on('+node', watch);
     }
@@ -138,7 +140,7 @@ export class IoredisCommands implements Commands {
     }));
   }
 
-  onLost(listener: () => void): void {
+  onLost(listener: (server: string | undefined) => void): void {
     this.#listeners.add(listener);
   }
 
@@ -164,10 +166,10 @@ export class IoredisCommands implements Commands {
 
   servers(): readonly Server[] {
     const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client as Node];
-    return nodes.map((node) => {
-      const { host, port } = node.options as IoredisOptions;
-      return { name: `${host}:${port}`, send: ([command = '', ...args]) => node.call(command, ...args) };
-    });
+    return nodes.map((node) => ({
+      name: nameOf(node),
+      send: ([command = '', ...args]) => node.call(command, ...args),
+    }));
   }
 
   serverOf(key: string): string | undefined {
@@ -177,6 +179,7 @@ export class IoredisCommands implements Commands {
 
   hazards(): Hazard[] {
     const { socketTimeout, keyPrefix = '', retryStrategy, clusterRetryStrategy } = this.#options;
+    const { sentinels, failoverDetector } = this.#options;
     const hazards: Hazard[] = [];
     if (!socketTimeout)
       hazards.push(
@@ -185,6 +188,7 @@ export class IoredisCommands implements Commands {
     if (typeof (this.cluster ? clusterRetryStrategy : retryStrategy) !== 'function')
       hazards.push(NEVER_RECONNECTS);
     if (this.cluster && keyPrefix.includes('{')) hazards.push(ONE_SLOT);
+    if (sentinels && !failoverDetector) hazards.push(NO_FAILOVER_DETECTOR);
     return hazards;
   }
 
@@ -224,8 +228,9 @@ export class IoredisCommands implements Commands {
     return true;
   }
 
-  #lost(): void {
-    for (const listener of this.#listeners) listener();
+  /** @param server that of the connection; `undefined`: the only one, or all of a cluster */
+  #lost(server?: string): void {
+    for (const listener of this.#listeners) listener(server);
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
@@ -234,6 +239,12 @@ export class IoredisCommands implements Commands {
       if (!this.cluster) flight.call.done(connectionLost());
     }
   }
+}
+
+/** The name of a node, as the client's table of slots has it. */
+function nameOf({ options }: IoredisLike): string {
+  const { host, port } = options as IoredisOptions;
+  return `${host}:${port}`;
 }
 
 /** The last refusal of a call that a Cluster has sent again until it gave up. Servers have refused it each time. */

@@ -14,7 +14,7 @@ export interface NodeRedisLike {
   readonly isOpen: boolean;
   evalSha(sha: string, options: EvalOptions): Promise<unknown>;
   eval(source: string, options: EvalOptions): Promise<unknown>;
-  on(event: string, listener: () => void): unknown;
+  on(event: string, listener: (detail?: unknown) => void): unknown;
   once(event: string, listener: () => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
 }
@@ -56,8 +56,16 @@ interface Cluster extends Omit<Client, 'sendCommand'> {
   readonly slots: readonly ({ readonly master: Node } | undefined)[];
   readonly masters: readonly Node[];
   nodeClient(node: Node): Client | Promise<Client>;
-  readonly _options?: { readonly defaults?: Options };
+  readonly _options?: { readonly defaults?: Options; readonly nodeAddressMap?: AddressMap };
 }
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where the client finds a node that announces another address. */
+type AddressMap = Readonly<Record<string, Address | undefined>> | ((address: string) => Address | undefined);
 
 function isCluster(client: Client | Cluster): client is Cluster {
   return 'slots' in client;
@@ -109,9 +117,11 @@ export class NodeRedisCommands implements Commands {
     }));
   }
 
-  onLost(listener: () => void): void {
-    const events = this.cluster ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
-    for (const event of events) this.#client.on(event, listener);
+  onLost(listener: (server: string | undefined) => void): void {
+    const client = this.#client;
+    const events = isCluster(client) ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
+    const nameOf = (at: unknown) => (isCluster(client) ? nameAt(client, at as Address) : undefined);
+    for (const event of events) client.on(event, (at) => listener(nameOf(at)));
   }
 
   connected(): Promise<void> {
@@ -201,6 +211,17 @@ export class NodeRedisCommands implements Commands {
       (error: Error) => call.done(error),
     );
   }
+}
+
+/** The announced address of the node that a client reaches at this one. `undefined` if the node is unknown. */
+function nameAt({ masters, _options }: Cluster, { host, port }: Address): string | undefined {
+  const map = _options?.nodeAddressMap;
+  if (!map) return `${host}:${port}`;
+  const reached = (address: string) => (typeof map === 'function' ? map(address) : map[address]);
+  return masters.find(({ address }) => {
+    const at = reached(address);
+    return at ? at.host === host && at.port === port : address === `${host}:${port}`;
+  })?.address;
 }
 
 const EXAMPLE = 'socket: { socketTimeout: 5000, reconnectStrategy: () => 500 }, pingInterval: 1000';

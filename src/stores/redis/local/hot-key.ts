@@ -12,6 +12,7 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
+import type { Connection } from './connections.js';
 import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 import { SliceSize } from './slice-size.js';
@@ -27,8 +28,10 @@ export interface Keeping extends Slicing {
   readonly store: Store;
   /** Called when a key begins to have a slice. */
   readonly holds: (hot: HotKey) => void;
-  /** Receives what is to be given back. */
-  readonly giveBack: (rest: Change) => void;
+  /** Receives what is to be given back of a slice. */
+  readonly giveBack: (rest: Change, slice: Slice) => void;
+  /** The connection to the server of a key, as far as the client knows. */
+  readonly connectionOf: (subject: Subject) => Connection;
 }
 
 /** A set that charges the same counts and does nothing else: no bans, attempts or shadows. */
@@ -159,8 +162,9 @@ export class HotKey {
     asked: number,
     carried?: Query,
   ): Promise<Reply | undefined> {
-    const { store, hold } = this.#keeping;
+    const { store, hold, connectionOf } = this.#keeping;
     const subject = { set: bareOf(set), key };
+    const before = connectionOf(subject);
     const call = carried?.call ?? newCall();
     const mayBeBanned = set.ban !== undefined;
     try {
@@ -171,7 +175,9 @@ export class HotKey {
       const now = performance.now();
       const isGranted = this.learn(subject.set, reply, units);
       if (!isGranted) return undefined;
-      const slice = new Slice(subject, units, reply, asked, now, keptFor(hold));
+      // The call may have been sent on to another server, which the client knows by now.
+      const connections = [...new Set([before, connectionOf(subject)])];
+      const slice = new Slice(subject, units, reply, asked, now, keptFor(hold), connections);
       if (reply.limits) {
         this.#giveBack(slice, now);
         return undefined;
@@ -217,7 +223,7 @@ export class HotKey {
     const rest = slice.rest(now);
     if (!rest) return;
     this.#size.gaveBack(-rest.units[0]!);
-    this.#keeping.giveBack(rest);
+    this.#keeping.giveBack(rest, slice);
   }
 
   /** Gives back what has ended or is idle. @returns whether the key still has a slice */
@@ -254,12 +260,6 @@ export class HotKey {
     this.#isGone = true;
     this.#giveBackAll();
     await this.#refilling;
-  }
-
-  /** Forgets what a server was charged that may have forgotten it. */
-  forget(): void {
-    this.#current = this.#next = undefined;
-    this.#size.forget();
   }
 }
 

@@ -121,9 +121,4 @@ export class SliceSize {
   gaveBack(units: number): void {
     if (this.#remaining !== undefined) this.#remaining += units;
   }
-
-  /** The server may have forgotten what is charged. */
-  forget(): void {
-    this.#remaining = undefined;
-  }
 }

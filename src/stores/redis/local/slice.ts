@@ -2,6 +2,7 @@ import type { Ahead } from '../../../algorithms/index.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { chargedOf, type Change, type PolicySet, type Reply, type Subject } from '../../../contract/store.js';
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
+import type { Connection } from './connections.js';
 
 /** The store's clock counts whole ms, so what it timed may end up to one earlier than it said. */
 const TICK = 1;
@@ -32,6 +33,7 @@ export class Slice {
   readonly #received: number;
   readonly #until: number;
   readonly #lostPerMs: number;
+  readonly #connections: readonly Connection[];
   #spent = 0;
 
   /**
@@ -39,8 +41,17 @@ export class Slice {
    * @param asked when they were asked for
    * @param received when the reply came
    * @param hold how long they may be kept, ms
+   * @param connections those through which the units may have been charged
    */
-  constructor(subject: Subject, units: number, reply: Reply, asked: number, received: number, hold: number) {
+  constructor(
+    subject: Subject,
+    units: number,
+    reply: Reply,
+    asked: number,
+    received: number,
+    hold: number,
+    connections: readonly Connection[] = [],
+  ) {
     const { set } = subject;
     this.#subject = subject;
     this.#units = units;
@@ -54,15 +65,22 @@ export class Slice {
         lifeOf(set, (i) => resetOf(reply.verdicts, i)),
       );
     this.#lostPerMs = lostPerMs(set);
+    this.#connections = connections;
   }
 
   get units(): number {
     return this.#units;
   }
 
+  /** Whether the server that answers now may not know the charge. Then nothing of it may be spent or given back. */
+  get isLost(): boolean {
+    for (const { isLost } of this.#connections) if (isLost) return true;
+    return false;
+  }
+
   /** The units that may be spent now. */
   left(now: number): number {
-    if (now >= this.#until) return 0;
+    if (now >= this.#until || this.isLost) return 0;
     const unspent = this.#units - this.#spent;
     if (this.#lostPerMs === 0) return unspent;
     return unspent - Math.ceil((now - this.#asked + TICK) * this.#lostPerMs);
@@ -96,7 +114,7 @@ export class Slice {
 
   /**
    * What gives back the units that were not spent. Nothing of them can be spent afterwards.
-   * Undefined if there are none, or if all of them have expired.
+   * Undefined if there are none, if all of them have expired, or if their connection is lost.
    */
   rest(now: number): Change | undefined {
     const { set, key } = this.#subject;
@@ -105,7 +123,7 @@ export class Slice {
     this.#spent = this.#units;
     const { verdicts } = this.#reply;
     const hasExpired = set.policies.every((_, i) => now - this.#received > resetOf(verdicts, i));
-    if (left === 0 || hasExpired) return undefined;
+    if (left === 0 || hasExpired || this.isLost) return undefined;
     const charged = chargedOf(this.#reply);
     // Of units that drain in turn, those that were spent stand last: the others end before them.
     const marks = charged.marks.map((mark, i) => {

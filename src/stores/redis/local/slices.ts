@@ -23,6 +23,8 @@ import {
 import type { BanNote } from '../../../contract/ban-options.js';
 import { HotKey, SWEEPS, tapped, type Keeping } from './hot-key.js';
 import type { Commands } from '../clients/commands.js';
+import { Connections } from './connections.js';
+import type { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 
 /** The most keys that are watched, per dimension of a scope. */
@@ -39,23 +41,19 @@ interface HotKeys {
 
 /** The watched keys that stores on one client have in common, by what distinguishes their counts. */
 class Shared extends Map<string, HotKeys> {
-  /** How often the client lost a connection. */
-  losses = 0;
+  readonly connections = new Connections();
 }
 
 const known = new WeakMap<Commands, Shared>();
 
-/** What the stores on one client share. It is forgotten when the client loses a connection. */
+/** What the stores on one client share. A slice ends with the connection through which it was charged. */
 export function sharedOf(commands: Commands): Shared {
   const before = known.get(commands);
   if (before) return before;
   const shared = new Shared();
   known.set(commands, shared);
   // The server that comes next may not know what was charged to the last one.
-  commands.onLost(() => {
-    shared.losses++;
-    for (const { keys } of shared.values()) for (const hot of keys.values()) hot.forget();
-  });
+  commands.onLost((server) => shared.connections.lose(server));
   return shared;
 }
 
@@ -84,8 +82,8 @@ export class Slices implements Store {
   readonly #keeping: Keeping;
   /** The keys that have slices. */
   readonly #holding = new Set<HotKey>();
-  /** What is given back next, and after which lost connection it was charged. */
-  #rests: [rest: Change, losses: number][] = [];
+  /** The units that are given back next, and the slices that they are the rests of. */
+  #rests: [rest: Change, slice: Slice][] = [];
   readonly #shared: Shared;
   readonly #identity: string;
   /** The shared keys whose slices this store charges. */
@@ -118,11 +116,12 @@ export class Slices implements Store {
       this.#holding.add(hot);
       this.#arm();
     };
-    const giveBack = (rest: Change): void => {
-      this.#rests.push([rest, shared.losses]);
+    const giveBack = (rest: Change, slice: Slice): void => {
+      this.#rests.push([rest, slice]);
       this.#arm();
     };
-    this.#keeping = { store, size, hold, holds, giveBack };
+    const connectionOf = (subject: Subject) => shared.connections.to(store.serverOf?.(subject));
+    this.#keeping = { store, size, hold, holds, giveBack, connectionOf };
   }
 
   #hotKeys(id: string, owner: string): HotKeys {
@@ -232,8 +231,7 @@ export class Slices implements Store {
 
   /** What cannot be given back stays charged until it expires. */
   async #giveBack(): Promise<void> {
-    const { losses } = this.#shared;
-    const rests = this.#rests.splice(0).flatMap(([rest, at]) => (at === losses ? rest : []));
+    const rests = this.#rests.splice(0).flatMap(([rest, { isLost }]) => (isLost ? [] : rest));
     if (rests.length > 0) await this.#store.giveBack(rests).catch(() => {});
   }
 

@@ -1,5 +1,3 @@
-import { algorithms } from '../../../algorithms/index.js';
-import { luaFiles } from '../lua-files.js';
 import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
@@ -9,6 +7,7 @@ import type { CompiledPolicy } from '../../../contract/policy.js';
 import { escapeName, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
+import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
 /** One result of a check of a store. */
 export interface Finding {
@@ -46,17 +45,21 @@ export interface LiveLimiter {
  * Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws.
  *
  * @param live the limiters whose overrides are checked
+ * @param uses the purposes whose commands are tried; default: all that limiters may have
  */
 export async function checkServers(
   commands: Commands,
   prefix: string,
   live: readonly LiveLimiter[] = [],
+  uses: readonly Use[] = possibleUses(),
 ): Promise<Finding[]> {
   const findings: Finding[] = commands.hazards().map((hazard) => ({ ...hazard, code: 'client' }));
   if (findings.length === 0) findings.push(ok('client', 'No option of the client puts limits at risk.'));
   try {
     const servers = await inTime(connected(commands));
-    const lists = await Promise.all(servers.map((server) => checkServer(commands, prefix, server)));
+    const lists = await Promise.all(
+      servers.map((server) => checkServer(commands, prefix, server, needs(uses))),
+    );
     for (const [i, list] of lists.entries()) {
       const where = servers.length > 1 ? `${servers[i]!.name}: ` : '';
       for (const found of list) findings.push({ ...found, message: where + found.message });
@@ -73,7 +76,12 @@ async function connected(commands: Commands): Promise<readonly Server[]> {
   return commands.servers();
 }
 
-async function checkServer(commands: Commands, prefix: string, server: Server): Promise<Finding[]> {
+async function checkServer(
+  commands: Commands,
+  prefix: string,
+  server: Server,
+  needed: ReadonlyMap<string, readonly Use[]>,
+): Promise<Finding[]> {
   const findings: Finding[] = [];
   try {
     const info = (section: string): Promise<string> => server.send(['INFO', section]).then(String, () => '');
@@ -83,8 +91,8 @@ async function checkServer(commands: Commands, prefix: string, server: Server): 
     // A server without cluster slots has no keys of Headgate.
     if (key === undefined) return findings;
     const asked = Date.now();
-    const [now, ...failures] = await inTime(tryCommands(commands, key));
-    findings.push(...commandsFound(failures as string[]), clockFound(Number(now), asked, Date.now()));
+    const [now, ...failures] = await inTime(tryCommands(commands, key, [...needed.keys()]));
+    findings.push(...commandsFound(failures as string[], needed), clockFound(Number(now), asked, Date.now()));
   } catch (error) {
     findings.push(unreachable(error));
   }
@@ -100,14 +108,22 @@ function keyOn(commands: Commands, prefix: string, { name }: Server): string | u
   return undefined;
 }
 
-/** The reply of `check.lua`. */
-async function tryCommands(commands: Commands, key: string): Promise<readonly unknown[]> {
+/** The reply of `check.lua`. @param names the commands to try */
+async function tryCommands(
+  commands: Commands,
+  key: string,
+  names: readonly string[],
+): Promise<readonly unknown[]> {
   const { source, sha } = assemble('check', [], false);
+  const tries = names.flatMap((name) => {
+    const args = PROBES.get(name)!;
+    return [name, String(args.length), ...args];
+  });
   const run = (command: 'eval' | 'evalsha', text: string): Promise<unknown> =>
     new Promise((resolve, reject) => {
       commands.run(command, text, {
         keys: [key],
-        args: [''],
+        args: ['', ...tries],
         deadline: () => NEVER_OVER,
         done: (error, reply) => (error ? reject(error) : resolve(reply)),
       });
@@ -143,36 +159,29 @@ function evictionFound(info: string): Finding {
   return { level: 'warning', code: 'eviction', message };
 }
 
-/** Scripts that limits do not need. */
-const ASIDE = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-bans'];
-
-/** What calls a command: algorithms, overrides, or `decisions` for all else. */
-function usersOf(command: string): Set<string> {
-  const files = Object.entries(luaFiles).filter(([file]) => !ASIDE.includes(file));
-  const calls = (parts: object): boolean => Object.values(parts).join('').includes(`redis.call('${command}'`);
-  const users = files.flatMap(([file, { overrides, live, ...others }]) => {
-    if (file !== 'overrides' && calls(others)) return [file in algorithms ? file : 'decisions'];
-    return calls({ overrides, live, ...others }) ? ['overrides'] : [];
-  });
-  return new Set(users);
-}
-
-/** @param failures alternating: a command's name, the server's error */
-function commandsFound(failures: readonly string[]): Finding[] {
+/**
+ * @param failures alternating: a command's name, the server's error
+ * @param needed the uses of each command
+ */
+function commandsFound(failures: readonly string[], needed: ReadonlyMap<string, readonly Use[]>): Finding[] {
   const found: Finding[] = [];
   for (let i = 0; i < failures.length; i += 2) {
     const [name, given] = failures.slice(i, i + 2) as [string, string];
     const words = plainWords(given);
-    const users = usersOf(name);
-    const isOfOne = users.size === 1 && !users.has('decisions');
+    const essential = needed.get(name)!.filter(({ isEssential }) => isEssential);
+    const level = essential.length > 0 ? 'error' : 'warning';
     const what = isUnknownCommand(new Error(words)) ? 'The server does not have' : 'The server does not run';
-    const who = isOfOne ? `only ${[...users].join()} needs` : 'decisions need';
-    if (users.size > 0) {
-      const level = isOfOne ? 'warning' : 'error';
-      found.push({ level, code: 'commands', message: `${what} ${name}, which ${who}: ${words}` });
-    }
+    const users = namesOf(essential.length > 0 ? essential : needed.get(name)!);
+    found.push({ level, code: 'commands', message: `${what} ${name}, needed by ${users}: ${words}` });
   }
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
+}
+
+/** The names of the first uses, and how many there are beside them. */
+function namesOf(uses: readonly Use[]): string {
+  const names = uses.slice(0, MOST_NAMED).map(({ name }) => name);
+  if (uses.length > names.length) names.push(`${uses.length - names.length} more`);
+  return names.join(', ');
 }
 
 /** @param asked when the server was asked its time `now`, and `answered`, by the clock of this process, ms */
