@@ -29,7 +29,11 @@ export interface OutboundOptions {
    * request that returns one. Default 0. The highest goes first.
    */
   priority?: number | ((request: OutboundRequest) => number);
-  /** How long a call may wait for its turn, all retries together: ms or `'30s'`. Default `'30s'`. Then it is not sent. */
+  /**
+   * How long a call may wait for its turn, all retries together: ms or `'30s'`. Then it is not sent. Default `'30s'` for a call of the fetch
+   * and the interceptor. Work of `schedule` waits without a time limit by default, and also without a limit of `maxWaiting` and
+   * `maxWaitingPerKey`, unless you set them.
+   */
   timeout?: Duration;
   /**
    * Whether to learn from what every answer says is left. Default `true`. What a denial says (429, or 503 and 403 with `Retry-After`) is always obeyed.
@@ -80,7 +84,12 @@ export interface LimitedFetch extends Fetch {
   readonly limiter: Limiter;
   /** What happened to the calls of this process so far. */
   readonly stats: OutboundStats;
-  /** Calls a function when it is its turn: for what is no fetch. @throws as the fetch */
+  /**
+   * Calls a function at its turn, for work that is not a fetch. Work waits as long as it takes, unless you set `timeout`, `maxWaiting` or
+   * `maxWaitingPerKey`.
+   *
+   * @throws as the fetch
+   */
   schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
   /**
    * The same for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and answers
@@ -184,7 +193,8 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
   const schedule = async <T>(work: () => T | Promise<T>, its: ScheduleOptions = {}): Promise<T> => {
     checkShape('schedule', its, ['key', 'cost', 'priority', 'signal']);
     const { key: id = 'all', cost: units = 1, signal, priority: urgency = 0 } = its;
-    const decision = await admit(id, units, performance.now() + timeout, signal, urgency);
+    const deadline = options.timeout === undefined ? Infinity : performance.now() + timeout;
+    const decision = await admit(id, units, deadline, signal, urgency);
     try {
       return await work();
     } finally {

@@ -39,8 +39,9 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   /** Whole units, 0 (only look) to 1e12, or such numbers by policy name, or a function of the arguments. Default 1. */
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
-   * Wait until the call is admitted, for ever or up to `timeout`. Default `false`. Without the option `key` all calls share one key, so at
-   * most `maxWaitingPerKey` of them wait.
+   * Wait until the call is admitted, for ever or up to `timeout`. Default `false`. With a `timeout`, at most `maxWaiting` calls wait, and
+   * `maxWaitingPerKey` of one key. Without the option `key` all calls share one key. Without a `timeout`, any number of calls wait, unless
+   * you set these options.
    */
   wait?: boolean | { timeout?: Duration };
 }
@@ -163,7 +164,7 @@ async function admit(
   options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.wait(key, { ...options, ...(wait === true ? {} : wait) });
+  if (wait) return limiter.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
   const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;
