@@ -5,9 +5,16 @@ import { checkBoolean, checkShape } from '../../../common/validate.js';
 import { compileWarnings, type Warn } from '../../../common/warnings.js';
 import type { Limiter } from '../../../limiter/limiter.js';
 import { memoryStore } from '../../../stores/memory/memory.js';
-import { compileOptions } from '../../compile-options.js';
+import { compileOptions, type HttpAssembly } from '../../compile-options.js';
 import { Flow } from '../../flow.js';
-import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
+import {
+  bringsLimiter,
+  FOR_ROUTES,
+  HTTP_OPTIONS,
+  namesOfDefaults,
+  withDefaults,
+  type HttpOptions,
+} from '../../options.js';
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
@@ -115,21 +122,22 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
       checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
-      return this.#add(withDefaults(options, this.#defaults), defaultName, shared);
+      const defaults = namesOfDefaults(options, this.#defaults);
+      return this.#add(withDefaults(options, this.#defaults), { defaultName, defaults }, shared);
     });
   }
 
   /** Limits by the module's own quota. */
   #ownFlow(): NestFlow {
-    return (this.#own ??= this.#add(this.#defaults, 'global'));
+    return (this.#own ??= this.#add(this.#defaults, { defaultName: 'global', defaults: FOR_ROUTES }));
   }
 
-  #add(options: RateLimitOptions, defaultName: string, shared?: Limiter): NestFlow {
+  #add(options: RateLimitOptions, assembly: HttpAssembly, shared?: Limiter): NestFlow {
     const { name, store, limiter, partitionKey } = options;
     const isOwn = name === undefined || store !== undefined || limiter !== undefined || partitionKey === true;
     const compiled = compileOptions<ExecutionContext, Response>(
       isOwn ? options : { ...options, store: this.#named },
-      { defaultName },
+      assembly,
       shared,
     );
     const flow = new Flow(framework, compiled);
