@@ -3,11 +3,10 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkInteger, checkShape } from '../common/validate.js';
 import { checkCosts, type Cost } from '../contract/costs.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
 import { checkPriority, INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
-import type { LimitedBy } from '../limiter/rate-limited.js';
+import { checkByKey, type LimitedBy } from '../limiter/rate-limited.js';
 import { interceptorOf, type Interceptor } from './interceptor.js';
 import { Outbound, type OutboundRequest, type OutboundStats } from './outbound.js';
 import type { Pause } from './pauses.js';
@@ -215,6 +214,8 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
   return Object.assign(call, { limiter, stats, schedule, interceptor, decisionOf });
 }
 
+const OMIT_BY = 'Omit `by`: the option `key` of limitFetch returns the key of a call.';
+
 /** @throws HeadgateError for options that are not valid */
 function outboundOf(options: LimitFetchOptions): Outbound {
   checkOptions('limitFetch', options, ['limiter', ...OWN_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
@@ -241,6 +242,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
         'Write a limiter, or the options of one.',
       );
     }
+    checkByKey([limiter], OMIT_BY);
     const partners = limiter.policies.map(({ name, limit, window }) => ({
       ...{ name, limit, windowMs: window, isPaced: false },
     }));
@@ -253,14 +255,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     margin,
     typeof cost === 'number' ? cost : undefined,
   );
-  const other = policies.find(({ by = DEFAULT_DIMENSION }) => by !== DEFAULT_DIMENSION);
-  if (other) {
-    const fix = 'Leave `by` out: `key` says whose limit a call counts for.';
-    throw new HeadgateError(
-      'HEADGATE_UNKNOWN_DIMENSION',
-      `policies: one is by ${show(other.by)}, of which no call has a key. ${fix}`,
-    );
-  }
+  checkByKey([{ policies }], OMIT_BY);
   // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
   const rest = Object.entries(options).filter(
     ([name, value]) =>

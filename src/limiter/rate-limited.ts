@@ -1,7 +1,7 @@
 import type { Decision } from '../common/decision.js';
-import type { Key } from '../contract/key.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { assembleLimiter, checkOptions } from './create-limiter.js';
 import {
   INLINE_FIELDS,
@@ -13,7 +13,7 @@ import {
   type LimiterOptions,
 } from './options.js';
 import { Limiter } from './limiter.js';
-import type { NoPolicy } from '../contract/policy.js';
+import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
@@ -31,7 +31,7 @@ export type LimitedBy<Own extends string = never> =
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
    * Who is limited: a function of the arguments. It returns a key, an object with a key for each dimension, or `undefined` to leave the
-   * call unlimited. Default: all calls share one quota.
+   * call unlimited. Default: all calls share one quota. Policies with `by` need the option.
    */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** Which of the limiter's `tiers` a call has: a name, or a function of the arguments. Default: the policies outside the tiers decide. */
@@ -88,7 +88,9 @@ const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'pas
 /** The common key of all calls if there is no option `key`. */
 const EVERYBODY = 'all';
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
+/**
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`
+ */
 export function checkCallOptions(what: string, options: AnyOptions): void {
   checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
@@ -105,6 +107,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
         'Write a limiter, or the options of one.',
       );
     }
+    checkSupplied(limiter, options);
   }
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
@@ -124,10 +127,44 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   }
 }
 
-/** The limiter in checked options, or a new one made of them. */
+/** The limiter in checked options, or a new one made of them. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
+  if (options.limiter) return options.limiter;
+  const { tier } = options;
   const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
-  return options.limiter ?? assembleLimiter(options, { defaultName, cost, tier: options.tier });
+  const limiter = assembleLimiter(options, { defaultName, cost, tier });
+  try {
+    checkSupplied(limiter, options);
+  } catch (error) {
+    void limiter.close();
+    throw error;
+  }
+  return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by another key, and no call has one */
+function checkSupplied({ tiers }: Limiter, { key, tier }: AnyOptions): void {
+  if (!key) checkByKey(tiers.decidingBy(tier), 'Write key: (account) => ({ account }).');
+}
+
+/**
+ * Checks that every policy is by the key that all calls have.
+ *
+ * @param fix how to supply other keys
+ * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
+ */
+export function checkByKey(
+  sets: readonly { readonly policies: readonly Pick<Policy, 'by'>[] }[],
+  fix: string,
+): void {
+  const other = sets
+    .flatMap(({ policies }) => policies)
+    .find(({ by = DEFAULT_DIMENSION }) => by !== DEFAULT_DIMENSION);
+  if (!other) return;
+  throw new HeadgateError(
+    'HEADGATE_UNKNOWN_DIMENSION',
+    `key: a policy is by ${show(other.by)}, of which no call has a key, so the policy would limit nothing. ${fix}`,
+  );
 }
 
 /** A function that asks the limiter before it calls `fn`. */
@@ -217,8 +254,8 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * const user = await lookUp('42')
  *
  * @param given the options, or the text of a single policy
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
- * `createLimiter`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`,
+ * `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter`
  */
 export function rateLimited<This, Args extends unknown[], Result, Other = never>(
   fn: (this: This, ...args: Args) => Result,

@@ -576,6 +576,7 @@ describe('limitFetch', function () {
       [{ ...wide, priority: 'high' }, 'HEADGATE_INVALID_OPTION'],
       [undefined, 'HEADGATE_INVALID_OPTION'],
       [{ policies: ['1/1h by org'] }, 'HEADGATE_UNKNOWN_DIMENSION'],
+      [{ limiter: createLimiter('1/1h by org') }, 'HEADGATE_UNKNOWN_DIMENSION'],
       [{ ...wide, keyGenerator: () => 'k' }, 'HEADGATE_UNKNOWN_OPTION'],
       [{}, 'HEADGATE_INVALID_OPTION'],
     ];
