@@ -120,9 +120,23 @@ describe('docs/migrating.md', function () {
     const { before, after } = programs('From @nestjs/throttler');
     for (const code of [before, after]) {
       const { url } = await serve(code);
+      const { headers } = await fetch(`${url}/list`);
+      const fields = ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`));
+      // The question whether the server is there was not of a handler.
+      expect(fields).to.deep.equal(['4', '3', '60']);
       expect(await statuses(3, `${url}/login`)).to.deep.equal([200, 200, 429]);
-      expect(await statuses(5, `${url}/list`)).to.deep.equal([200, 200, 200, 200, 429]);
+      expect(await statuses(4, `${url}/list`)).to.deep.equal([200, 200, 200, 429]);
       expect(await statuses(6, `${url}/health`)).to.deep.equal([200, 200, 200, 200, 200, 200]);
+    }
+  });
+
+  it('@nestjs/throttler: one of several named limits is skipped or replaced, and each handler has a quota', async () => {
+    const { before, after } = programs('Named throttlers, and a quota for each handler');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      expect(await statuses(3, `${url}/list`)).to.deep.equal([200, 200, 429]);
+      expect(await statuses(2, `${url}/login`)).to.deep.equal([200, 429]);
+      expect(await statuses(5, `${url}/news`)).to.deep.equal([200, 200, 200, 200, 429]);
     }
   });
 

@@ -6,9 +6,8 @@ import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../
 import { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkEnabled } from '../limiter/switch.js';
-import type { Tiers } from '../limiter/tiers.js';
 import { compileWarnings } from '../common/warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
 import { clientKeys, DEFAULT_SUBNET } from './client-key.js';
@@ -36,6 +35,8 @@ const DAY = 24 * 3_600_000;
 export interface HttpAssembly extends Assembly {
   /** The options that are defaults from elsewhere. Where such a default has no use, it is ignored. An explicit option is refused there. */
   defaults?: ReadonlySet<string>;
+  /** The names of the limiter's policies that do not decide here. */
+  omitted?: ReadonlySet<string>;
 }
 
 /**
@@ -64,11 +65,15 @@ export function compileOptions<Req, Res>(
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: isDefaultCost ? 0 : cost });
   const { tier } = options;
-  const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
-  const setOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
-  const set = setOf ? undefined : limiter.tiers.of(tier as string | undefined);
+  const byTier = typeof tier === 'function' ? mapped(tier, (name) => limiter.tiers.of(name)) : undefined;
+  const { omitted } = assembly;
+  const part = omitted && perSet((whole) => limiter.without(whole, omitted));
+  const partOf = (whole: PolicySet): PolicySet => (part ? part(whole) : whole);
+  const wholeOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
+  const setOf = part && wholeOf ? mapped(wholeOf, part) : wholeOf;
+  const set = setOf ? undefined : partOf(limiter.tiers.of(tier as string | undefined));
   // The sets that may decide. Those of a function `policies` are not known yet.
-  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
+  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all.map(partOf);
   try {
     if (isDefaultCost) checkCapacity(cost, limiter.tiers.decidingBy(tier));
     if (!policiesOf) checkKeysOf(sets, options.keys, isDefault('keys'));
@@ -231,14 +236,14 @@ function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | 
   }
 }
 
-/** Chooses the set by the tier that a function of the request returns. */
-function choosing<Req>(
-  tiers: Tiers,
-  tierOf: (request: Req) => MaybePromise<string | undefined>,
-): (request: Req) => MaybePromise<PolicySet> {
-  return (request) => {
-    const tier = tierOf(request);
-    return isPromise(tier) ? tier.then((name) => tiers.of(name)) : tiers.of(tier);
+/** A function that passes on what another one returns, at once or later. */
+function mapped<Arg, From, To>(
+  of: (arg: Arg) => MaybePromise<From>,
+  map: (from: From) => To,
+): (arg: Arg) => MaybePromise<To> {
+  return (arg) => {
+    const from = of(arg);
+    return isPromise(from) ? from.then(map) : map(from);
   };
 }
 
@@ -264,10 +269,7 @@ function compiling<Req>(
     }
     return set;
   };
-  return (request) => {
-    const policies = policiesOf(request);
-    return isPromise(policies) ? policies.then(compile) : compile(policies);
-  };
+  return mapped((request: Req) => policiesOf(request), compile);
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */

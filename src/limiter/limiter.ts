@@ -386,6 +386,11 @@ export class Limiter {
     return set;
   }
 
+  /** @internal A set of this limiter without the policies of these names. The others keep their charges. */
+  without(set: PolicySet, names: ReadonlySet<string>): PolicySet {
+    return this.#scope.with(set.policies.filter(({ name }) => !names.has(name)));
+  }
+
   /** Forgets what was charged to a key that has just been banned. If this fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
