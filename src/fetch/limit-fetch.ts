@@ -3,11 +3,10 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkInteger, checkShape } from '../common/validate.js';
 import { checkCosts, type Cost } from '../contract/costs.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
 import { checkPriority, INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
-import type { LimitedBy } from '../limiter/rate-limited.js';
+import { checkByKey, type LimitedBy } from '../limiter/rate-limited.js';
 import { interceptorOf, type Interceptor } from './interceptor.js';
 import { Outbound, type OutboundRequest, type OutboundStats } from './outbound.js';
 import type { Pause } from './pauses.js';
@@ -29,7 +28,11 @@ export interface OutboundOptions {
    * request that returns one. Default 0. The highest goes first.
    */
   priority?: number | ((request: OutboundRequest) => number);
-  /** How long a call may wait for its turn, all retries together: ms or `'30s'`. Default `'30s'`. Then it is not sent. */
+  /**
+   * How long a call may wait for its turn, all retries together: ms or `'30s'`. Then it is not sent. Default `'30s'` for a call of the fetch
+   * and the interceptor. Work of `schedule` waits without a time limit by default, and also without a limit of `maxWaiting` and
+   * `maxWaitingPerKey`, unless you set them.
+   */
   timeout?: Duration;
   /**
    * Whether to learn from what every answer says is left. Default `true`. What a denial says (429, or 503 and 403 with `Retry-After`) is always obeyed.
@@ -80,7 +83,12 @@ export interface LimitedFetch extends Fetch {
   readonly limiter: Limiter;
   /** What happened to the calls of this process so far. */
   readonly stats: OutboundStats;
-  /** Calls a function when it is its turn: for what is no fetch. @throws as the fetch */
+  /**
+   * Calls a function at its turn, for work that is not a fetch. Work waits as long as it takes, unless you set `timeout`, `maxWaiting` or
+   * `maxWaitingPerKey`.
+   *
+   * @throws as the fetch
+   */
   schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
   /**
    * The same for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and answers
@@ -184,7 +192,8 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
   const schedule = async <T>(work: () => T | Promise<T>, its: ScheduleOptions = {}): Promise<T> => {
     checkShape('schedule', its, ['key', 'cost', 'priority', 'signal']);
     const { key: id = 'all', cost: units = 1, signal, priority: urgency = 0 } = its;
-    const decision = await admit(id, units, performance.now() + timeout, signal, urgency);
+    const deadline = options.timeout === undefined ? Infinity : performance.now() + timeout;
+    const decision = await admit(id, units, deadline, signal, urgency);
     try {
       return await work();
     } finally {
@@ -204,6 +213,8 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
   });
   return Object.assign(call, { limiter, stats, schedule, interceptor, decisionOf });
 }
+
+const OMIT_BY = 'Omit `by`: the option `key` of limitFetch returns the key of a call.';
 
 /** @throws HeadgateError for options that are not valid */
 function outboundOf(options: LimitFetchOptions): Outbound {
@@ -231,6 +242,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
         'Write a limiter, or the options of one.',
       );
     }
+    checkByKey([limiter], OMIT_BY);
     const partners = limiter.policies.map(({ name, limit, window }) => ({
       ...{ name, limit, windowMs: window, isPaced: false },
     }));
@@ -243,14 +255,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     margin,
     typeof cost === 'number' ? cost : undefined,
   );
-  const other = policies.find(({ by = DEFAULT_DIMENSION }) => by !== DEFAULT_DIMENSION);
-  if (other) {
-    const fix = 'Leave `by` out: `key` says whose limit a call counts for.';
-    throw new HeadgateError(
-      'HEADGATE_UNKNOWN_DIMENSION',
-      `policies: one is by ${show(other.by)}, of which no call has a key. ${fix}`,
-    );
-  }
+  checkByKey([{ policies }], OMIT_BY);
   // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
   const rest = Object.entries(options).filter(
     ([name, value]) =>

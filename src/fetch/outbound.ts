@@ -75,7 +75,12 @@ export class Outbound {
     this.#margin = options.margin;
   }
 
-  /** Waits until a call may go out, and charges it. @throws as `limiter.wait` */
+  /**
+   * Waits until a call may go out, and charges it.
+   *
+   * @param deadline by the clock of `performance`, or Infinity
+   * @throws as `limiter.wait`
+   */
   async admit(
     key: string,
     cost: Cost,
@@ -85,7 +90,7 @@ export class Outbound {
   ): Promise<Decision> {
     for (let hasRestarted = false; ;) {
       const left = deadline - performance.now();
-      const decision = await this.limiter.wait(key, {
+      const decision = await this.limiter.enqueue(key, {
         cost,
         priority,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),

@@ -43,6 +43,13 @@ export function clientKeyOf(ip: string | undefined, subnet: number): string {
   return keys(ip);
 }
 
+/** The address that the option `clientIp` returned. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` unless it is a text or missing */
+export function checkClientIp(ip: unknown): string | undefined {
+  if (ip === undefined || ip === null) return undefined;
+  if (typeof ip !== 'string') throw noClientIp(ip);
+  return ip;
+}
+
 function keyOf(ip: string, subnet: number): string {
   const mapped = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : '';
   if (isIPv4(mapped)) return mapped;

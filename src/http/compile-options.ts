@@ -6,9 +6,8 @@ import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../
 import { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkEnabled } from '../limiter/switch.js';
-import type { Tiers } from '../limiter/tiers.js';
 import { compileWarnings } from '../common/warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
 import { clientKeys, DEFAULT_SUBNET } from './client-key.js';
@@ -34,8 +33,10 @@ const DAY = 24 * 3_600_000;
 
 /** What an adapter knows in addition to the user's options. */
 export interface HttpAssembly extends Assembly {
-  /** Whether the option `keys` is a default from elsewhere. Then not all of its functions need be used. */
-  keysAreDefaults?: boolean;
+  /** The options that are defaults from elsewhere. Where such a default has no use, it is ignored. An explicit option is refused there. */
+  defaults?: ReadonlySet<string>;
+  /** The names of the limiter's policies that do not decide here. */
+  omitted?: ReadonlySet<string>;
 }
 
 /**
@@ -51,24 +52,32 @@ export function compileOptions<Req, Res>(
 ): CompiledOptions<Req, Res> {
   const policiesOf = policiesOfRequest(options);
   const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
-  const compiled = compileAlone(options, isShared);
+  const isDefault = (name: string): boolean => assembly.defaults?.has(name) ?? false;
+  const showsKey = !isDefault('partitionKey') || canShowKey(options, isShared);
+  const { cost, ...compiled } = compileAlone(options, isShared, showsKey);
+  const isDefaultCost = isDefault('cost') && !policiesOf;
   // The limiter is made last, because it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) {
-    checkCapacity(compiled.cost, given.tiers.decidingBy(options.tier));
-    if (!policiesOf) given.checkCost(compiled.cost);
+    checkCapacity(cost, given.tiers.decidingBy(options.tier));
+    if (!policiesOf && !isDefaultCost) given.checkCost(cost);
   }
   checkTier(options, given);
-  const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
+  const limiter = given ?? ownLimiter(options, { ...assembly, cost: isDefaultCost ? 0 : cost });
   const { tier } = options;
-  const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
-  const setOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
-  const set = setOf ? undefined : limiter.tiers.of(tier as string | undefined);
+  const byTier = typeof tier === 'function' ? mapped(tier, (name) => limiter.tiers.of(name)) : undefined;
+  const { omitted } = assembly;
+  const part = omitted && perSet((whole) => limiter.without(whole, omitted));
+  const partOf = (whole: PolicySet): PolicySet => (part ? part(whole) : whole);
+  const wholeOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
+  const setOf = part && wholeOf ? mapped(wholeOf, part) : wholeOf;
+  const set = setOf ? undefined : partOf(limiter.tiers.of(tier as string | undefined));
   // The sets that may decide. Those of a function `policies` are not known yet.
-  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
+  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all.map(partOf);
   try {
-    if (!policiesOf) checkKeysOf(sets, options.keys, assembly.keysAreDefaults ?? false);
-    if (!given && !policiesOf && compiled.wait === undefined) checkNobodyWaits(options, sets);
+    if (isDefaultCost) checkCapacity(cost, limiter.tiers.decidingBy(tier));
+    if (!policiesOf) checkKeysOf(sets, options.keys, isDefault('keys'));
+    if (!given && !policiesOf && compiled.wait === undefined) checkNobodyWaits(options, sets, isDefault);
   } catch (error) {
     if (!given) void limiter.close();
     throw error;
@@ -76,6 +85,7 @@ export function compileOptions<Req, Res>(
   if (!compiled.key) limiter.ipv6Subnets.add(compiled.subnet);
   return {
     ...compiled,
+    cost: isDefaultCost ? costOfLimiter(cost, limiter) : cost,
     limiter,
     ownsLimiter: given === undefined,
     set,
@@ -84,9 +94,15 @@ export function compileOptions<Req, Res>(
   };
 }
 
-/** Compiles what needs no limiter. @param isShared whether other programs may have the same limiter or store */
-function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolean) {
+/**
+ * Compiles what needs no limiter.
+ *
+ * @param isShared whether other programs may have the same limiter or store
+ * @param showsKey whether the option `partitionKey` is used
+ */
+function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolean, showsKey: boolean) {
   const { cost, statusCode, ipv6Subnet, allowList, denyList, jitter } = options;
+  const partitionKey = showsKey ? options.partitionKey : undefined;
   const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   return {
     enabled: checkEnabled(options.enabled),
@@ -109,7 +125,7 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolea
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
     denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
-    writeHeaders: compileHeaders(options.headers, compilePartitionKey(options.partitionKey, isShared)),
+    writeHeaders: compileHeaders(options.headers, compilePartitionKey(partitionKey, isShared)),
     statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
     /** Up to how many whole seconds later `Retry-After` is. */
     jitter: jitter === undefined ? undefined : Math.floor(toMilliseconds('jitter', jitter, 1000) / 1000),
@@ -124,19 +140,25 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolea
   };
 }
 
+type PartitionOptions = Pick<HttpOptions<never, never>, 'partitionKey' | 'headers'>;
+
 /** Options for a line are a mistake where no request ever waits. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkNobodyWaits(options: object, sets: readonly PolicySet[]): void {
-  const { maxWaiting, maxWaitingPerKey } = options as LimiterOptions;
-  const given = maxWaitingPerKey ?? maxWaiting;
+function checkNobodyWaits(
+  options: object,
+  sets: readonly PolicySet[],
+  isDefault: (name: string) => boolean,
+): void {
+  const name = (['maxWaitingPerKey', 'maxWaiting'] as const).find(
+    (each) => (options as LimiterOptions)[each] !== undefined && !isDefault(each),
+  );
   if (
-    given === undefined ||
+    name === undefined ||
     sets.some(({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined))
   )
     return;
-  const name = maxWaitingPerKey === undefined ? 'maxWaiting' : 'maxWaitingPerKey';
   throw invalidOption(
     name,
-    given,
+    (options as LimiterOptions)[name],
     "No request waits here. Write how long one may: wait: '10s'; or leave it out.",
   );
 }
@@ -144,6 +166,20 @@ function checkNobodyWaits(options: object, sets: readonly PolicySet[]): void {
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function fixedCost(cost: Cost): Cost {
   return typeof cost === 'object' ? checkCosts(cost) : checkInteger('cost', cost, 0, 1e12);
+}
+
+/** A default cost by policy name, without the policies of other routes. */
+function costOfLimiter(cost: Cost, limiter: Limiter): Cost {
+  if (typeof cost === 'number') return cost;
+  const { policies } = limiter.tiers.everything;
+  const entries = Object.entries(cost).filter(([name]) => policies.some((policy) => policy.name === name));
+  return entries.length === 0 ? 1 : Object.fromEntries(entries);
+}
+
+/** Whether the option `partitionKey` is valid beside the others. */
+function canShowKey({ partitionKey, headers }: PartitionOptions, isShared: boolean): boolean {
+  const isWritten = headers === undefined || [headers].flat().includes('draft-11');
+  return isWritten && !(partitionKey === true && isShared);
 }
 
 /** The option `policies` if it is a function of the request. */
@@ -200,14 +236,14 @@ function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | 
   }
 }
 
-/** Chooses the set by the tier that a function of the request returns. */
-function choosing<Req>(
-  tiers: Tiers,
-  tierOf: (request: Req) => MaybePromise<string | undefined>,
-): (request: Req) => MaybePromise<PolicySet> {
-  return (request) => {
-    const tier = tierOf(request);
-    return isPromise(tier) ? tier.then((name) => tiers.of(name)) : tiers.of(tier);
+/** A function that passes on what another one returns, at once or later. */
+function mapped<Arg, From, To>(
+  of: (arg: Arg) => MaybePromise<From>,
+  map: (from: From) => To,
+): (arg: Arg) => MaybePromise<To> {
+  return (arg) => {
+    const from = of(arg);
+    return isPromise(from) ? from.then(map) : map(from);
   };
 }
 
@@ -233,10 +269,7 @@ function compiling<Req>(
     }
     return set;
   };
-  return (request) => {
-    const policies = policiesOf(request);
-    return isPromise(policies) ? policies.then(compile) : compile(policies);
-  };
+  return mapped((request: Req) => policiesOf(request), compile);
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */

@@ -11,11 +11,12 @@ import { textsAfter, textsOf, type Texts } from './texts.js';
  * - `'draft-11'`: `RateLimit` and `RateLimit-Policy` as structured lists, an item per policy;
  * - `'draft-7'`: `RateLimit: limit=100, remaining=42, reset=17`, `RateLimit-Policy: 100;w=60`;
  * - `'draft-6'`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, `RateLimit-Policy`;
- * - `'legacy'`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since 1970).
+ * - `'legacy'`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since 1970);
+ * - `'legacy-seconds'`: the same three, with the seconds until the reset.
  *
  * Only `'draft-11'` includes concurrency policies.
  */
-export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
+export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy' | 'legacy-seconds';
 
 /** Where the header fields are written. */
 export interface HeaderTarget<Res> {
@@ -53,7 +54,13 @@ export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((p
 );
 
 /** Newest first: if two dialects define the same field, the newer one writes it. */
-const DIALECTS = ['draft-11', 'draft-7', 'draft-6', 'legacy'] as const satisfies HeaderDialect[];
+const DIALECTS = [
+  'draft-11',
+  'draft-7',
+  'draft-6',
+  'legacy',
+  'legacy-seconds',
+] as const satisfies HeaderDialect[];
 
 /**
  * @param partitionKeys given if clients are told which key is counted
@@ -74,6 +81,9 @@ export function compileHeaders(
     throw invalidOption('headers', option, "Write 'draft-11', too: no other dialect has partitionKey.");
   const older: WriteQuota[] = [];
   if (chosen.has('draft-6')) older.push(separateFields('RateLimit', seconds));
+  if (chosen.has('legacy') && chosen.has('legacy-seconds'))
+    throw invalidOption('headers', option, "Write 'legacy' or 'legacy-seconds': both write the same fields.");
+  if (chosen.has('legacy-seconds')) older.push(separateFields('X-RateLimit', seconds));
   if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', (ms) => seconds(Date.now() + ms)));
   if (chosen.has('draft-7') && !structured) older.push(oneField);
   if ((chosen.has('draft-7') || chosen.has('draft-6')) && !structured) older.push(policyField);

@@ -35,10 +35,10 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   keys?: KeysOption<Req>;
   /**
    * Who the client is, for the default key, the lists and bans, instead of the framework's address: a sync or async function of the request
-   * that returns an IP address, such as a header that your proxy writes anew. `undefined`: the request has no address, so it fails with
-   * `HEADGATE_NO_CLIENT_IP` where the default key needs one, and is on no list of addresses.
+   * that returns an IP address, such as a header that your proxy writes anew. `undefined` or null: the request has no address, so it fails
+   * with `HEADGATE_NO_CLIENT_IP` where the default key needs one, and is on no list of addresses.
    */
-  clientIp?: Callback<[request: Req], MaybePromise<string | undefined>>;
+  clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
   /** For the default key: IPv6 addresses with the same prefix of this length count as one client: 1 to 128, default 56. */
   ipv6Subnet?: number;
   /**
@@ -188,6 +188,14 @@ export function hasQuota(options: object): boolean {
 export function bringsLimiter(options: object): boolean {
   const given = definedOptions(options);
   return 'limiter' in given || OF_LIMITER.some((option) => option in given);
+}
+
+/** The options of a plugin or a module that may be meant for the limiters of routes alone, even beside a quota of its own. */
+export const FOR_ROUTES: ReadonlySet<string> = new Set(['keys', 'maxWaiting', 'maxWaitingPerKey']);
+
+/** The names of those defaults that stand in for options. */
+export function namesOfDefaults(options: object, defaults: object): ReadonlySet<string> {
+  return new Set(Object.keys(defaults).filter((name) => options[name as keyof typeof options] === undefined));
 }
 
 /** The options with `defaults` for those that are left out. The name, and defaults that do not fit the options' quota, are not used. */

@@ -1,4 +1,4 @@
-import { types } from 'node:util';
+import { inspect, types } from 'node:util';
 import { HeadgateError, show, type ErrorCode } from '../common/errors.js';
 
 /** Codes of temporary errors that the client did not cause. */
@@ -32,6 +32,28 @@ class PublicError extends HeadgateError {
   }
 }
 
+/**
+ * The error of every request while the store is down. Frameworks log each of them, so its text has only what is needed: the error of the
+ * store, and the place where it arose. The `cause` has the rest.
+ */
+class UnavailableError extends PublicError {
+  constructor(cause: HeadgateError) {
+    super(cause, 'Rate limiting is unavailable for a moment.', 503, { 'Retry-After': '1' });
+    const place = /^ +at .*$/m.exec(rootOf(cause).stack ?? '')?.[0];
+    const lines = [`${this.name}: ${this.message}`, `Caused by: ${cause.name}: ${cause.message}`, place];
+    this.stack = lines.filter((line) => line !== undefined).join('\n');
+  }
+
+  /** The text that `console.error` prints. */
+  [inspect.custom](): string {
+    return this.stack!;
+  }
+}
+
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error;
+}
+
 /** Frameworks take some values for "go on", such as undefined, and Express also 0, '' and 'route'. A limiter must not be skipped by them. */
 function noError(thrown: unknown): HeadgateError {
   return new HeadgateError(
@@ -48,7 +70,6 @@ function noError(thrown: unknown): HeadgateError {
 export function publicError(thrown: unknown): unknown {
   const error = types.isNativeError(thrown) || thrown instanceof Error ? thrown : noError(thrown);
   if (!(error instanceof HeadgateError)) return error;
-  if (UNAVAILABLE.has(error.code))
-    return new PublicError(error, 'Rate limiting is unavailable for a moment.', 503, { 'Retry-After': '1' });
+  if (UNAVAILABLE.has(error.code)) return new UnavailableError(error);
   return new PublicError(error, 'This request could not be rate limited.', 500, {});
 }

@@ -1,6 +1,7 @@
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { checkClientIp } from './client-key.js';
 import { checkGeneratedKey, type CompiledOptions } from './compile-options.js';
 
 /** What is known of a request on its way to a decision. Each step adds what it has found out. */
@@ -32,7 +33,7 @@ export function compileSteps<Req extends object, Res>(
   const { skip, clientIp, key, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } = options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
-  if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, ip)));
+  if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, checkClientIp(ip))));
   if (key) {
     steps.push((soFar) =>
       found(key(soFar.req), (made) => {

@@ -112,6 +112,7 @@ export function assembleLimiter(
     limiter = new Limiter({
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
       ...{ scope, live },
+      isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
       onDecision: options.onDecision,
       firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
       freshBans: options.ban?.fresh ?? false,

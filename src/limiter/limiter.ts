@@ -69,6 +69,8 @@ interface Parts {
   /** Undefined if the limiter has no overrides. */
   readonly live: LiveLimits | undefined;
   readonly waiting: readonly [most: number, mostPerKey: number];
+  /** Whether the user has bounded the lines. */
+  readonly isWaitingBounded: boolean;
   /** Releases the claim to the name. */
   readonly release: () => void;
   /** Whether a ban by denials forgets the key's charges. */
@@ -117,6 +119,7 @@ export class Limiter {
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   readonly #maxWaiting: number;
+  readonly #isWaitingBounded: boolean;
   /** The slots that this process holds. */
   readonly #slots = new Slots();
   #firstQuestion: FirstQuestion | undefined;
@@ -156,14 +159,15 @@ export class Limiter {
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
       decide: (key, cost, its, peek) => this.#ask(key, cost, its, peek),
-      hold: async (decision, signal) => {
-        const result = await this.#hold(decision, signal, true);
+      hold: async (decision, signal, isUnbounded) => {
+        const result = await this.#hold(decision, signal, true, isUnbounded);
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
     });
     parts.live?.start(() => this.#waiting.wakeAll());
     this.#maxWaiting = waiting[0];
+    this.#isWaitingBounded = parts.isWaitingBounded;
     const noteClosed = noteOpen(this);
     this.#release = () => {
       parts.release();
@@ -384,6 +388,11 @@ export class Limiter {
     return set;
   }
 
+  /** @internal A set of this limiter without the policies of these names. The others keep their charges. */
+  without(set: PolicySet, names: ReadonlySet<string>): PolicySet {
+    return this.#scope.with(set.policies.filter(({ name }) => !names.has(name)));
+  }
+
   /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
@@ -431,20 +440,33 @@ export class Limiter {
    * to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
+    return this.#wait(key, options, false);
+  }
+
+  /**
+   * @internal Like `wait`, for work of this program. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`,
+   * there is a place for it however many wait.
+   */
+  enqueue(key: Key, options: WaitOptions): Promise<Decision> {
+    return this.#wait(key, options, options.timeout === undefined && !this.#isWaitingBounded);
+  }
+
+  #wait(key: Key, options: WaitOptions, isUnbounded: boolean): Promise<Decision> {
     try {
       checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
       const priority = checkPriority(options.priority ?? 0);
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-      return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal, priority);
+      const set = this.tiers.of(options.tier);
+      return this.waitBy(set, key, cost, timeout, signal, priority, isUnbounded);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
     }
   }
 
-  /** @internal Like `wait`, by the policies of a set. @param timeout ms, or Infinity */
+  /** @internal Like `wait`, by the policies of a set. @param timeout ms, or Infinity @param isUnbounded whether there is always a place in line */
   async waitBy(
     set: PolicySet,
     key: Key,
@@ -452,6 +474,7 @@ export class Limiter {
     timeout: number,
     signal: AbortSignal | undefined,
     priority = 0,
+    isUnbounded = false,
   ): Promise<LimiterDecision> {
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(asked, subject.set, set);
@@ -466,7 +489,7 @@ export class Limiter {
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
+    const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject), isUnbounded };
     enter(this.source, this.name, this.#waiting);
     try {
       return await this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
@@ -521,12 +544,13 @@ export class Limiter {
     decision: LimiterDecision,
     signal: AbortSignal | undefined,
     isLast = false,
+    isUnbounded = false,
   ): Promise<LimiterDecision> {
     const { delayMs, units } = decision;
     if (units.every((each) => each === 0) || (delayMs === 0 && !isLast)) return decision;
     const request = holdRequestOf(decision);
     if (request.unitMs === Infinity) return decision;
-    const outcome = await this.#held.hold(request, signal, isLast);
+    const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#report(decision.queueFull(), false);

@@ -1,7 +1,7 @@
 import type { Decision } from '../common/decision.js';
-import type { Key } from '../contract/key.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { assembleLimiter, checkOptions } from './create-limiter.js';
 import {
   INLINE_FIELDS,
@@ -13,7 +13,7 @@ import {
   type LimiterOptions,
 } from './options.js';
 import { Limiter } from './limiter.js';
-import type { NoPolicy } from '../contract/policy.js';
+import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
@@ -31,7 +31,7 @@ export type LimitedBy<Own extends string = never> =
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
    * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to leave
-   * the call unlimited. @default all calls share one quota
+   * the call unlimited. Policies with `by` need the option. @default all calls share one quota
    */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */
@@ -39,8 +39,9 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   /** Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
-   * Whether to wait until the call is admitted, without a limit or up to `timeout`. Without the option `key` all calls share one key, so at
-   * most `maxWaitingPerKey` of them wait. @default false
+   * Whether to wait until the call is admitted, without a limit or up to `timeout`. With a `timeout`, at most `maxWaiting` calls wait, and
+   * `maxWaitingPerKey` of one key; without the option `key` all calls share one key. Without a `timeout`, any number of calls wait, unless
+   * you set these options. @default false
    */
   wait?: boolean | { timeout?: Duration };
 }
@@ -87,7 +88,9 @@ const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'pas
 /** The common key of all calls if there is no option `key`. */
 const KEY_OF_ALL_CALLS = 'all';
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
+/**
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`
+ */
 export function checkCallOptions(what: string, options: AnyOptions): void {
   checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
@@ -104,6 +107,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
         'Pass a limiter or the options of one, not both.',
       );
     }
+    checkSupplied(limiter, options);
   }
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
@@ -123,10 +127,44 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   }
 }
 
-/** The limiter in checked options, or a new one made from them. */
+/** The limiter in checked options, or a new one made from them. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
+  if (options.limiter) return options.limiter;
+  const { tier } = options;
   const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
-  return options.limiter ?? assembleLimiter(options, { defaultName, cost, tier: options.tier });
+  const limiter = assembleLimiter(options, { defaultName, cost, tier });
+  try {
+    checkSupplied(limiter, options);
+  } catch (error) {
+    void limiter.close();
+    throw error;
+  }
+  return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by another key, and no call has one */
+function checkSupplied({ tiers }: Limiter, { key, tier }: AnyOptions): void {
+  if (!key) checkByKey(tiers.decidingBy(tier), 'Write key: (account) => ({ account }).');
+}
+
+/**
+ * Checks that every policy is by the key that all calls have.
+ *
+ * @param fix how to supply other keys
+ * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
+ */
+export function checkByKey(
+  sets: readonly { readonly policies: readonly Pick<Policy, 'by'>[] }[],
+  fix: string,
+): void {
+  const other = sets
+    .flatMap(({ policies }) => policies)
+    .find(({ by = DEFAULT_DIMENSION }) => by !== DEFAULT_DIMENSION);
+  if (!other) return;
+  throw new HeadgateError(
+    'HEADGATE_UNKNOWN_DIMENSION',
+    `key: a policy is by ${show(other.by)}, of which no call has a key, so the policy would limit nothing. ${fix}`,
+  );
 }
 
 /** A function that asks the limiter before it calls `fn`. */
@@ -163,7 +201,7 @@ async function admit(
   options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.wait(key, { ...options, ...(wait === true ? {} : wait) });
+  if (wait) return limiter.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
   const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;
@@ -216,8 +254,8 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * const user = await lookUp('42')
  *
  * @param given the options, or the text of a single policy
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
- * `createLimiter`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`,
+ * `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter`
  */
 export function rateLimited<This, Args extends unknown[], Result, Other = never>(
   fn: (this: This, ...args: Args) => Result,

@@ -175,6 +175,22 @@ describe('rateLimited', () => {
       ['a timeout that is none', { ...one, wait: { timeout: 'soon' } }, 'HEADGATE_INVALID_OPTION'],
       ['unknown options of wait', { ...one, wait: { ms: 5 } }, 'HEADGATE_UNKNOWN_OPTION'],
       ['unknown options', { ...one, keyGenerator: () => 'x' }, 'HEADGATE_UNKNOWN_OPTION'],
+      ['a policy by a key that no call has', { policies: '1/1h by account' }, 'HEADGATE_UNKNOWN_DIMENSION'],
+      [
+        'a policy of several by such a key',
+        { policies: ['1/1h', '1/1d by account'] },
+        'HEADGATE_UNKNOWN_DIMENSION',
+      ],
+      [
+        'a tier by such a key',
+        { tiers: { free: '1/1h', pro: '9/1h by account' }, tier: () => 'free' },
+        'HEADGATE_UNKNOWN_DIMENSION',
+      ],
+      [
+        'a limiter by such a key',
+        { limiter: createLimiter('1/1h by account') },
+        'HEADGATE_UNKNOWN_DIMENSION',
+      ],
     ];
     for (const [name, options, code] of cases) {
       it(name, () => {
@@ -186,6 +202,18 @@ describe('rateLimited', () => {
           .with.property('code', code);
       });
     }
+
+    it('but not a tier that no call has, nor a policy of which `key` returns the key', async () => {
+      const tiers = { free: '1/1h', pro: '9/1h by account' };
+      expect(await rateLimited(() => 1, { tiers, tier: 'free' })()).to.equal(1);
+      const byAccount = rateLimited((account: string) => account, {
+        policies: '1/1h by account',
+        key: (account: string) => ({ account }),
+      });
+      expect(await byAccount('ada')).to.equal('ada');
+      expect(await outcome(byAccount('ada'))).to.equal('HEADGATE_DENIED');
+      expect(await byAccount('bob')).to.equal('bob');
+    });
 
     it('what is no function', () => {
       expect(() => rateLimited('fn' as never, one))

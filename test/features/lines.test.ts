@@ -17,7 +17,7 @@ const settled = () => new Promise(setImmediate);
 interface Room {
   readonly size: number;
   /** Resolves to how it ended. */
-  come(key: string, signal?: AbortSignal): Promise<string>;
+  come(key: string, signal?: AbortSignal, isUnbounded?: boolean): Promise<string>;
   close(): void;
 }
 
@@ -28,10 +28,10 @@ function holding(most: number, mostPerKey: number): Room {
     get size() {
       return queue.size;
     },
-    come(key, signal) {
+    come(key, signal, isUnbounded) {
       const delayMs = (last.get(key) ?? 0) + 100;
       last.set(key, delayMs);
-      return queue.hold({ key, cost: 1, delayMs, unitMs: 100 }, signal);
+      return queue.hold({ key, cost: 1, delayMs, unitMs: 100 }, signal, false, isUnbounded);
     },
     close: () => queue.close(),
   };
@@ -55,10 +55,10 @@ function waiting(most: number, mostPerKey: number): Room {
     get size() {
       return room.size;
     },
-    come(key, signal) {
+    come(key, signal, isUnbounded = false) {
       // Nobody is admitted: who comes first only takes the quota.
       void limiter.decide(key, 1);
-      return room.wait({ key, set: limiter.set, ids: [key] }, 1, Infinity, signal).then(
+      return room.wait({ key, set: limiter.set, ids: [key], isUnbounded }, 1, Infinity, signal).then(
         () => 'turn',
         ({ code }: HeadgateError) => outcomes[code] ?? code,
       );
@@ -178,6 +178,32 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
         'g1 full',
         'a6 full',
       ]);
+    });
+
+    it('an unbounded request always has a place, and takes none from others', async () => {
+      const room = make(3, 3);
+      const ends: string[] = [];
+      const come = async (who: string, signal?: AbortSignal) => {
+        void room.come(who[0]!, signal, who.endsWith('*')).then((outcome) => ends.push(`${who} ${outcome}`));
+        await settled();
+      };
+      for (const who of ['a1*', 'a2', 'a3*', 'a4', 'a5*', 'a6', 'a7*', 'a8', 'b1*']) await come(who);
+      expect(ends).to.deep.equal(['a8 full']);
+      const exit = new AbortController();
+      await come('b2', exit.signal);
+      await come('c1*');
+      expect(ends).to.deep.equal(['a8 full', 'a6 full']);
+      exit.abort();
+      await settled();
+      await come('c2');
+      await come('d1');
+      await come('e1');
+      expect(ends.slice(2)).to.deep.equal(['b2 cancelled', 'a4 full', 'e1 full']);
+      expect(room.size).to.equal(9);
+      room.close();
+      await settled();
+      expect(ends).to.have.length(14);
+      expect(room.size).to.equal(0);
     });
 
     it('lets one key have no more than its share', async () => {

@@ -3,9 +3,10 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { createLimiter, HeadgateError, memoryStore, type ErrorCode } from 'headgate';
-import { limitFetch, type LimitFetchOptions, type Pause } from 'headgate/fetch';
+import { limitFetch, type LimitedFetch, type LimitFetchOptions, type Pause } from 'headgate/fetch';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
+import { useFakeTimers, type SinonFakeTimers } from 'sinon';
 import { startServer } from '../support/servers.js';
 import { StrictServer } from '../support/strict-server.js';
 
@@ -502,6 +503,55 @@ describe('limitFetch', function () {
     expect(call.limiter.gauges.slots).to.equal(0);
   });
 
+  describe('schedule, in the time of a fake clock', () => {
+    let time: SinonFakeTimers;
+    beforeEach(() => (time = useFakeTimers({ now: Date.now(), toNotFake: ['nextTick', 'queueMicrotask'] })));
+    afterEach(() => time.restore());
+
+    /** How many jobs of a second end in three minutes, and the codes of the others. */
+    const run = async (call: LimitedFetch, jobs: number): Promise<Record<string, number>> => {
+      const ends: Record<string, number> = {};
+      const job = () => call.schedule(() => new Promise((resolve) => setTimeout(resolve, 1000)));
+      for (let i = 0; i < jobs; i++)
+        void codeOf(job()).then((code = 'done' as never) => (ends[code] = (ends[code] ?? 0) + 1));
+      await time.tickAsync(180_000);
+      await call.limiter.close();
+      return ends;
+    };
+    const two = { algorithm: 'concurrency', limit: 2, lease: '1m' } as const;
+
+    it('waits without a time limit', async () => {
+      expect(await run(limitFetch(fetch, two), 80)).to.deep.equal({ done: 80 });
+      const limiter = createLimiter(two);
+      expect(await run(limitFetch(fetch, { limiter }), 80)).to.deep.equal({ done: 80 });
+    });
+
+    it('keeps the timeout and the lines that were set', async () => {
+      const timeout = await run(limitFetch(fetch, { ...two, timeout: '10.5s' }), 80);
+      expect(timeout).to.deep.equal({ done: 22, HEADGATE_WAIT_TIMEOUT: 58 });
+      for (const bounded of [
+        limitFetch(fetch, { ...two, maxWaiting: 10 }),
+        limitFetch(fetch, { ...two, maxWaitingPerKey: 10 }),
+        limitFetch(fetch, { limiter: createLimiter({ ...two, maxWaiting: 10, maxWaitingPerKey: 10 }) }),
+      ]) {
+        const ends = await run(bounded, 80);
+        expect(ends).to.have.keys('done', 'HEADGATE_QUEUE_FULL');
+        expect(ends.done).to.be.below(14);
+      }
+    });
+
+    it('a call of the fetch still waits for 30 seconds', async () => {
+      const call = limitFetch(() => new Promise<never>(() => {}), { ...two, limit: 1 });
+      void call(url);
+      let end: string | undefined = 'waits';
+      void codeOf(call(url)).then((code) => (end = code));
+      await time.tickAsync(29_900);
+      expect(end).to.equal('waits');
+      await time.tickAsync(200);
+      expect(end).to.equal('HEADGATE_WAIT_TIMEOUT');
+    });
+  });
+
   it('options that are undefined are left out: pauses and the margin are shared all the same', () => {
     const { set } = limitFetch(fetch, { ...wide, ban: undefined, overrides: undefined } as never).limiter;
     expect(set).to.deep.include({ ban: limitFetch(fetch, wide).limiter.set.ban });
@@ -526,6 +576,7 @@ describe('limitFetch', function () {
       [{ ...wide, priority: 'high' }, 'HEADGATE_INVALID_OPTION'],
       [undefined, 'HEADGATE_INVALID_OPTION'],
       [{ policies: ['1/1h by org'] }, 'HEADGATE_UNKNOWN_DIMENSION'],
+      [{ limiter: createLimiter('1/1h by org') }, 'HEADGATE_UNKNOWN_DIMENSION'],
       [{ ...wide, keyGenerator: () => 'k' }, 'HEADGATE_UNKNOWN_OPTION'],
       [{}, 'HEADGATE_INVALID_OPTION'],
     ];

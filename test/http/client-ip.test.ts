@@ -86,6 +86,21 @@ for (const [name, serve] of Object.entries(frameworks)) {
       expect((await ask(from('192.0.2.1'))).status).to.equal(429);
     });
 
+    it('null is no address, and anything but a text is refused, also beside lists', async () => {
+      const lists = { denyList: ['203.0.113.0/24'], allowList: ['198.51.100.0/24', 'all'] };
+      const known = { ...lists, keyGenerator: () => 'all', limit: 1, window: '1m' };
+      for (const none of [null, undefined]) {
+        const ask = await serve({ ...known, clientIp: () => none });
+        expect([(await ask()).status, (await ask()).status]).to.deep.equal([200, 200]);
+        const { body } = await (await serve({ ...lists, clientIp: () => none }))();
+        expect(body.code).to.equal('HEADGATE_NO_CLIENT_IP');
+      }
+      for (const clientIp of [() => ['203.0.113.1'], async () => 5]) {
+        const { body } = await (await serve({ ...known, clientIp }))();
+        expect(body.code).to.equal('HEADGATE_NO_CLIENT_IP');
+      }
+    });
+
     it('is a function', async () => {
       const error = await serve({ limit: 1, window: '1m', clientIp: 'cf-connecting-ip' }).catch(
         (e: unknown) => e,

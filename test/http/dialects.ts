@@ -119,9 +119,21 @@ export const dialects: readonly Row[] = [
   },
   {
     title: 'of concurrency alone nothing in draft-6, draft-7 and legacy fields',
-    headers: ['draft-6', 'draft-7', 'legacy'],
+    headers: ['draft-6', 'draft-7', 'legacy-seconds'],
     policies: [{ ...slots, limit: 1 }],
     fields: {},
+  },
+  {
+    title: 'legacy fields with the seconds until the reset',
+    headers: ['legacy-seconds', 'draft-11'],
+    policies: [minute],
+    fields: {
+      'x-ratelimit-limit': '100',
+      'x-ratelimit-remaining': '99',
+      'x-ratelimit-reset': '60',
+      'ratelimit-policy': '"minute";q=100;w=60',
+      ratelimit: '"minute";r=99;t=60',
+    },
   },
   {
     title: 'of concurrency alone by default the fields of draft-11',

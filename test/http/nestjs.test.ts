@@ -206,6 +206,78 @@ for (const platform of Object.keys(platforms)) {
       expect((await same.peek('ada')).allowed).to.be.false;
     });
 
+    describe('one of the module’s policies', () => {
+      const policies = [
+        { ...fixed(2), name: 'short' },
+        { ...fixed(5), name: 'long' },
+      ];
+
+      /** A controller with a handler for each list of decorators. */
+      const controllerOf = (handlers: Record<string, MethodDecorator[]>, ...ofClass: ClassDecorator[]) => {
+        class Shop {}
+        for (const [name, decorators] of Object.entries(handlers)) {
+          const value = () => name;
+          Object.defineProperty(Shop.prototype, name, { value, configurable: true, writable: true });
+          decorate(Shop, name, all(name), ...decorators);
+        }
+        for (const each of ofClass) each(Shop);
+        Controller()(Shop);
+        return Shop;
+      };
+
+      it('is skipped: the others decide, by the module’s own counts', async () => {
+        const Shop = controllerOf({ list: [], news: [SkipRateLimit('short')] });
+        for (const tier of [undefined, 'free']) {
+          const module = tier ? { tiers: { free: policies }, tier } : { policies };
+          const { get, statuses } = await serve(RateLimitModule.forRoot(module as RateLimitModuleOptions), [
+            Shop,
+          ]);
+          expect(await statuses('list', 'list', 'list')).to.deep.equal([200, 200, 429]);
+          const answer = await get('news');
+          expect(answer.headers.get('ratelimit-policy')).to.equal('"long";q=5;w=60');
+          expect(await statuses('news', 'news', 'news')).to.deep.equal([200, 200, 429]);
+        }
+      });
+
+      it('is skipped where the policies depend on the request, and in a whole controller', async () => {
+        const Shop = controllerOf({ news: [], all: [RateLimit()] }, SkipRateLimit('short', 'other'));
+        const { statuses } = await serve(RateLimitModule.forRoot({ policies: async () => policies }), [Shop]);
+        expect(await statuses('news', 'all', 'all', 'all', 'news')).to.deep.equal([200, 200, 200, 429, 200]);
+      });
+
+      it('is replaced: the new one has counts of its own, and what one denies, none charges', async () => {
+        const login = RateLimit({ replaces: 'short', ...fixed(1) });
+        const both = [SkipRateLimit('short'), RateLimit(fixed(3))];
+        const Shop = controllerOf({ list: [], login: [login], both });
+        const store = memoryStore();
+        const { get, statuses } = await serve(RateLimitModule.forRoot({ store, policies }), [Shop]);
+        expect(await statuses('list', 'list', 'list')).to.deep.equal([200, 200, 429]);
+        const { status, headers } = await get('login');
+        expect(status).to.equal(200);
+        expect(headers.get('ratelimit')).to.equal('"long";r=2;t=60, "Shop.login";r=0;t=60');
+        expect(await statuses('login', 'login', 'both', 'both', 'both')).to.deep.equal([
+          429, 429, 200, 200, 429,
+        ]);
+      });
+
+      it('is not one: the app does not start', async () => {
+        for (const [decorator, code] of [
+          [SkipRateLimit('shrt'), 'HEADGATE_UNKNOWN_POLICY'],
+          [RateLimit({ replaces: 'shrt', ...fixed(1) }), 'HEADGATE_UNKNOWN_POLICY'],
+          [RateLimit({ replaces: 'short' }), 'HEADGATE_INVALID_OPTION'],
+        ] as const) {
+          const error = await serve(RateLimitModule.forRoot({ policies }), [
+            controllerOf({ a: [decorator] }),
+          ]).then(
+            () => undefined,
+            (reason: HeadgateError) => reason,
+          );
+          expect(error?.code).to.equal(code);
+          expect(error?.message).to.contain('short');
+        }
+      });
+    });
+
     it('a decorator takes the text of a policy', async () => {
       class Texts {
         get() {

@@ -50,6 +50,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, headers: 'draft-8' }, 'headers', /"draft-8"/],
   [{ ...fine, headers: ['draft-6', 'draft-12'] }, 'headers'],
   [{ ...fine, headers: [] }, 'headers', /false/],
+  [{ ...fine, headers: ['legacy', 'legacy-seconds'] }, 'headers', /same fields/],
   [{ ...fine, statusCode: 200 }, 'statusCode', /400 to 599/],
   [{ ...fine, statusCode: '429' }, 'statusCode'],
   [{ ...fine, jitter: 10 }, 'jitter', /from 1000 to/],

@@ -16,6 +16,14 @@ function programs(heading: string): { before: string; after: string } {
   return { before: before!, after: after! };
 }
 
+/** A program with other texts in place of those that it must contain. */
+function changed(code: string, texts: readonly [was: string, is: string][]): string {
+  return texts.reduce((result, [was, is]) => {
+    expect(result).to.contain(was);
+    return result.replace(was, () => is);
+  }, code);
+}
+
 const running: ChildProcess[] = [];
 
 const directory = programDirectory();
@@ -112,9 +120,23 @@ describe('docs/migrating.md', function () {
     const { before, after } = programs('From @nestjs/throttler');
     for (const code of [before, after]) {
       const { url } = await serve(code);
+      const { headers } = await fetch(`${url}/list`);
+      const fields = ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`));
+      // The question whether the server is there was not of a handler.
+      expect(fields).to.deep.equal(['4', '3', '60']);
       expect(await statuses(3, `${url}/login`)).to.deep.equal([200, 200, 429]);
-      expect(await statuses(5, `${url}/list`)).to.deep.equal([200, 200, 200, 200, 429]);
+      expect(await statuses(4, `${url}/list`)).to.deep.equal([200, 200, 200, 429]);
       expect(await statuses(6, `${url}/health`)).to.deep.equal([200, 200, 200, 200, 200, 200]);
+    }
+  });
+
+  it('@nestjs/throttler: one of several named limits is skipped or replaced, and each handler has a quota', async () => {
+    const { before, after } = programs('Named throttlers, and a quota for each handler');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      expect(await statuses(3, `${url}/list`)).to.deep.equal([200, 200, 429]);
+      expect(await statuses(2, `${url}/login`)).to.deep.equal([200, 429]);
+      expect(await statuses(5, `${url}/news`)).to.deep.equal([200, 200, 200, 200, 429]);
     }
   });
 
@@ -136,6 +158,35 @@ describe('docs/migrating.md', function () {
         const most = Math.max(...lines.map((line) => (active += line.endsWith('begins') ? 1 : -1)));
         expect([lines.length, most]).to.deep.equal([8, 2]);
       }
+    });
+
+    it(`${from.split(',')[0]}: no job of 3,000 is rejected`, async () => {
+      const after = changed(programs(`From ${from}`).after, [
+        ["['a', 'b', 'c', 'd']", 'Array.from({ length: 3000 }, (_, i) => `${i}`)'],
+        ['resolve, 120', 'resolve, 1'],
+      ]).replace('gcra 20/1s', 'gcra 5000/1s');
+      expect(await printed(after)).to.have.length(6000);
+    });
+  }
+
+  for (const row of [
+    "rateLimited(fn, { limit: 50, window: '1s', wait: true })",
+    "limitFetch(fetch, '50/1s').schedule(fn)",
+    "limitFetch(fetch, 'concurrency 10/30s').schedule(fn)",
+  ]) {
+    it(`the table's ${row}: no job of 3,000 is rejected`, async () => {
+      expect(page).to.contain(`| \`${row}\``);
+      const [made] = row.replace('limit: 50', 'limit: 2000').replace('50/1s', '2000/1s').split('.schedule');
+      const code = `
+        import { limitFetch } from 'headgate/fetch';
+        import { rateLimited } from 'headgate/decorators';
+        let done = 0;
+        const fn = async () => void done++;
+        const made = ${made};
+        const job = () => made.schedule?.(fn) ?? made();
+        await Promise.all(Array.from({ length: 3000 }, job));
+        console.log(done);`;
+      expect(await printed(code)).to.deep.equal(['3000']);
     });
   }
 });

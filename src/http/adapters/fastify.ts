@@ -18,7 +18,15 @@ import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
 import { FIELDS } from '../headers.js';
 import { nodeResponse } from '../node-response.js';
-import { bringsLimiter, hasQuota, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../options.js';
+import {
+  bringsLimiter,
+  FOR_ROUTES,
+  hasQuota,
+  HTTP_OPTIONS,
+  namesOfDefaults,
+  withDefaults,
+  type HttpOptions,
+} from '../options.js';
 import { compileOptions, type CompiledOptions, type HttpAssembly } from '../compile-options.js';
 import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
@@ -151,7 +159,8 @@ class Plugin {
     this.#options = options;
     this.hook = checkHook(options.hook) ?? 'onRequest';
     if (global || hasQuota(options)) {
-      const compiled = compileOptions(this.#withStore(options), { defaultName: 'global' });
+      const assembly = { defaultName: 'global', defaults: FOR_ROUTES };
+      const compiled = compileOptions(this.#withStore(options), assembly);
       this.#limiter = compiled.limiter;
       this.own = this.#add(compiled);
     }
@@ -163,10 +172,10 @@ class Plugin {
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
     const hook = checkHook(options.hook) ?? this.hook;
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
-    const keysAreDefaults = options.keys === undefined;
+    const defaults = namesOfDefaults(options, this.#options);
     const compiled = compileOptions(
       this.#withStore(withDefaults(options, this.#options)),
-      { ...assembly, keysAreDefaults },
+      { ...assembly, defaults },
       shared,
     );
     return { hook, flow: this.#add(compiled) };

@@ -28,6 +28,7 @@ export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
 interface Held {
   readonly cost: number;
+  readonly isUnbounded: boolean;
   readonly end: (outcome: HoldOutcome) => void;
 }
 
@@ -119,7 +120,11 @@ export class HoldQueue {
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
-    const giveWay = (line: HeldLine): void => this.#leave(line, line.last!, 'full');
+    const giveWay = (line: HeldLine): void => {
+      let link = line.last!;
+      while (link.value.isUnbounded) link = link.before!;
+      this.#leave(line, link, 'full');
+    };
     this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
@@ -132,11 +137,17 @@ export class HoldQueue {
    * Holds a request until its turn, or until `signal` cancels it. Never rejects.
    *
    * @param isLast whether it came after all that are held. By default the turns tell who came first
+   * @param isUnbounded whether there is always a place for it
    */
-  hold(request: HoldRequest, signal?: AbortSignal, isLast = false): Promise<HoldOutcome> {
+  hold(
+    request: HoldRequest,
+    signal?: AbortSignal,
+    isLast = false,
+    isUnbounded = false,
+  ): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
     const line = this.#lines.open(request.key);
-    if (!this.#lines.take(line)) {
+    if (!this.#lines.take(line, isUnbounded)) {
       if (!line.first) this.#lines.close(line);
       return Promise.resolve('full');
     }
@@ -150,7 +161,7 @@ export class HoldQueue {
       signal?.addEventListener('abort', cancel, { once: true });
       const at = this.#timing.now() + delayMs;
       const before = line.join({ units: cost, at, unitMs }, isLast);
-      const link = line.insert({ cost, end }, before);
+      const link = line.insert({ cost, isUnbounded, end }, before);
       if (line.first === link || isLast) this.#arm(line);
     });
   }
@@ -183,7 +194,7 @@ export class HoldQueue {
 
   #remove(line: HeldLine, link: Link<Held>): void {
     line.remove(link);
-    this.#lines.vacate(line);
+    this.#lines.vacate(line, link.value.isUnbounded);
     if (!line.first) this.#lines.close(line);
   }
 

@@ -3,7 +3,7 @@ import { List, type Link } from '../../common/list.js';
 /** The requests that wait for one key, in order. Only {@link Lines} adds and removes them. */
 export class Line<T> extends List<T> {
   readonly key: string;
-  /** How many requests have a place. */
+  /** How many bounded requests have a place. */
   size = 0;
   /** The line's place among the lines of the same size. */
   place: Link<this> | undefined;
@@ -28,12 +28,13 @@ export class Lines<T, L extends Line<T>> {
   /** For each size up to the longest line's: the lines of that size. The line that reached the size last is at the end. */
   readonly #bySize: List<L>[] = [new List()];
   #size = 0;
+  #unbounded = 0;
 
   /**
    * @param most how many requests may wait in all lines
    * @param mostPerKey how many requests may wait in one line
    * @param make makes the line of a key
-   * @param giveWay must vacate the place of the last request in a line that has one
+   * @param giveWay must vacate the place of the last bounded request in a line that has one
    */
   constructor(most: number, mostPerKey: number, make: (key: string) => L, giveWay: (line: L) => void) {
     this.#most = most;
@@ -42,9 +43,9 @@ export class Lines<T, L extends Line<T>> {
     this.#giveWay = giveWay;
   }
 
-  /** How many requests wait in all lines. */
+  /** How many requests wait in all lines, unbounded ones included. */
   get size(): number {
-    return this.#size;
+    return this.#size + this.#unbounded;
   }
 
   get(key: string): L | undefined {
@@ -67,8 +68,16 @@ export class Lines<T, L extends Line<T>> {
     this.#byKey.delete(key);
   }
 
-  /** Takes a place for one more request of a line. Returns false if there is none. */
-  take(line: L): boolean {
+  /**
+   * Takes a place for one more request of a line. Returns false if there is none.
+   *
+   * @param isUnbounded whether the request always has a place, and takes none from others
+   */
+  take(line: L, isUnbounded = false): boolean {
+    if (isUnbounded) {
+      this.#unbounded++;
+      return true;
+    }
     if (line.size >= this.#mostPerKey) return false;
     if (this.#size >= this.#most) {
       const longest = this.#bySize.length - 1;
@@ -80,8 +89,9 @@ export class Lines<T, L extends Line<T>> {
   }
 
   /** Gives up the place of a request. */
-  vacate(line: L): void {
-    this.#resize(line, -1);
+  vacate(line: L, isUnbounded = false): void {
+    if (isUnbounded) this.#unbounded--;
+    else this.#resize(line, -1);
   }
 
   #resize(line: L, by: 1 | -1): void {

@@ -16,7 +16,11 @@ export interface Host {
   readonly isShared: boolean;
   decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn. It came after all that are held. */
-  hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
+  hold(
+    decision: LimiterDecision,
+    signal: AbortSignal | undefined,
+    isUnbounded: boolean,
+  ): Promise<LimiterDecision>;
 }
 
 /** The subject of a wait. */
@@ -26,6 +30,8 @@ export interface Who {
   readonly set: PolicySet;
   /** Texts that distinguish the keys: see `idsOf`. */
   readonly ids: readonly string[];
+  /** Whether there is a place for it however many wait. Default `false`. */
+  readonly isUnbounded?: boolean;
 }
 
 interface Waiter {
@@ -41,7 +47,7 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
-  /** Whether the waiter counts for `maxWaiting`: only who is known to have to wait does. */
+  /** Whether the waiter has a place in line. A bounded one counts for `maxWaiting` then. It has none until it is known to have to wait. */
   hasPlace: boolean;
   /** Whether a question to the store for this waiter is under way. */
   isAsked: boolean;
@@ -144,7 +150,7 @@ export class WaitingRoom {
     const after = before ? before.after : line.first;
     // Beside a waiter that was denied, the newcomer has to wait, too. Otherwise the store's answer decides.
     const hasPlace = (line.next !== undefined && !line.asking) || after?.value.hasPlace === true;
-    if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
+    if (hasPlace && !this.#lines.take(line, who.isUnbounded)) return Promise.reject(fullError(who.key));
     if (!line.first) this.#enter(line, who.ids);
     return new Promise((resolve, reject) => {
       const came = this.#timing.now();
@@ -235,11 +241,12 @@ export class WaitingRoom {
     }
   }
 
-  /** The last waiter of a line that has a place loses it. */
+  /** The last bounded waiter of a line that has a place loses it. */
   #giveWay(line: WaitingLine): void {
-    const link = line.newcomer ? line.newcomer.before! : line.last!;
+    let link = line.newcomer ? line.newcomer.before! : line.last!;
+    while (link.value.who.isUnbounded || !link.value.hasPlace) link = link.before!;
     link.value.hasPlace = false;
-    line.newcomer = link;
+    if (line.newcomer === link.after) line.newcomer = link;
     this.#lines.vacate(line);
     this.#end(line, link, fullError(link.value.who.key));
   }
@@ -262,7 +269,7 @@ export class WaitingRoom {
     if (line.next === link) line.next = link.after;
     if (line.newcomer === link) line.newcomer = link.after;
     line.remove(link);
-    if (link.value.hasPlace) this.#lines.vacate(line);
+    if (link.value.hasPlace) this.#lines.vacate(line, link.value.who.isUnbounded);
     line.poll = FIRST_POLL;
     link.value.isAsked = false;
     link.value.stop();
@@ -418,7 +425,7 @@ export class WaitingRoom {
     line.next = link.after;
     waiter.isAsked = false;
     waiter.turn = new AbortController();
-    this.#host.hold(decision, waiter.turn.signal).then(
+    this.#host.hold(decision, waiter.turn.signal, waiter.who.isUnbounded ?? false).then(
       () => {
         this.#remove(line, link);
         waiter.resolve(decision);
@@ -430,7 +437,7 @@ export class WaitingRoom {
   #takePlace(line: WaitingLine, link: Link<Waiter>): boolean {
     const waiter = link.value;
     if (line.newcomer === link) line.newcomer = link.after;
-    return (waiter.hasPlace ||= this.#lines.take(line));
+    return (waiter.hasPlace ||= this.#lines.take(line, waiter.who.isUnbounded));
   }
 
   /** Gives places to all waiters in line, because they have to wait, and rejects the ones for whom there is no place. */

@@ -1,24 +1,38 @@
 // The limiters of a Nest app: one for each decorator, and the module's own.
 import type { ExecutionContext, OnApplicationShutdown, OnModuleInit, Type } from '@nestjs/common';
 import { Reflector, type ModulesContainer } from '@nestjs/core';
+import { HeadgateError, invalidOption, show } from '../../../common/errors.js';
 import { checkBoolean, checkShape } from '../../../common/validate.js';
 import { compileWarnings, type Warn } from '../../../common/warnings.js';
 import type { Limiter } from '../../../limiter/limiter.js';
 import { memoryStore } from '../../../stores/memory/memory.js';
-import { compileOptions } from '../../compile-options.js';
+import { compileOptions, type HttpAssembly } from '../../compile-options.js';
 import { Flow } from '../../flow.js';
-import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
+import {
+  bringsLimiter,
+  FOR_ROUTES,
+  hasQuota,
+  HTTP_OPTIONS,
+  namesOfDefaults,
+  withDefaults,
+  type HttpOptions,
+} from '../../options.js';
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
  * The options of {@link RateLimit}. Functions receive the `ExecutionContext`, from which {@link requestOf} gets the request. A `handler`
  * also receives the response of Express or Fastify.
  */
+export type RateLimitOptions = NestOptions & {
+  /** The name of a policy of the module that this limit takes the place of. The module's other policies decide, too. */
+  replaces?: string;
+};
+
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whose response it is, only the app knows
-export type RateLimitOptions = HttpOptions<ExecutionContext, any>;
+type NestOptions = HttpOptions<ExecutionContext, any>;
 
 /** The options of {@link RateLimitModule}: its own quota, and the defaults for decorators. */
-export type RateLimitModuleOptions = RateLimitOptions & {
+export type RateLimitModuleOptions = NestOptions & {
   /** Whether the guard limits handlers without a decorator, by the module's own quota. Default `true`. */
   global?: boolean;
 };
@@ -27,6 +41,25 @@ export type RateLimitModuleOptions = RateLimitOptions & {
  * The metadata key for the options of a handler's or a class' limiters, or false. It is a string, because this module may be loaded twice.
  */
 export const LIMITS = 'headgate:rate-limit';
+
+/** The metadata key for the names of the module's policies that do not limit a handler or a class. */
+export const SKIPPED = 'headgate:skipped';
+
+/** What the decorators of a handler or a class ask for. */
+interface Settings {
+  /** The options of the limiters. False: nothing is limited. */
+  readonly limits: readonly RateLimitOptions[] | false;
+  /** The names of the module's policies that are skipped. */
+  readonly skipped: readonly string[];
+}
+
+function settingsOf(target: Type | Handler): Settings | undefined {
+  const limits = reflector.get<Settings['limits'] | undefined>(LIMITS, target);
+  const skipped = reflector.get<Settings['skipped'] | undefined>(SKIPPED, target);
+  return limits === undefined && skipped === undefined
+    ? undefined
+    : { limits: limits ?? [], skipped: skipped ?? [] };
+}
 
 /** The metadata by which Nest recognises handlers: of a route, a resolver, a gateway, a microservice. */
 const MARKS = ['path', 'graphql:resolver_type', 'websockets:message_mapping', 'microservices:pattern'];
@@ -40,13 +73,15 @@ const reflector = new Reflector();
 export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   /** The function for warnings, by the module's option `warnings`. */
   readonly warn: Warn;
-  readonly #defaults: RateLimitOptions;
+  readonly #defaults: NestOptions;
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
   readonly #all: NestFlow[] = [];
   /** Where limiters count that have a name and no store: those of one name share their quota. */
   readonly #named = memoryStore();
   #own: NestFlow | undefined;
+  /** The limiter of the module without some of its policies, by their names. */
+  readonly #parts = new Map<string, NestFlow>();
   /** The limiters that were found, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
 
@@ -55,14 +90,14 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     const { global, ...defaults } = options;
     this.#global = checkBoolean('global', global, true);
     this.warn = compileWarnings(defaults.warnings);
-    this.#defaults = defaults as RateLimitOptions;
+    this.#defaults = defaults as NestOptions;
     this.#modules = modules;
   }
 
   onModuleInit(): void {
     if (this.#global) this.#ownFlow();
     for (const [type, method] of this.#methods()) {
-      if (reflector.getAllAndOverride(LIMITS, [method, type]) !== undefined) this.of(type, method);
+      if (settingsOf(method) ?? settingsOf(type)) this.of(type, method);
     }
   }
 
@@ -96,40 +131,71 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   }
 
   #make(type: Type, handler: Handler, found: Map<unknown, readonly NestFlow[]>): readonly NestFlow[] {
-    const own = reflector.get<RateLimitOptions[] | false | undefined>(LIMITS, handler);
-    if (own !== undefined) {
+    const own = settingsOf(handler);
+    if (own) {
       const method = Object.entries(methodsOf(type)).find(([, each]) => each === handler)?.[0];
       return this.#flows(own, `${type.name}.${method ?? handler.name}`);
     }
-    const shared = reflector.get<RateLimitOptions[] | false | undefined>(LIMITS, type);
-    if (shared === undefined) return this.#global ? [this.#ownFlow()] : [];
+    const shared = settingsOf(type);
+    if (!shared) return this.#global ? [this.#ownFlow()] : [];
     const flows = found.get(type) ?? this.#flows(shared, type.name);
     found.set(type, flows);
     return flows;
   }
 
-  #flows(settings: RateLimitOptions[] | false, name: string): readonly NestFlow[] {
-    if (settings === false) return [];
-    if (settings.length === 0) return [this.#ownFlow()];
-    return settings.map((options, i) => {
+  #flows({ limits, skipped }: Settings, name: string): readonly NestFlow[] {
+    if (limits === false) return [];
+    const omitted = [...skipped, ...limits.flatMap(({ replaces }) => replaces ?? [])];
+    if (limits.length + omitted.length === 0) return [this.#ownFlow()];
+    const part = omitted.length === 0 ? [] : [this.#part(omitted, name)];
+    const own = limits.map(({ replaces, ...options }, i) => {
       checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
+      if (replaces !== undefined && !hasQuota(options))
+        throw invalidOption(
+          'replaces',
+          replaces,
+          `Write the limit, too, or @SkipRateLimit(${show(replaces)}).`,
+        );
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
-      return this.#add(withDefaults(options, this.#defaults), defaultName, shared);
+      const defaults = namesOfDefaults(options, this.#defaults);
+      return this.#add(withDefaults(options, this.#defaults), { defaultName, defaults }, shared);
     });
+    return [...part, ...own];
+  }
+
+  /** Limits by the module's own quota without some of its policies. */
+  #part(names: readonly string[], where: string): NestFlow {
+    const omitted = new Set(names);
+    const { limiter } = this.#ownFlow();
+    const known = limiter.tiers.everything.policies.map((policy) => policy.name);
+    const unknown = names.find((name) => !known.includes(name));
+    if (unknown !== undefined && typeof this.#defaults.policies !== 'function') {
+      throw new HeadgateError(
+        'HEADGATE_UNKNOWN_POLICY',
+        `${where}: the module has no policy named ${show(unknown)}. Its policies are: ${known.map(show).join(', ')}.`,
+      );
+    }
+    const id = JSON.stringify([...omitted].sort());
+    let flow = this.#parts.get(id);
+    if (!flow) {
+      const assembly = { defaults: FOR_ROUTES, omitted };
+      this.#parts.set(id, (flow = this.#add(this.#defaults, assembly, limiter)));
+    }
+    return flow;
   }
 
   /** Limits by the module's own quota. */
   #ownFlow(): NestFlow {
-    return (this.#own ??= this.#add(this.#defaults, 'global'));
+    return (this.#own ??= this.#add(this.#defaults, { defaultName: 'global', defaults: FOR_ROUTES }));
   }
 
-  #add(options: RateLimitOptions, defaultName: string, shared?: Limiter): NestFlow {
+  #add(options: NestOptions, assembly: HttpAssembly, shared?: Limiter): NestFlow {
     const { name, store, limiter, partitionKey } = options;
     const isOwn = name === undefined || store !== undefined || limiter !== undefined || partitionKey === true;
     const compiled = compileOptions<ExecutionContext, Response>(
       isOwn ? options : { ...options, store: this.#named },
-      { defaultName },
+      assembly,
       shared,
     );
     const flow = new Flow(framework, compiled);

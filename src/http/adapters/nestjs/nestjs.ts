@@ -23,7 +23,13 @@ import { optionsOf } from '../../../limiter/options.js';
 import type { Outcome } from '../../framework.js';
 import { PROBLEM_TYPE } from '../../problem.js';
 import { decisionOf, problemOf, responseOf, sendAsItIs, type NestFlow, type Response } from './context.js';
-import { LIMITS, RateLimiters, type RateLimitModuleOptions, type RateLimitOptions } from './limiters.js';
+import {
+  LIMITS,
+  RateLimiters,
+  SKIPPED,
+  type RateLimitModuleOptions,
+  type RateLimitOptions,
+} from './limiters.js';
 
 export type { HeaderDialect } from '../../headers.js';
 export { requestOf } from './context.js';
@@ -80,9 +86,13 @@ export function RateLimit(...limiters: (RateLimitOptions | string)[]): CustomDec
   return SetMetadata(LIMITS, limiters.map(optionsOf));
 }
 
-/** Excludes a handler from limiting, or all handlers of a class that have no {@link RateLimit} of their own. */
-export function SkipRateLimit(): CustomDecorator {
-  return SetMetadata(LIMITS, false);
+/**
+ * Excludes a handler from limiting, or all handlers of a class that have no decorator of their own.
+ *
+ * @param policies the names of the module's policies to skip: the others still limit. Default: nothing limits
+ */
+export function SkipRateLimit(...policies: string[]): CustomDecorator {
+  return policies.length === 0 ? SetMetadata(LIMITS, false) : SetMetadata(SKIPPED, policies);
 }
 
 const OPTIONS = Symbol('headgate.nestjs.options');
