@@ -73,8 +73,8 @@ export function tellUser<Told extends unknown[]>(
   }
 }
 
-/** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
-function warnOfThrown(option: string, error: unknown): void {
+/** Warns that a function of the user threw, which must not fail the request at hand. @param option its name */
+export function warnOfThrown(option: string, error: unknown): void {
   // Anything can be thrown, also what has no text.
   const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);
   process.emitWarning(`${option} threw: ${text}`, 'HeadgateWarning');

@@ -5,6 +5,7 @@ import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
+import { denialOf } from './denial.js';
 import { MARGIN, spacedWindow, type Partner } from './pacing.js';
 import { BY, MOST_KEYS, Pauses, sleep, type Pause } from './pauses.js';
 
@@ -16,6 +17,15 @@ export interface OutboundRequest {
   readonly method: string;
   /** The header fields. */
   readonly headers: Headers;
+}
+
+/** An answer of the partner, as far as the limits are concerned. */
+export interface PartnerAnswer {
+  readonly status: number;
+  /** Reads a header field. */
+  readonly field: Field;
+  /** The wait that the option `denied` found, ms. */
+  readonly askedMs?: number | undefined;
 }
 
 /** What happened to the calls of this process so far. */
@@ -122,25 +132,22 @@ export class Outbound {
   }
 
   /**
-   * Learns from what the partner answers.
+   * Learns from the partner's answer.
    *
-   * @returns how long the call has to wait before it is sent again, ms. Undefined: it was not turned away
+   * @param askedMs the wait that the option `denied` found, ms; `undefined` if the status and the fields decide
+   * @returns how long the call has to wait before it is sent again, ms; `undefined` if it was not denied
    */
-  learn(key: string, status: number, field: Field, decision: Decision): number | undefined {
-    const { retryAfterMs, quotas } = readAnswer(field);
-    const spent = quotas.filter(({ remaining, resetMs }) => remaining === 0 && resetMs !== undefined);
-    const reset = Math.max(0, ...spent.map(({ resetMs }) => resetMs!));
-    const isDenied =
-      status === 429 ||
-      (status === 503 && retryAfterMs !== undefined) ||
-      (status === 403 && (retryAfterMs !== undefined || spent.length > 0));
-    if (isDenied) {
+  learn(key: string, { status, field, askedMs }: PartnerAnswer, decision: Decision): number | undefined {
+    const answer = readAnswer(field);
+    const { quotas } = answer;
+    const denial = askedMs === undefined ? denialOf(status, answer) : { ms: askedMs };
+    if (denial) {
       if (status === 429) {
         this.stats.violations++;
         // Calls that were under way when a pause began tell nothing new.
         if (!this.#pauses.isOn(key)) void this.#widen(key);
       }
-      return this.#pauses.turnedAway(key, status, retryAfterMs, reset);
+      return this.#pauses.turnedAway(key, status, denial.ms);
     }
     this.#pauses.answered(key);
     if (!this.#learn) return undefined;

@@ -133,17 +133,16 @@ export class Pauses {
   /**
    * The partner has turned a call away.
    *
-   * @param said how long it said to wait, ms
-   * @param resetMs the time until its quota is full again, as its answer tells; 0: it tells none
+   * @param waitMs the wait that the partner asks for, ms; `undefined` if its answer names none
    * @returns how long the key pauses, ms
    */
-  turnedAway(key: string, status: number, said: number | undefined, resetMs: number): number {
+  turnedAway(key: string, status: number, waitMs: number | undefined): number {
     const known = this.#of(key);
-    let ms = said || resetMs;
+    let ms = waitMs ?? 0;
     // Calls that were under way when a pause began tell nothing new.
     if (ms === 0 && !this.isOn(key)) {
-      // A wait of nothing is obeyed once. Who says it again does not say for how long.
-      const isObeyed = said === 0 && known.silent === 0;
+      // `Retry-After: 0` is obeyed once. If the server repeats it, the pause doubles.
+      const isObeyed = waitMs === 0 && known.silent === 0;
       if (!isObeyed) ms = FIRST_PAUSE * 2 ** Math.min(known.silent, MOST_DOUBLED);
       known.silent++;
     }
