@@ -7,7 +7,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
 import { denialOf } from './denial.js';
 import { MARGIN, spacedWindow, type Partner } from './pacing.js';
-import { BY, MOST_KEYS, Pauses, sleep, type Pause } from './pauses.js';
+import { BY, MOST_KEYS, Pauses, type Pause } from './pauses.js';
 
 /** A call, as the options `key` and `cost` see it. */
 export interface OutboundRequest {
@@ -121,7 +121,7 @@ export class Outbound {
       await decision.cancel();
       signal?.throwIfAborted();
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
-      await sleep(pause, signal);
+      await this.limiter.sleep(pause, signal);
     }
   }
 

@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import { clearTimeout, setTimeout } from '../common/real-time.js';
+import { setTimeout as setRealTimeout } from '../common/real-time.js';
 import { tellUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -18,6 +18,8 @@ export interface Pause {
 interface Known {
   /** When its pause ends, and when that was learnt; its end, if the store could not be told. */
   until: number;
+  /** Ends the pause. Fake timers move it, but leave the time of `performance` as it is. */
+  timer: NodeJS.Timeout | undefined;
   learnt: number;
   /** When the store last said that there is no pause. */
   clear: number;
@@ -121,7 +123,7 @@ export class Pauses {
       if (known.learnt < now - ON_ITS_WAY) known.until = 0;
       // Asking when the turn has come would make the call late.
       if (delayMs > STALE && charged > 0)
-        setTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
+        setRealTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
     }
   }
 
@@ -173,6 +175,16 @@ export class Pauses {
 
   #pauseUntil(known: Known, until: number): void {
     Object.assign(known, { until, next: until, gap: FIRST_GAP });
+    clearTimeout(known.timer);
+    const ms = Math.ceil(until - performance.now());
+    if (ms > LONGEST_TIMER) return;
+    const end = (): void => {
+      known.until = 0;
+      known.next = Math.min(known.next, performance.now());
+    };
+    known.timer = setTimeout(end, Math.max(0, ms));
+    // The timers of some fakes have no such method.
+    known.timer.unref?.();
   }
 
   /** Asks before a turn comes, unless the store has just been asked. */
@@ -196,7 +208,7 @@ export class Pauses {
   async #share(key: string, until: number, status: number): Promise<void> {
     try {
       for (const after of [0, SETTLED]) {
-        if (after > 0) await sleep(after, undefined);
+        if (after > 0) await this.#limiter.sleep(after, undefined);
         // A longer pause of this process has come in between, and is shared by itself.
         if (this.#of(key).until > until + ROUNDING) return;
         const { reason, retryAfterMs = 0 } = await this.#limiter.peek(key);
@@ -217,29 +229,11 @@ export class Pauses {
     if (!known) {
       if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
       known = {
-        ...{ until: 0, learnt: -Infinity, clear: -Infinity },
+        ...{ until: 0, timer: undefined, learnt: -Infinity, clear: -Infinity },
         ...{ silent: 0, look: undefined, next: 0, gap: 0 },
       };
       this.#known.set(key, known);
     }
     return known;
   }
-}
-
-/** Sleeps. @throws the signal's reason */
-export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal!.reason as Error);
-    };
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener('abort', stop);
-        resolve();
-      },
-      Math.min(Math.ceil(Math.max(0, ms)), LONGEST_TIMER),
-    );
-    signal?.addEventListener('abort', stop, { once: true });
-  });
 }

@@ -50,6 +50,7 @@ import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { enter, leave, roomsOf } from './waiting/rooms.js';
 import { HoldQueue, holdRequestOf } from './waiting/hold-queue.js';
+import { Sleeps } from './waiting/sleeps.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/waiting-room.js';
 
 /** The parts of a limiter: its options after they were checked. */
@@ -116,6 +117,7 @@ export class Limiter {
   readonly #release: () => void;
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
+  readonly #sleeps = new Sleeps(realTiming);
   readonly #maxWaiting: number;
   /** The slots that this process holds. */
   readonly #slots = new Slots();
@@ -533,6 +535,12 @@ export class Limiter {
     throw aborted(signal);
   }
 
+  /** @internal Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
+  async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#closed) throw this.#closedError();
+    await this.#sleeps.sleep(ms, signal);
+  }
+
   async #track<T>(promise: Promise<T>): Promise<T> {
     this.#pending.add(promise);
     try {
@@ -554,6 +562,7 @@ export class Limiter {
     this.#announced?.withdraw();
     this.#live?.close();
     this.#held.close();
+    this.#sleeps.close(this.#closedError());
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
     // An embedded store has no guard, and stays open. Also then it takes a moment, in which those who waited are told.
