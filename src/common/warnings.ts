@@ -74,8 +74,8 @@ export function notifyUser<Args extends unknown[]>(
   }
 }
 
-/** Warns that a function of the user threw, because the error must not fail the request that the function observes. */
-function warnOfThrown(option: string, error: unknown): void {
+/** Warns that a function of the user threw, because the error must not fail the request that the function observes. @param option its name */
+export function warnOfThrown(option: string, error: unknown): void {
   // Any value can be thrown, even one without a text.
   const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);
   process.emitWarning(`${option} threw: ${text}`, 'HeadgateWarning');

@@ -1,4 +1,4 @@
-/** What a server says about one of its quotas. What it does not say is undefined. */
+/** One quota of a server, as its answer describes it. Missing or unreadable figures are undefined. */
 export interface Quota {
   /** Units per window. */
   readonly limit?: number | undefined;
@@ -10,7 +10,7 @@ export interface Quota {
   readonly windowMs?: number | undefined;
 }
 
-/** What a server says about its limits in one answer. */
+/** The limits that one answer of a server describes. */
 export interface Answer {
   /** Its `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
@@ -21,23 +21,26 @@ export interface Answer {
 /** Reads a header field: `(name) => headers.get(name)`. */
 export type Field = (name: string) => string | null | undefined;
 
-/** A server may write anything. Longer fields are not read, nor are further quotas. */
+/** Servers may send anything. Longer fields are not read, nor are further quotas. */
 const LONGEST_FIELD = 2048;
 const MOST_QUOTAS = 16;
 
-/** The fields of a quota each: its limit, remaining units and reset. */
+/** The names of a quota's fields: `*` is `limit`, `remaining`, `reset`, `reset-after` or `next`. */
 const SEPARATE_FIELDS = [
-  'ratelimit-*',
-  'x-ratelimit-*',
-  'x-rate-limit-*',
-  ...['requests', 'tokens'].map((unit) => `x-ratelimit-*-${unit}`),
+  ...['ratelimit-*', 'x-ratelimit-*', 'x-rate-limit-*', 'rate-limit-*'],
+  ...['requests', 'tokens', 'requests-minute', 'requests-day', 'tokens-minute', 'tokens-day'].map(
+    (unit) => `x-ratelimit-*-${unit}`,
+  ),
+  ...['requests', 'tokens'].map((unit) => `x-rate-limit-*-${unit}`),
+  ...['requests', 'endpoint-requests', 'complexity'].map((unit) => `x-ratelimit-${unit}-*`),
   ...['requests', 'tokens', 'input-tokens', 'output-tokens'].map((unit) => `anthropic-ratelimit-${unit}-*`),
+  ...['x-app-limit-24hour-*', 'x-user-limit-24hour-*', 'x-sib-ratelimit-*'],
 ];
 
 /**
- * Reads what a server says about its limits: `Retry-After` (seconds, or a date), `RateLimit` and `RateLimit-Policy` of
- * the drafts 6 to 11, `X-RateLimit-*` (GitHub and many others), and the fields of OpenAI and Anthropic. What cannot be
- * read counts as not said. It never throws.
+ * Reads the limits that an answer describes: `Retry-After` (seconds, or a date), `RateLimit` and `RateLimit-Policy` of
+ * the drafts 6 to 11, `X-RateLimit-*` (GitHub and many others), and the fields of OpenAI, Azure, Anthropic, X, Discord
+ * and Linear. Figures that cannot be read are left out. It never throws.
  *
  * @param field reads a header field by its lower-case name
  * @param now the time by this clock, ms. Dates are read by the server's own clock if it sends `Date`
@@ -45,14 +48,25 @@ const SEPARATE_FIELDS = [
 export function readAnswer(field: Field, now = Date.now()): Answer {
   const read: Field = (name) => {
     const text = field(name);
-    return typeof text === 'string' && text.length <= LONGEST_FIELD ? text.trim() : undefined;
+    return typeof text === 'string' && text.length <= LONGEST_FIELD ? once(text.trim()) : undefined;
   };
   const sent = Date.parse(read('date') ?? '');
   const clock = Number.isNaN(sent) ? now : sent;
   const quotas = [...listed(read), ...separate(read, clock)].slice(0, MOST_QUOTAS);
   const exact = natural(read('retry-after-ms')?.split('.')[0]);
-  const text = read('retry-after');
+  const text = read('retry-after') ?? read('x-ratelimit-retry-after');
   return { retryAfterMs: exact ?? (text ? timeUntil(text, clock) : undefined), quotas };
+}
+
+/** A field that a proxy sent again, with the same value. Dates have a comma of their own. */
+function once(text: string): string {
+  const parts = text.split(/,\s*/);
+  for (const period of [1, 2]) {
+    const isRepeated = parts.length > period && parts.length % period === 0;
+    if (isRepeated && parts.every((part, i) => part === parts[i % period]))
+      return parts.slice(0, period).join(', ');
+  }
+  return text;
 }
 
 /** The items of `RateLimit` and `RateLimit-Policy`, joined by their names. */
@@ -83,12 +97,17 @@ interface Item {
   readonly params: ReadonlyMap<string, string>;
 }
 
+/** The members of a list and the parts of a member. Commas and semicolons in a string separate nothing. */
+const MEMBERS = /(?:"(?:[^"\\]|\\.)*"|[^,])+/g;
+const PARTS = /(?:"(?:[^"\\]|\\.)*"|[^;])+/g;
+
 /** The items of a structured list. Of a dictionary, the members of which have no name, all are in the first one. */
 function itemsOf(text: string | null | undefined): Item[] {
   if (!text) return [];
-  if (/^\s*(limit|remaining|reset)=/.test(text)) return [{ name: '', params: paramsOf(text.split(',')) }];
-  return text.split(',').map((item) => {
-    const [name = '', ...params] = item.split(';');
+  const members = text.match(MEMBERS) ?? [];
+  if (/^\s*(limit|remaining|reset)=/.test(text)) return [{ name: '', params: paramsOf(members) }];
+  return members.map((item) => {
+    const [name = '', ...params] = item.match(PARTS) ?? [];
     return { name: name.trim().replace(/^"|"$/g, ''), params: paramsOf(params) };
   });
 }
@@ -109,36 +128,62 @@ function separate(read: Field, clock: number): Quota[] {
   const quotas: Quota[] = [];
   for (const pattern of SEPARATE_FIELDS) {
     const get = (word: string) => read(pattern.replace('*', word));
-    const remaining = natural(get('remaining'));
-    if (remaining === undefined) continue;
-    const limit = natural(get('limit')?.split(/[,;]/)[0]);
-    const reset = get('reset');
-    quotas.push({ limit, remaining, resetMs: reset ? timeUntil(reset, clock) : undefined });
+    const [left] = itemsOf(get('remaining'));
+    const remaining = unitsOf(left);
+    // Discord rounds its date to seconds, and sends the time that is left exactly. Akamai sends the end of a denial.
+    const reset = get('reset-after') ?? get('reset') ?? get('next');
+    const resetMs = reset ? timeUntil(reset, clock) : undefined;
+    if (remaining === undefined && resetMs === undefined) continue;
+    const totals = itemsOf(get('limit'));
+    const limit = unitsOf(totals[0]);
+    const policy = totals.find((each) => unitsOf(each) === limit && each.params.has('w'));
+    const windowMs = windowOf(left) ?? windowOf(policy);
+    quotas.push({ limit, remaining, resetMs, ...(windowMs !== undefined && { windowMs }) });
   }
   return quotas;
+}
+
+/** Whole units: Reddit sends `0.0`. */
+function unitsOf(item: Item | undefined): number | undefined {
+  return natural(/^(\d+)(\.\d+)?$/.exec(item?.name ?? '')?.[1]);
 }
 
 /** Later than any count of seconds, earlier than any date in seconds: the year 2001. */
 const EPOCH = 1e9;
 
-const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
+const UNITS: Readonly<Record<string, number>> = {
+  ...{ d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 },
+  ...{ us: 1e-3, µs: 1e-3, ns: 1e-6 },
+};
+const LENGTH = /([\d.]+)(ms|us|µs|ns|[dhms])/g;
 
-/** Seconds, a time since 1970 in seconds or ms, a date, or a length of time as in `6m0s`. */
+/** Seconds, a time since 1970 in s, ms, µs or ns, a date, or a length of time as in `6m0s`. */
 function timeUntil(text: string, clock: number): number | undefined {
   if (/^\d+(\.\d+)?$/.test(text)) {
     const number = Number(text);
     if (number < EPOCH) return Math.ceil(number * 1000);
-    return Math.max(0, Math.ceil(number < EPOCH * 1000 ? number * 1000 : number) - clock);
+    return Math.max(0, Math.ceil(number * epochUnit(number)) - clock);
   }
-  if (/^(\d+(\.\d+)?(ms|[dhms]))+$/.test(text)) {
+  if (/^(\d+(\.\d+)?(ms|us|µs|ns|[dhms]))+$/.test(text)) {
     let sum = 0;
-    for (const [, number, unit] of text.matchAll(/([\d.]+)(ms|[dhms])/g))
-      sum += Number(number) * UNITS[unit!]!;
+    for (const [, number, unit] of text.matchAll(LENGTH)) sum += Number(number) * UNITS[unit!]!;
     return Math.ceil(sum);
   }
   // A date has a time of day. Without this, `5, 10`, which is a field that was sent twice, would be a day of 2001.
-  const date = /\d:\d\d/.test(text) ? Date.parse(text) : NaN;
+  const date = /\d:\d\d/.test(text) ? Date.parse(inUtc(text)) : NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - clock);
+}
+
+/** The unit of a time since 1970, ms. Each of them has three digits more than the one before. */
+function epochUnit(number: number): number {
+  return [1000, 1, 1e-3].find((_, i) => number < EPOCH * 1000 ** (i + 1)) ?? 1e-6;
+}
+
+/** A date without a zone is in UTC, and not in the zone of this machine. The name of a zone in parentheses is a comment. */
+function inUtc(text: string): string {
+  const date = text.replace(/ *\([^)]*\)$/, '');
+  if (/(z|ut|[a-z]{3,4}|[+-]\d\d(:?\d\d)?)$/i.test(date)) return date;
+  return /^\d{4}-\d\d-\d\d[ T]/.test(date) ? `${date.replace(' ', 'T')}Z` : `${date} GMT`;
 }
 
 function natural(text: string | null | undefined): number | undefined {

@@ -1,6 +1,5 @@
 import { stringify, type ParsedUrlQueryInput } from 'node:querystring';
 import type { Decision } from '../common/decision.js';
-import type { Field } from './answer.js';
 import type { OutboundRequest } from './outbound.js';
 
 /** An interceptor of undici 7 or later: `new Agent().compose(call.interceptor)`. */
@@ -15,7 +14,8 @@ interface Options {
   readonly headers?: unknown;
 }
 
-type Values = Readonly<Record<string, string | string[] | undefined>>;
+/** Header fields by their lower-case names. */
+export type Values = Readonly<Record<string, string | string[] | undefined>>;
 
 /** What undici calls while a request is under way. */
 interface Handler {
@@ -30,7 +30,7 @@ interface Handler {
 /** A request's turn. */
 export interface Turn {
   readonly decision: Decision;
-  learn(status: number, field: Field): unknown;
+  learn(status: number, values: Values): unknown;
 }
 
 /** Waits for a request's turn. Undefined: it is not limited. */
@@ -99,7 +99,8 @@ function learning(handler: Handler, { decision, learn }: Turn): Required<Handler
       handler.onRequestUpgrade?.(...args);
     },
     onResponseStart(controller, status, headers, message) {
-      learn(status, (name) => headers[name]?.toString());
+      // An informational answer, such as 103, comes before the answer.
+      if (status >= 200) learn(status, headers);
       handler.onResponseStart?.(controller, status, headers, message);
     },
     onResponseData: (...args) => handler.onResponseData?.(...args),
@@ -112,6 +113,14 @@ function learning(handler: Handler, { decision, learn }: Turn): Required<Handler
       handler.onResponseError?.(controller, error);
     },
   };
+}
+
+/** An answer without its body, which is on its way to the handler. @throws for fields that `Headers` refuses */
+export function responseOf(status: number, values: Values): Response {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(values))
+    for (const each of [value ?? []].flat()) headers.append(name, each);
+  return new Response(null, { status, headers });
 }
 
 /** undici takes header fields as an object, as a flat list, or as pairs. */

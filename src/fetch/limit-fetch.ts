@@ -7,8 +7,9 @@ import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
 import { checkPriority, INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
 import { checkByKey, type LimitedBy } from '../limiter/rate-limited.js';
-import { interceptorOf, type Interceptor } from './interceptor.js';
-import { Outbound, type OutboundRequest, type OutboundStats } from './outbound.js';
+import { askDenied, type Denied } from './denial.js';
+import { interceptorOf, responseOf, type Interceptor } from './interceptor.js';
+import { Outbound, type OutboundRequest, type OutboundStats, type PartnerAnswer } from './outbound.js';
 import type { Pause } from './pauses.js';
 import { MARGIN, pace } from './pacing.js';
 
@@ -35,9 +36,16 @@ export interface OutboundOptions {
    */
   timeout?: Duration;
   /**
-   * Whether to learn from what every answer says is left. Default `true`. What a denial says (429, or 503 and 403 with `Retry-After`) is always obeyed.
+   * Whether to learn from the units left that every answer reports. Default `true`. A denial (429, or 403, 418, 420, 503, 509 and 529 with
+   * `Retry-After`) is always obeyed.
    */
   learn?: boolean;
+  /**
+   * Finds denials that no header field shows, such as GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Returns how long
+   * the key pauses, ms, or `undefined` if the status and the fields decide. To read the body, read that of `response.clone()`. It may be
+   * async. For the interceptor, the response has no body.
+   */
+  denied?: Denied;
   /**
    * How often a call that was denied is sent again: 0 to 10, after the wait that the partner asks for. Default: twice, if its method is
    * idempotent. `true`: twice, whatever its method. `false`: never. Bodies that are streams are never sent again. At most one call in ten
@@ -99,7 +107,9 @@ export interface LimitedFetch extends Fetch {
   decisionOf(response: Response): Decision | undefined;
 }
 
-const OWN_OPTIONS = ['key', 'cost', 'priority', 'timeout', 'learn', 'retry', 'maxPause', 'margin', 'onPause'];
+const OWN_OPTIONS = [
+  ...['key', 'cost', 'priority', 'timeout', 'learn', 'denied', 'retry', 'maxPause', 'margin', 'onPause'],
+];
 /** Methods that mean the same when they are sent twice (RFC 9110). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
 /** Retries that may be made at once, and how many each call adds. */
@@ -127,15 +137,27 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
   const fetch = sender as Fetch;
   const options = optionsOf<object>(given) as LimitFetchOptions;
   const outbound = outboundOf(options);
-  const { key = hostOf, cost = 1, priority = 0, retry } = options;
+  const { key = hostOf, cost = 1, priority = 0, retry, denied } = options;
   const timeout = toMilliseconds('timeout', options.timeout ?? '30s');
   const retries = typeof retry === 'number' ? checkInteger('retry', retry, 0, 10) : retry === false ? 0 : 2;
   if (typeof retry !== 'number') checkBoolean('retry', retry, true);
   checkFunction('key', options.key);
+  checkFunction('denied', denied);
   if (typeof priority !== 'function') checkPriority(priority);
   const decisions = new WeakMap<Response, Decision>();
   const { stats, limiter } = outbound;
   let budget = BUDGET;
+
+  const learn = async (
+    id: string,
+    { status, field }: PartnerAnswer,
+    decision: Decision,
+    response: () => Response,
+  ): Promise<number | undefined> => {
+    // A Response cannot have a status like 999, which LinkedIn sends.
+    const askedMs = denied && status < 600 ? await askDenied(denied, response) : undefined;
+    return outbound.learn(id, { status, field, askedMs }, decision);
+  };
 
   const admit = async (
     id: string,
@@ -179,7 +201,9 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
         await decision.release().catch(() => {});
       }
       decisions.set(response, decision);
-      const pause = outbound.learn(id, response.status, (name) => response.headers.get(name), decision);
+      const { status, headers } = response;
+      const answer = { status, field: (name: string) => headers.get(name) };
+      const pause = await learn(id, answer, decision, () => response);
       const isLate = pause === undefined || performance.now() + pause > deadline;
       if (isLate || left === 0 || budget < 1) return response;
       budget--;
@@ -208,7 +232,10 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     const urgency = typeof priority === 'function' ? priority(request) : priority;
     return admit(id, units, performance.now() + timeout, signal, urgency).then((decision) => ({
       decision,
-      learn: (status, field) => outbound.learn(id, status, field, decision),
+      learn: (status, values) => {
+        const answer = { status, field: (name: string) => values[name]?.toString() };
+        return learn(id, answer, decision, () => responseOf(status, values));
+      },
     }));
   });
   return Object.assign(call, { limiter, stats, schedule, interceptor, decisionOf });

@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import { clearTimeout, setTimeout } from '../common/real-time.js';
+import { setTimeout as setRealTimeout } from '../common/real-time.js';
 import { notifyUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -18,9 +18,16 @@ export interface Pause {
 interface Known {
   /** When its pause ends, and when that was learnt; its end, if the store could not be told. */
   until: number;
+  /** Ends the pause. Fake timers move it, but leave the time of `performance` as it is. */
+  timer: NodeJS.Timeout | undefined;
   learnt: number;
   /** When the store last said that there is no pause. */
   clear: number;
+  /** When the partner last answered a call, and when the last one went out. Forgotten when a pause begins. */
+  answered: number;
+  sent: number;
+  /** When the first call after a silence went out. */
+  coldFrom: number;
   /** Answers in a row that denied and did not say for how long. */
   silent: number;
   /** The question to the store that is under way. */
@@ -45,6 +52,9 @@ const MOST_DOUBLED = 10;
 const SETTLED = 50;
 /** The store tells whole milliseconds, and takes some to answer: a pause is longer than another one only by more than this, ms. */
 const ROUNDING = 5;
+/** After so long without a call, ms, connections are closed. With the first answer, or after this time, ms, they are open again. */
+const SILENCE = 4000;
+const COLD = 1000;
 /** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
@@ -121,29 +131,42 @@ export class Pauses {
       if (known.learnt < now - ON_ITS_WAY) known.until = 0;
       // Asking when the turn has come would make the call late.
       if (delayMs > STALE && charged > 0)
-        setTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
+        setRealTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
     }
   }
 
   /** The partner has answered a call, and did not turn it away. */
   answered(key: string): void {
-    this.#of(key).silent = 0;
+    Object.assign(this.#of(key), { silent: 0, answered: performance.now() });
+  }
+
+  /**
+   * A call goes out.
+   *
+   * @returns whether it may arrive late: the partner has not answered yet, after a silence or a pause, so connections are opened and code is
+   * loaded. An answer that takes longer says nothing about that.
+   */
+  goesOut(key: string): boolean {
+    const known = this.#of(key);
+    const now = performance.now();
+    if (now - Math.max(known.answered, known.sent) > SILENCE) known.coldFrom = now;
+    known.sent = now;
+    return known.answered < known.coldFrom && now - known.coldFrom < COLD;
   }
 
   /**
    * The partner has turned a call away.
    *
-   * @param said how long it said to wait, ms
-   * @param resetMs the time until its quota is full again, as its answer tells; 0: it tells none
+   * @param waitMs the wait that the partner asks for, ms; `undefined` if its answer names none
    * @returns how long the key pauses, ms
    */
-  turnedAway(key: string, status: number, said: number | undefined, resetMs: number): number {
+  turnedAway(key: string, status: number, waitMs: number | undefined): number {
     const known = this.#of(key);
-    let ms = said || resetMs;
+    let ms = waitMs ?? 0;
     // Calls that were under way when a pause began tell nothing new.
     if (ms === 0 && !this.isOn(key)) {
-      // A wait of nothing is obeyed once. Who says it again does not say for how long.
-      const isObeyed = said === 0 && known.silent === 0;
+      // `Retry-After: 0` is obeyed once. If the server repeats it, the pause doubles.
+      const isObeyed = waitMs === 0 && known.silent === 0;
       if (!isObeyed) ms = FIRST_PAUSE * 2 ** Math.min(known.silent, MOST_DOUBLED);
       known.silent++;
     }
@@ -173,7 +196,17 @@ export class Pauses {
   }
 
   #pauseUntil(known: Known, until: number): void {
-    Object.assign(known, { until, next: until, gap: FIRST_GAP });
+    Object.assign(known, { until, next: until, gap: FIRST_GAP, answered: -Infinity, sent: -Infinity });
+    clearTimeout(known.timer);
+    const ms = Math.ceil(until - performance.now());
+    if (ms > LONGEST_TIMER) return;
+    const end = (): void => {
+      known.until = 0;
+      known.next = Math.min(known.next, performance.now());
+    };
+    known.timer = setTimeout(end, Math.max(0, ms));
+    // The timers of some fakes have no such method.
+    known.timer.unref?.();
   }
 
   /** Asks before a turn comes, unless the store has just been asked. */
@@ -197,7 +230,7 @@ export class Pauses {
   async #share(key: string, until: number, status: number): Promise<void> {
     try {
       for (const after of [0, SETTLED]) {
-        if (after > 0) await sleep(after, undefined);
+        if (after > 0) await this.#limiter.sleep(after, undefined);
         // A longer pause of this process has come in between, and is shared by itself.
         if (this.#of(key).until > until + ROUNDING) return;
         const { reason, retryAfterMs = 0 } = await this.#limiter.peek(key);
@@ -218,29 +251,12 @@ export class Pauses {
     if (!known) {
       if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
       known = {
-        ...{ until: 0, learnt: -Infinity, clear: -Infinity },
+        ...{ until: 0, timer: undefined, learnt: -Infinity, clear: -Infinity },
+        ...{ answered: -Infinity, sent: -Infinity, coldFrom: -Infinity },
         ...{ silent: 0, look: undefined, next: 0, gap: 0 },
       };
       this.#known.set(key, known);
     }
     return known;
   }
-}
-
-/** Sleeps. @throws the signal's reason */
-export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal!.reason as Error);
-    };
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener('abort', stop);
-        resolve();
-      },
-      Math.min(Math.ceil(Math.max(0, ms)), LONGEST_TIMER),
-    );
-    signal?.addEventListener('abort', stop, { once: true });
-  });
 }

@@ -50,6 +50,8 @@ import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { enter, leave, roomsOf } from './waiting/rooms.js';
 import { HoldQueue, holdRequestOf } from './waiting/hold-queue.js';
+import { Sleeps } from './waiting/sleeps.js';
+import { TurnClock } from './waiting/turn-clock.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/waiting-room.js';
 
 /** The parts of a limiter: its options after they were checked. */
@@ -117,7 +119,12 @@ export class Limiter {
   readonly #account: Account;
   readonly #release: () => void;
   readonly #held: HoldQueue;
+  /** Absent if the store decides in this process. */
+  readonly #turnClock: TurnClock | undefined;
+  /** When turns that were given ahead of time come, by `performance.now()`. */
+  readonly #turns = new WeakMap<Decision, number>();
   readonly #waiting: WaitingRoom;
+  readonly #sleeps = new Sleeps(realTiming);
   readonly #maxWaiting: number;
   readonly #isWaitingBounded: boolean;
   /** The slots that this process holds. */
@@ -155,6 +162,7 @@ export class Limiter {
       (cost, set) => this.checkCost(cost, set),
       (set) => this.#live?.ofChange(set) ?? set,
     );
+    if (!this.#embedded) this.#turnClock = new TurnClock();
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
@@ -546,9 +554,10 @@ export class Limiter {
     isLast = false,
     isUnbounded = false,
   ): Promise<LimiterDecision> {
-    const { delayMs, units } = decision;
-    if (units.every((each) => each === 0) || (delayMs === 0 && !isLast)) return decision;
-    const request = holdRequestOf(decision);
+    const { units } = decision;
+    if (units.every((each) => each === 0) || (decision.delayMs === 0 && !isLast)) return decision;
+    const delayMs = Math.max(0, this.turnOf(decision) - realTiming.now());
+    const request = { ...holdRequestOf(decision), delayMs };
     if (request.unitMs === Infinity) return decision;
     const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
     if (outcome === 'turn') return decision;
@@ -556,6 +565,17 @@ export class Limiter {
     if (outcome === 'full') return this.#report(decision.queueFull(), false);
     if (outcome === 'closed') throw this.#closedError();
     throw aborted(signal);
+  }
+
+  /** @internal The time at which the turn of an admitted request comes, by `performance.now()`. */
+  turnOf(decision: Decision): number {
+    return this.#turns.get(decision) ?? realTiming.now() + decision.delayMs;
+  }
+
+  /** @internal Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
+  async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#closed) throw this.#closedError();
+    await this.#sleeps.sleep(ms, signal);
   }
 
   async #track<T>(promise: Promise<T>): Promise<T> {
@@ -579,6 +599,7 @@ export class Limiter {
     this.#announced?.withdraw();
     this.#live?.close();
     this.#held.close();
+    this.#sleeps.close(this.#closedError());
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
     // An embedded store has no guard, and stays open. Even then this takes a moment, in which waiting callers get their errors.
@@ -713,6 +734,10 @@ export class Limiter {
     if (reply.rules !== undefined && query.again) return query.again(reply.rules);
     const account = peek ? undefined : this.#account;
     const decision = conclude(account, query, reply, this.shadow);
+    if (decision.delayMs > 0 && this.#turnClock && !decision.degraded) {
+      const decided = this.#turnClock.decidedAt(reply.now, realTiming.now());
+      this.#turns.set(decision, decided + decision.delayMs);
+    }
     if (decisionChannel.hasSubscribers || this.#onDecision) this.#report(decision, atOnce);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.#slots.take(query, decision.policies);

@@ -55,6 +55,20 @@ describe('limitFetch: the interceptor of undici', () => {
     expect(error).to.have.property('code', 'HEADGATE_WAIT_TIMEOUT');
   });
 
+  it('asks the option denied, with the fields, and without a body', async () => {
+    const seen: unknown[] = [];
+    const denied = ({ status, headers, body }: Response): number => {
+      seen.push([status, headers.get('retry-after'), body]);
+      return 30_000;
+    };
+    const { ask } = made({ policies: ['100/1s'], timeout: 300, denied });
+    status = 429;
+    expect(await ask()).to.equal(429);
+    expect(seen).to.deep.equal([[429, '1', null]]);
+    const error = await ask().catch((thrown: unknown) => thrown);
+    expect(error).to.have.nested.property('decision.retryAfterMs').that.is.within(29_000, 30_000);
+  });
+
   it('who aborts leaves the line with the reason, and its turn is free', async () => {
     const { call, ask } = made({ policies: ['1/5s'] });
     await ask();

@@ -35,12 +35,14 @@ describe('libraries that call by limitFetch', () => {
       return async () => ((await client.get(url)).data as { ok: boolean }).ok;
     },
     ky: (call) => {
-      const client = ky.create({ fetch: call, retry: 0 });
+      const client = ky.create({ fetch: call, timeout: false });
       return async () => (await client.post(url, { json: { a: 1 } }).json<{ ok: boolean }>()).ok;
     },
-    got: (call) => async () => {
-      const answer = await call.schedule(() => got(url).json<{ ok: boolean }>(), { key: '127.0.0.1' });
-      return answer.ok;
+    got: (call) => {
+      const client = got.extend({
+        hooks: { beforeRequest: [({ url }) => call.schedule(() => {}, { key: new URL(url!).host })] },
+      });
+      return async () => (await client(url).json<{ ok: boolean }>()).ok;
     },
     undici: (call) => {
       const dispatcher = new Agent().compose(call.interceptor);
@@ -50,12 +52,12 @@ describe('libraries that call by limitFetch', () => {
       };
     },
     OpenAI: (call) => {
-      const client = new OpenAI({ apiKey: 'k', baseURL: url, fetch: call, maxRetries: 0 });
+      const client = new OpenAI({ apiKey: 'k', baseURL: url, fetch: call });
       return async () =>
         (await client.chat.completions.create({ model: 'm', messages })).choices[0]!.message.content === 'hi';
     },
     Anthropic: (call) => {
-      const client = new Anthropic({ apiKey: 'k', baseURL: url, fetch: call, maxRetries: 0 });
+      const client = new Anthropic({ apiKey: 'k', baseURL: url, fetch: call });
       return async () =>
         (await client.messages.create({ model: 'm', max_tokens: 5, messages })).content.length === 1;
     },

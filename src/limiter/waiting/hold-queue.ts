@@ -1,3 +1,4 @@
+import { onAbort } from '../../common/abort.js';
 import { idsOf, joined } from '../../contract/parts.js';
 import type { LimiterDecision } from '../decision.js';
 import { Line, Lines } from './lines.js';
@@ -155,10 +156,10 @@ export class HoldQueue {
     return new Promise((resolve) => {
       const cancel = (): void => this.#leave(line, link, 'cancelled');
       const end = (outcome: HoldOutcome): void => {
-        signal?.removeEventListener('abort', cancel);
+        stopListening();
         resolve(outcome);
       };
-      signal?.addEventListener('abort', cancel, { once: true });
+      const stopListening = onAbort(signal, cancel);
       const at = this.#timing.now() + delayMs;
       const before = line.join({ units: cost, at, unitMs }, isLast);
       const link = line.insert({ cost, isUnbounded, end }, before);

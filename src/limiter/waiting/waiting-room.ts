@@ -1,3 +1,4 @@
+import { onAbort } from '../../common/abort.js';
 import type { Decision } from '../../common/decision.js';
 import type { LimiterDecision } from '../decision.js';
 import type { Key } from '../../contract/key.js';
@@ -170,18 +171,18 @@ export class WaitingRoom {
         error: undefined,
         stop: () => {},
       };
-      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
       const onTimeout = (): void => this.#giveUp(line, link, late(who.key, line.denial));
       let stopTimer = (): void => {};
+      let stopListening = (): void => {};
       waiter.stop = () => {
         stopTimer();
-        signal?.removeEventListener('abort', onAbort);
+        stopListening();
       };
       const link = line.insert(waiter, before);
       if (line.next === after) line.next = link;
       if (!hasPlace && line.newcomer === after) line.newcomer = link;
       if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
-      signal?.addEventListener('abort', onAbort, { once: true });
+      stopListening = onAbort(signal, () => this.#giveUp(line, link, aborted(signal)));
       if (line.next === link) void this.#ask(line);
     });
   }
