@@ -14,7 +14,7 @@ const notUnit = `
   cli/{addresses,administration,ban-book,bans,check,choosing,connection,hash-keys,limits,list,overrides,process,replay,state-keys,suggest,tiers,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,fake-timers,lines,observability} house
   http/{conformance,connections,nestjs,proxies,security,turn} identity laws/many-policies memory mutants package prometheus redis/*
-  release resources sqlite/* store-down testing/adapter-checks
+  release resources slow/**/* sqlite/* store-down testing/adapter-checks
 `;
 
 /** These go by real time, so they come when the others have ended. */

@@ -29,8 +29,8 @@ describe('the middleware of Express on a server of Node', () => {
     code = undefined;
     server = createServer((req, res) => {
       prepare(req);
-      limit(req, res, (error?: HeadgateError) => {
-        code = error?.code;
+      limit(req, res, (error?: unknown) => {
+        code = (error as HeadgateError | undefined)?.code;
         res.end(String((req as Request).rateLimit?.key));
       });
     });
