@@ -1,6 +1,7 @@
 // Mistakes of the set-up that are no errors: the warning of each, and when it comes.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -52,6 +53,13 @@ async function onFastify(
   await app.register(rateLimitPlugin, options);
   for (let i = 0; i < times; i++) await app.inject({ url: '/', headers, remoteAddress: from });
   await app.close();
+}
+
+/** The middleware of Express on a server of Node, as on connect. */
+async function onNode(options: RateLimitOptions, { headers = {} }: Ask): Promise<void> {
+  const limit = rateLimit(options);
+  const server = createServer((req, res) => limit(req, res, () => void res.end()));
+  await request(server).get('/').set(headers).expect(200);
 }
 
 const express200 = async (): Promise<void> => {
@@ -112,6 +120,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () => onExpress(quota, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
     /'trust proxy'/,
+  ],
+  [
+    'a server of Node: the same',
+    () => onNode(quota, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /`clientIp`/,
   ],
   [
     'Fastify: the same',

@@ -1,39 +1,66 @@
 // Real time for everything that waits for a server. Tests with fake timers must not stop it: a decision on Redis would then wait for ever.
-// This module takes Node's functions before later fakes replace them. If fakes are already there, it uses substitutes that they do not
-// cover.
+// This module copies Node's functions before later fakes replace them. If fakes are already there, it uses substitutes that they do not
+// cover. It starts the timers that reveal fakes at the first call: on Cloudflare Workers no timer may start while modules load.
 import { Socket } from 'node:net';
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';
 import { scheduler } from 'node:timers/promises';
+import { lazy } from './lazy.js';
 
-const { prototype } = hooks.performance.constructor as { prototype: typeof hooks.performance };
+const { performance: clock } = hooks;
 
-/** Fake timers replace `now` of the global performance object, but not the one of its prototype. */
+/** Fake timers replace `now` of the global performance object, but not the one of its prototype. On Bun only the object has it. */
+const { now } = [(clock.constructor as { prototype: typeof clock }).prototype, clock].find(
+  (each) => typeof each.now === 'function',
+)!;
+
 export const performance = {
-  now: prototype.now.bind(hooks.performance),
-  eventLoopUtilization: hooks.performance.eventLoopUtilization.bind(hooks.performance),
+  now: now.bind(clock),
+  eventLoopUtilization: clock.eventLoopUtilization.bind(clock),
 };
 
-/** Whether a function starts a real timer. The process lists all real timers. */
-function isReal(kind: 'Timeout' | 'Immediate', start: () => () => void): boolean {
-  const count = (): number | undefined =>
-    process.getActiveResourcesInfo?.().filter((each) => each === kind).length;
-  const before = count();
-  const stop = start();
-  const after = count();
-  stop();
-  return before === undefined || after! > before;
+type Kind = 'Timeout' | 'Immediate';
+
+/** The number of real timers of a kind. `undefined` on Bun and on Cloudflare Workers, which do not list them: fakes are not detected there. */
+function countReal(kind: Kind): number | undefined {
+  if ('bun' in process.versions) return undefined;
+  try {
+    return process.getActiveResourcesInfo().filter((each) => each === kind).length;
+  } catch {
+    return undefined;
+  }
 }
 
-const realTimeouts = isReal('Timeout', () => {
-  const timer = timers.setTimeout(() => {}, 1e6);
-  return () => timers.clearTimeout(timer);
-});
+/** Whether a function starts a real timer. */
+function isReal(kind: Kind, start: () => () => void): boolean {
+  const before = countReal(kind);
+  if (before === undefined) return true;
+  const stop = start();
+  const after = countReal(kind);
+  stop();
+  return after! > before;
+}
 
-const realImmediates = isReal('Immediate', () => {
-  const immediate = timers.setImmediate(() => {});
-  return () => timers.clearImmediate(immediate);
-});
+const {
+  setTimeout: startTimeout,
+  clearTimeout: stopTimeout,
+  setImmediate: startImmediate,
+  clearImmediate: stopImmediate,
+} = timers;
+
+const hasRealTimeouts = lazy(() =>
+  isReal('Timeout', () => {
+    const timer = startTimeout(() => {}, 1e6);
+    return () => stopTimeout(timer);
+  }),
+);
+
+const hasRealImmediates = lazy(() =>
+  isReal('Immediate', () => {
+    const immediate = startImmediate(() => {});
+    return () => stopImmediate(immediate);
+  }),
+);
 
 /**
  * A timer made of a socket that is never connected, for when Node's timer functions are faked: from Node 26 on, fakes may replace
@@ -60,16 +87,16 @@ class SocketTimer {
   }
 }
 
-type SetTimeout = (run: () => void, ms: number) => NodeJS.Timeout;
+export function setTimeout(run: () => void, ms: number): NodeJS.Timeout {
+  return hasRealTimeouts() ? startTimeout(run, ms) : (new SocketTimer(run, ms) as unknown as NodeJS.Timeout);
+}
 
-export const setTimeout: SetTimeout = realTimeouts
-  ? timers.setTimeout
-  : (run, ms) => new SocketTimer(run, ms) as unknown as NodeJS.Timeout;
+export function clearTimeout(timer: NodeJS.Timeout | undefined): void {
+  if (timer instanceof SocketTimer) timer.cancel();
+  else stopTimeout(timer);
+}
 
-export const clearTimeout: (timer: NodeJS.Timeout | undefined) => void = realTimeouts
-  ? timers.clearTimeout
-  : (timer) => (timer as unknown as SocketTimer | undefined)?.cancel();
-
-export const setImmediate: (run: () => void) => void = realImmediates
-  ? timers.setImmediate
-  : (run) => void scheduler.yield().then(run);
+export function setImmediate(run: () => void): void {
+  if (hasRealImmediates()) startImmediate(run);
+  else void scheduler.yield().then(run);
+}

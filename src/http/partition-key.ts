@@ -1,14 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { invalidOption } from '../common/errors.js';
+import { lazy } from '../common/lazy.js';
 import { checkSecret, keyedHash } from '../common/secret.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 
-/** A secret of this process. All limiters of the process use it, so that a client sees the same value for the same key. */
-let own: string | undefined;
-
 /** The parameter `pk` of each policy's items, by the policy's index. */
 export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
+
+const hashBy = (secret: string) => keyedHash(secret, 'partition keys');
+
+/** By a secret of this process. All limiters of the process use it, so that a client sees the same value for the same key. */
+const ownHash = lazy(() => hashBy(randomBytes(32).toString('base64')));
 
 /**
  * @param isShared whether other processes may count the same quota
@@ -16,22 +19,22 @@ export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
  */
 export function compilePartitionKey(option: unknown, isShared: boolean): PartitionKeys | undefined {
   if (option === undefined || option === false) return undefined;
-  return partitionKeys(keyedHash(secretOf(option, isShared), 'partition keys'));
-}
-
-function secretOf(option: unknown, isShared: boolean): string {
-  if (option !== true) return checkSecret('partitionKey', option);
+  if (option !== true) {
+    const hash = hashBy(checkSecret('partitionKey', option));
+    return partitionKeys(() => hash);
+  }
   if (isShared) {
     const fix =
       'With a `store` or a `limiter` other processes may count the same quota, and must show the same values. Write a secret of 16 ' +
       'characters or more instead of true.';
     throw invalidOption('partitionKey', option, fix);
   }
-  return (own ??= randomBytes(32).toString('base64'));
+  return partitionKeys(ownHash);
 }
 
-function partitionKeys(hash: (text: string) => Buffer): PartitionKeys {
+function partitionKeys(hashOf: () => (text: string) => Buffer): PartitionKeys {
   return ({ set, subject: { key } }) => {
+    const hash = hashOf();
     const { names = [DEFAULT_DIMENSION] } = set.dimensions ?? {};
     // A key of one dimension must differ from the same text as a key of another dimension.
     const parameters = names.map((name, i) => {

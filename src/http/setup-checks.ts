@@ -129,7 +129,7 @@ const ANYBODY =
 
 const UNTRUSTED =
   'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. Behind a proxy all clients now have one key, that of the proxy. Set ' +
-  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses: see docs/keys.md. " +
+  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, write `clientIp`: see docs/keys.md. " +
   'Without a proxy, a client has sent it, and all is well.';
 
 const FORWARDED =

@@ -4,6 +4,7 @@ import type { Decision } from '../common/decision.js';
 import { Eventual } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { lazy } from '../common/lazy.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
 import { notifyUser, type Warn } from '../common/warnings.js';
@@ -89,7 +90,7 @@ type Question = Query & {
 const MAX_REPETITIONS = 5;
 
 /** The names of slots in this process begin with this prefix, and end with a number. */
-const LEASE_PREFIX = randomBytes(9).toString('base64url');
+const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
 let leases = 0;
 
 /** A rate limiter, which decides about requests. Made by `createLimiter`. */
@@ -687,7 +688,7 @@ export class Limiter {
     if (typeof asked === 'number') cost = checkCost(asked);
     else ({ cost, costs } = this.#scope.costs(asked, set, given));
     const leased = !peek && cost > 0 && holdsSlots(set);
-    const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
+    const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (isOff) return switchedOff(query);

@@ -53,7 +53,12 @@ export class FirstQuestion {
   constructor(warn: Warn, streak: Streak) {
     this.#warn = warn;
     this.#streak = streak;
-    setImmediate(() => (this.#isNew = false));
+    try {
+      setImmediate(() => (this.#isNew = false));
+    } catch {
+      // Cloudflare Workers refuse timers outside of requests, so this limiter was not made for one.
+      this.#isNew = false;
+    }
   }
 
   /** Called with each question to the limiter. @returns whether to go on checking */

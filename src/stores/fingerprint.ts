@@ -14,8 +14,14 @@ const HASHED = 255;
 
 const HASH_BYTES = 32;
 
-/** Random factors of this process. */
-const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME));
+/** Random factors of this process. Cloudflare Workers refuse random numbers until a request comes, so the first key draws them. */
+const factors = new Float64Array(TERMS + 3);
+let areDrawn = false;
+
+function drawFactors(): void {
+  for (let i = 0; i < factors.length; i++) factors[i] = randomInt(PRIME);
+  areDrawn = true;
+}
 
 /** The last fingerprint: four integers from 0 to 2^31 - 2. */
 export const fingerprint = new Int32Array(4);
@@ -41,6 +47,7 @@ export function hasFingerprint(records: Int32Array, at: number): boolean {
  * collide is below one in 10^18.
  */
 export function takeFingerprint(key: string): void {
+  if (!areDrawn) drawFactors();
   const { length } = key;
   if (length <= MAX_UNHASHED_LENGTH && add(key, length, length)) return;
   // Use the bytes of UTF-16, so that different lone surrogates stay different.

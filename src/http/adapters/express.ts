@@ -105,10 +105,15 @@ function prepare(prototype: object): boolean {
   return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
 }
 
+/** Requests of connect, socket.io and plain Node have no `ip`. As Express without a trusted proxy, this takes the address of the connection. */
+function addressOf(req: Request): string | undefined {
+  return req.ip ?? ('ip' in req ? undefined : (req as IncomingMessage).socket?.remoteAddress);
+}
+
 const framework: Framework<Request, Response> = {
   // A denial is not sent with res.send, because an ETag would be useless.
   ...nodeResponse,
-  ip: (req) => req.ip,
+  ip: addressOf,
   proxy: expressProxy,
   trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
@@ -121,7 +126,9 @@ const framework: Framework<Request, Response> = {
 
 /**
  * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other.
- * If a later one denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address.
+ * If a later one denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address, which
+ * is `req.ip`. Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too: the client
+ * is then the address of the connection.
  *
  * @example
  * app.use(rateLimit('100/1m'))

@@ -11,9 +11,10 @@ export interface ExpressRequest {
   readonly socket?: { readonly remoteAddress?: string | undefined };
 }
 
-/** What Express knows about proxies. Undefined for a request of another server. */
-export function expressProxy({ app, headers = {}, socket }: ExpressRequest): Proxies | undefined {
-  if (!app) return undefined;
+/** The proxies that Express trusts. A server without settings trusts none. Undefined if another middleware has determined the address. */
+export function expressProxy(request: ExpressRequest): Proxies | undefined {
+  const { app, headers = {}, socket } = request;
+  if (!app) return 'ip' in request ? undefined : { trusts: 'nobody', headers, peer: socket?.remoteAddress };
   const trusted = app.get('trust proxy');
   const trustsAddress = app.get('trust proxy fn') as ((address: string, hop: number) => unknown) | undefined;
   const isAnybody = trusted === true || trustsAddress?.(STRANGER, HOPS.length) === true;

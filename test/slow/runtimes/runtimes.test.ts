@@ -1,0 +1,55 @@
+// The built package on other runtimes than Node: Bun, Deno, and the one of Cloudflare Workers. npm has all of them.
+import { rmSync } from 'node:fs';
+import { expect } from 'chai';
+import { servers } from '../../support/shared-servers.js';
+import { getProgram, makeProject, runIn } from '../project.js';
+
+/** These run the program that each finds. Node shows that the program itself is right. */
+const RUNTIMES = {
+  Node: { program: async () => process.execPath, args: [] },
+  Bun: { program: () => getProgram('bun', '1.4.5'), args: ['run'] },
+  Deno: { program: () => getProgram('deno', '2.9.6'), args: ['run', '--allow-all', '--quiet'] },
+};
+
+const FRAMEWORKS = {
+  ...{ express: '5.3.0', fastify: '5.12.8', hono: '4.13.19', koa: '3.3.0', connect: '3.7.0' },
+  ...{ ioredis: '6.0.0', redis: '6.3.1', '@opentelemetry/api': '1.9.1' },
+  ...{ '@nestjs/common': '11.2.10', '@nestjs/core': '11.2.10', '@nestjs/websockets': '11.2.6' },
+  ...{ 'reflect-metadata': '0.2.2', rxjs: '7.8.2' },
+};
+
+/** The last that runs on Node 20. */
+const WORKERS = { miniflare: '4.20260426.0', esbuild: '0.28.2', hono: '4.13.19' };
+
+describe('on other runtimes', function () {
+  this.timeout(300_000);
+  let project: string;
+  before(async () => {
+    project = await makeProject(FRAMEWORKS, 'runtimes/load.mjs', 'runtimes/main-job.mjs');
+  });
+  after(() => rmSync(project, { recursive: true, force: true }));
+
+  for (const [name, { program, args }] of Object.entries(RUNTIMES)) {
+    it(`each sub-path loads on ${name}`, async () => {
+      expect(await runIn(project, await program(), [...args, 'load.mjs'])).to.equal('works\n');
+    });
+
+    it(`adapters, stores and calls to others do their work on ${name}`, async () => {
+      const env = { REDIS_URL: servers.redis.url, NODE_ENV: 'test' };
+      expect(await runIn(project, await program(), [...args, 'main-job.mjs'], env)).to.equal('works\n');
+    });
+  }
+});
+
+describe('on Cloudflare Workers', function () {
+  this.timeout(300_000);
+
+  it('limiters that are made while the worker loads limit its requests', async () => {
+    const project = await makeProject(WORKERS, 'runtimes/worker.mjs', 'runtimes/serve-worker.mjs');
+    try {
+      expect(await runIn(project, process.execPath, ['serve-worker.mjs'])).to.equal('works\n');
+    } finally {
+      rmSync(project, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,0 +1,47 @@
+// A user's worker for Cloudflare: limiters are made while it loads, and each path is limited by another one.
+import { createLimiter, memoryStore } from 'headgate';
+import { rateLimited } from 'headgate/decorators';
+import { limitFetch } from 'headgate/fetch';
+import { rateLimit as honoLimit } from 'headgate/hono';
+import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
+import { rateLimit as webLimit } from 'headgate/web';
+import { Hono } from 'hono';
+
+const quota = { algorithm: 'fixed-window', limit: 2, window: '1m' };
+const store = memoryStore();
+const ok = () => new Response('ok');
+const clientIp = (request) => request.headers.get('cf-connecting-ip') ?? undefined;
+
+const app = new Hono();
+app.use('/hono', honoLimit({ ...quota, clientIp: (c) => c.req.header('cf-connecting-ip') }));
+app.get('/hono', (c) => c.text('ok'));
+
+const core = createLimiter({ name: 'core', store, ...quota, overrides: true, ban: { after: 50, for: '1m' } });
+const web = webLimit({ name: 'web', store, ...quota, clientIp });
+const marked = webLimit({ name: 'marked', ...quota, clientIp, partitionKey: true });
+const slots = webLimit({ name: 'slots', store, algorithm: 'concurrency', limit: 1, lease: '1m', clientIp });
+const answer = rateLimited(ok, { ...quota, key: () => 'all' });
+const call = limitFetch((url) => fetch(url), { ...quota, key: () => 'partner', timeout: 50 });
+
+/** An answer for an error: 429 if it is a denial. */
+const failed = (error) =>
+  new Response(error.stack, { status: error.code?.startsWith('HEADGATE_') ? 429 : 500 });
+
+const paths = {
+  '/core': async (request) => {
+    const decision = await core.consume(clientKey(clientIp(request)));
+    if (decision.allowed) return new Response('ok', { headers: rateLimitHeaders(decision) });
+    const { status, headers, body } = denial(decision);
+    return new Response(body, { status, headers });
+  },
+  '/web': web(ok),
+  '/marked': marked(ok),
+  '/slots': slots(ok),
+  '/function': () => answer().catch(failed),
+  '/outbound': (request) => call(request.headers.get('partner')).catch(failed),
+};
+
+export default {
+  fetch: (request, env, context) =>
+    (paths[new URL(request.url).pathname] ?? app.fetch)(request, env, context),
+};
