@@ -12,8 +12,8 @@ import { chromium, type Browser } from 'playwright-core';
 import { findProgram } from '../../scripts/programs.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
-import { share } from '../../src/cli/replay/tables.js';
-import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
+import { share } from '../../src/cli/format.js';
+import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/log-file.js';
@@ -449,7 +449,7 @@ describe('headgate replay', () => {
     it('a file that is begun anew while it is read', async () => {
       const many = Array.from({ length: 40 }, () => lines).flat();
       logs.write('a.log', many);
-      const parse = () => lineParser(OPTIONS);
+      const parse = () => new LineReader(OPTIONS);
       await withLogs(['a.log'], { stdin: Readable.from([]), cwd: logs.path }, parse, async (open) => {
         let read = 0;
         for await (const batch of open.requests()) {

@@ -204,12 +204,16 @@ describe('headgate suggest', () => {
   });
 
   it('keeps the options that say what a request is', async () => {
-    logs.write('a.log', lines);
+    const withParts = requests.map((request) =>
+      JSON.stringify({ ...request, where: '/', verb: 'GET', code: 200 }),
+    );
+    logs.write('a.log', withParts);
     const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];
     args.push('--trusted-hops', '2', '--ipv6-subnet', '64');
+    args.push('--path-field', 'where', '--method-field', 'verb', '--status-field', 'code');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
     );
   });
 

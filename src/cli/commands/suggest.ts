@@ -121,13 +121,16 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
 
 /** The beginning of a command that replays the same requests. */
 function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
+  const { key, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
   const own = {
-    '--key-field': keyField,
-    '--time-field': timeField,
-    '--trusted-hops': trustedHops,
+    '--key-field': options.keyField,
+    '--time-field': options.timeField,
+    '--path-field': options.pathField,
+    '--status-field': options.statusField,
+    '--method-field': options.methodField,
+    '--trusted-hops': options.trustedHops,
     '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
   };
   for (const [flag, value] of Object.entries(own))

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { printableJson, printableLines } from '../../common/printable.js';
-import { count, duration, many, printable } from '../format.js';
+import { count, duration, many, printable, share } from '../format.js';
 import type { ClientTimes, Report, Tally } from './report.js';
-import { cellsOf, moment, policyTable, replayNotes, share, spanText } from './tables.js';
+import { cellsOf, moment, policyTable, replayNotes, spanText } from './tables.js';
 import type { Comparison, Interval, ReplayResult } from './replay.js';
 import { plotsOf } from './report-plots.js';
 

@@ -115,6 +115,29 @@ export async function openSource(name: string, path: string): Promise<Source> {
   }
 }
 
+/** The first bytes of contents that cannot be read as they are, and a command that converts them. */
+const FOREIGN: readonly (readonly [bytes: string, name: string, command: string])[] = [
+  ['28b52ffd', 'compressed by zstd', 'zstdcat'],
+  ['fd377a585a00', 'compressed by xz', 'xzcat'],
+  ['425a68', 'compressed by bzip2', 'bzcat'],
+  ['04224d18', 'compressed by lz4', 'lz4cat'],
+  ['504b0304', 'a ZIP archive', 'unzip -p'],
+  ['fffe', 'in UTF-16', 'iconv -f UTF-16 -t UTF-8'],
+  ['feff', 'in UTF-16', 'iconv -f UTF-16 -t UTF-8'],
+];
+
+/** @throws CliError `USAGE` if the bytes are compressed in another way than by gzip, or in UTF-16 */
+export function checkReadable(name: string, first: Buffer): void {
+  const start = first.subarray(0, 8).toString('hex');
+  const found = FOREIGN.find(([bytes]) => start.startsWith(bytes));
+  // Without a byte order mark, the first letter shows UTF-16.
+  const [, kind, command] = found ?? (/^..00|^00../.test(start) ? FOREIGN.at(-1)! : []);
+  if (kind === undefined) return;
+  throw usageError(
+    `${name}: it is ${kind}, which is not read. Convert it, and pass it as standard input: ${command} ${name} | headgate replay - ...`,
+  );
+}
+
 function readFailure(name: string, error: NodeJS.ErrnoException): Error {
   const say = (what: string) => failure(`${name}: ${what}`, error);
   switch (error.code) {

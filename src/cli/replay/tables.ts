@@ -1,18 +1,8 @@
 import { policyText } from '../../contract/compile-policies.js';
-import { count, duration, many, printable } from '../format.js';
+import { count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import { REORDER, type LogSummary } from './log-file.js';
 import type { ClientResult, ReplayResult, Results } from './replay.js';
-
-/** A share in percent. It is never rounded to none or all. */
-export function share(part: number, whole: number): string {
-  if (part === 0) return '0 %';
-  if (part === whole) return '100 %';
-  const percent = (100 * part) / whole;
-  if (percent < 0.01) return '< 0.01 %';
-  const text = percent.toPrecision(percent < 1 ? 1 : percent < 99 ? 2 : 4);
-  return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
-}
 
 /** For example `2026-10-05 06:00:00`, in UTC, with milliseconds if there are any. */
 export function moment(time: number | undefined): string {
@@ -75,11 +65,16 @@ export interface Found {
 /** A log with fewer requests is hardly more than a test. */
 const FEW = 1000;
 
+/** The signs that logs were not read as they were meant, one line each. */
+export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
+  logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
+
 /** What a reader of the results should know about the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
-  for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {
+  for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
     const parts = [many(lines, 'line'), many(requests, 'request')];
+    if (joined > 0) parts.push(`${count(joined)} joined to another line of their request`);
     if (skipped > 0) parts.push(`${count(skipped)} skipped (no request, no key, or not matched)`);
     parts.push(
       malformed > 0 ? `${count(malformed)} malformed (${share(malformed, lines)})` : 'none malformed',
@@ -109,8 +104,11 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
   return notes;
 }
 
+/** The notes on a replay, with the doubts about its logs. */
+export const replayNotes = (results: Results): string[] => [...doubtsOf(results.logs), ...notesOf(results)];
+
 /** The notes on a replay: what is not replayed, then on the logs. */
-export function replayNotes({ result, logs, left, compared }: Results): string[] {
+export function notesOf({ result, logs, left, compared }: Results): string[] {
   const all = [...left, ...(compared?.left ?? [])];
   const notes = all.map(
     (policy) =>

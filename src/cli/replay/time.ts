@@ -2,7 +2,12 @@
 
 const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
 const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
-const ISO = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+/** A date alone is not the time of a request. */
+const ISO = /^\d{4}([-/])\d{2}\1\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+const TIME_OF_DAY = /^\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?$/i;
+
+/** Whether a value is a time without its date. */
+export const isTimeOfDay = (value: unknown): boolean => typeof value === 'string' && TIME_OF_DAY.test(value);
 
 /** Times outside of this range are no times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
@@ -44,10 +49,11 @@ function fromText(text: string): number {
   if (/^\d+(\.\d+)?$/.test(text)) return fromNumber(Number(text));
   const iso = ISO.exec(text);
   if (!iso) return NaN;
-  const zoned = iso[1] === undefined && text.length > 10 ? `${text}Z` : text;
+  const zoned = iso[2] === undefined ? `${text}Z` : text;
   return Math.floor(
     Date.parse(
       zoned
+        .replaceAll('/', '-')
         .replace(/ (?=\d)/, 'T')
         .replace(',', '.')
         .replace(/\s/, ''),
