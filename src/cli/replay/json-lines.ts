@@ -46,28 +46,37 @@ const DATE_PAIRS = [
 /** The fields whose text may be a line of another format: morgan in winston, collectors of containers, journald. */
 const WRAPPERS = ['message', 'msg', 'log', 'line', 'MESSAGE', 'textPayload'];
 
-interface Path {
-  readonly name: string;
-  readonly parts: readonly string[];
-}
-
-const pathsOf = (names: string): Path[] =>
-  names
-    .trim()
-    .split(/\s+/)
-    .map((name) => ({ name, parts: name.split('.') }));
-
-const PATHS = Object.fromEntries(
-  Object.entries(FIELDS).map(([part, names]) => [part, pathsOf(names)]),
-) as unknown as Readonly<Record<keyof typeof FIELDS, readonly Path[]>>;
-
-const ID_PATHS = pathsOf(IDS);
+const wordsOf = (text: string): string[] => text.trim().split(/\s+/);
 
 /** The first names that are tried for the time, for messages. */
-export const KNOWN_TIMES = PATHS.time
-  .slice(1, 7)
-  .map(({ name }) => name)
-  .join(', ');
+export const KNOWN_TIMES = wordsOf(FIELDS.time).slice(1, 7).join(', ');
+
+type Known = keyof typeof FIELDS | 'id';
+
+/** A place where a part of a request may be: behind a name of the object, the names that lead to it. */
+interface Place {
+  readonly known: Known;
+  /** The likeliest places of a part have the lowest ranks. */
+  readonly rank: number;
+  readonly rest: readonly string[];
+}
+
+/** The places by the first name, so that a line is gone through once. */
+const PLACES = placesByName();
+
+function placesByName(): ReadonlyMap<string, readonly Place[]> {
+  const places = new Map<string, Place[]>();
+  const add = (name: string, place: Place): void =>
+    void places.set(name, [...(places.get(name) ?? []), place]);
+  for (const [known, names] of Object.entries({ ...FIELDS, id: IDS }) as [Known, string][]) {
+    wordsOf(names).forEach((name, rank) => {
+      add(name, { known, rank, rest: [] });
+      const [first, ...rest] = name.split('.');
+      if (rest.length > 0) add(first!, { known, rank, rest });
+    });
+  }
+  return places;
+}
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -117,28 +126,61 @@ export function parseLogfmt(line: string): LoggedRequest | undefined {
   return isWhole ? jsonRequest(Object.fromEntries(pairs)) : undefined;
 }
 
+interface FoundPlace {
+  readonly known: Known;
+  readonly rank: number;
+  readonly value: unknown;
+}
+
+/** The values at the known places, the likeliest first. */
+function placesIn(value: Json): readonly FoundPlace[] {
+  const found: FoundPlace[] = [];
+  for (const name in value) {
+    const places = PLACES.get(name);
+    if (places === undefined) continue;
+    for (const { known, rank, rest } of places) {
+      const inner = rest.length === 0 ? value[name] : inside(value[name], rest);
+      if (inner !== undefined) found.push({ known, rank, value: inner });
+    }
+  }
+  return found.sort(byRank);
+}
+
+const byRank = (a: FoundPlace, b: FoundPlace): number => a.rank - b.rank;
+
+function textAt(found: readonly FoundPlace[], known: Known): string | undefined {
+  for (const place of found) {
+    const text = place.known === known ? textOf(place.value) : undefined;
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
 function jsonRequest(value: Json): LoggedRequest {
-  const field = (name: string): unknown => get(value, { name, parts: name.split('.') });
+  const found = placesIn(value);
+  /** A value by its whole name, which may contain dots, or inside nested objects. */
+  const field = (name: string): unknown =>
+    Object.hasOwn(value, name) ? value[name] : inside(value, name.split('.'));
   return {
     named: true,
     field,
-    timeOf: (names) => (names === undefined ? timeIn(value, field) : parseTime(fieldsOf(field, names))),
+    timeOf: (names) => (names === undefined ? timeIn(found, field) : parseTime(fieldsOf(field, names))),
     part(name) {
-      const text = textAt(value, PATHS[name]);
+      const text = textAt(found, name);
       if (text !== undefined) return normal(name, text);
       if (name !== 'method' && name !== 'path') return undefined;
       // `$request` of nginx, `$context.routeKey` of API Gateway.
       const { request = value.routeKey } = value;
       return typeof request === 'string' ? splitRequestLine(request)[name] : undefined;
     },
-    line: () => lineOf(value),
+    line: () => lineOf(value, found),
   };
 }
 
 /** The time in the first known field that can be read. */
-function timeIn(value: Json, field: (name: string) => unknown): number | undefined {
-  for (const path of PATHS.time) {
-    const time = parseTime(get(value, path));
+function timeIn(found: readonly FoundPlace[], field: (name: string) => unknown): number | undefined {
+  for (const { known, value } of found) {
+    const time = known === 'time' ? parseTime(value) : undefined;
     if (time !== undefined) return time;
   }
   for (const names of DATE_PAIRS) {
@@ -153,36 +195,25 @@ const BEGINNING = 'incoming request';
 
 const DURATIONS = ['duration', 'duration_ms', 'durationMs', 'elapsed', 'elapsed_time', 'latency'];
 
-/** The place of the line among those of its request. Ids of processes alone are not unique, as loggers count requests from 1. */
-function lineOf(value: Json): RequestLine | undefined {
-  const id = textAt(value, ID_PATHS);
+/** The place of the line among those of its request. Ids of requests alone are not unique, as loggers count requests from 1. */
+function lineOf(value: Json, found: readonly FoundPlace[]): RequestLine | undefined {
+  const id = textAt(found, 'id');
   if (id === undefined) return undefined;
-  const writer = [value.hostname, value.pid, value['process.pid']].map((each) => textOf(each) ?? '');
+  const writer = `${textOf(value.hostname) ?? ''} ${textOf(value.pid ?? value['process.pid']) ?? ''}`;
   const hasDuration = DURATIONS.some((name) => value[name] !== undefined);
   return {
-    id: [...writer, id].join(' '),
+    id: `${writer} ${id}`,
     begins: value.msg === BEGINNING || value.message === BEGINNING,
     // Other lines may have the duration of a part of the work.
-    ends: value.responseTime !== undefined || (hasDuration && textAt(value, PATHS.status) !== undefined),
+    ends: value.responseTime !== undefined || (hasDuration && textAt(found, 'status') !== undefined),
   };
 }
 
-function textAt(value: Json, paths: readonly Path[]): string | undefined {
-  for (const path of paths) {
-    const text = textOf(get(value, path));
-    if (text !== undefined) return text;
-  }
-  return undefined;
-}
-
-/** A value by its whole name, which may contain dots, or inside nested objects. */
-function get(value: Json, { name, parts }: Path): unknown {
-  if (Object.hasOwn(value, name)) return value[name];
-  if (parts.length === 1) return undefined;
-  let found: unknown = value;
-  for (const part of parts) {
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, part)) return undefined;
-    found = (found as Json)[part];
+function inside(value: unknown, names: readonly string[]): unknown {
+  let found = value;
+  for (const name of names) {
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined;
+    found = (found as Json)[name];
   }
   return found;
 }
