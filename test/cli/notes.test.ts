@@ -75,7 +75,7 @@ describe('what is told of the logs', () => {
     const tells = (first: number, last: number) =>
       logNotes([log], { ...found, first, last })
         .at(-1)!
-        .startsWith('The log has whole seconds:');
+        .startsWith('The log has whole seconds,');
     expect(tells(TIME, TIME + 1_000)).to.equal(true);
     expect(tells(TIME, TIME)).to.equal(false);
     expect(tells(TIME + 1, TIME + 1_000)).to.equal(false);

@@ -580,9 +580,9 @@ describe('headgate replay', () => {
         'Combined Log Format',
       ],
       ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
-      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: what is limited?'],
+      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: empty. Pass the parts'],
       ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
-      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: write'],
+      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: pass'],
       ['no subnet', ['a.log', '--ipv6-subnet', '129', '--policy', '1/1m'], 2, '--ipv6-subnet: write'],
       ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
       [
@@ -692,7 +692,7 @@ describe('headgate replay', () => {
 
     it('of a log where nobody is denied', async () => {
       const { html, plots } = await report(some, '--policy', '100/1h');
-      expect(html).to.contain('Nobody was denied.').and.not.contain('class="out"');
+      expect(html).to.contain('No client was denied.').and.not.contain('class="out"');
       expect(html).to.contain('<b>0 <small>(0 %)</small></b>denied');
       expect(plots.map(({ id }) => id)).to.deep.equal(['requests', 'denied']);
       const one = await report(some.slice(0, 1), '--policy', '100/1h');
@@ -703,7 +703,7 @@ describe('headgate replay', () => {
       const { code } = await replay(['-', '--policy', '5/1h', '--report', 'r.html'], some.join('\n'));
       expect(code).to.equal(0);
       const html = readFileSync(join(logs.path, 'r.html'), 'utf8');
-      expect(html).to.contain('for that a log is read twice').and.not.contain('id="clients"');
+      expect(html).to.contain('needs a second reading of the log').and.not.contain('id="clients"');
       expect(html).to.contain('>/a (57 %)<');
     });
 

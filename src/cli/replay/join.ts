@@ -1,6 +1,6 @@
 import type { LoggedRequest, RequestLine } from './logged-request.js';
 
-/** The requests whose lines are put together at a time, and those whose ids are remembered. */
+/** The maximum of requests that wait for further lines, and of remembered ids. */
 const MAX_REQUESTS = 10_000;
 
 /** Lines with the same id belong to different requests if more time than this lies between them, ms. */

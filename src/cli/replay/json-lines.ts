@@ -43,7 +43,7 @@ const DATE_PAIRS = [
   'request_date request_time',
 ];
 
-/** The fields whose text may be a line of another format: morgan in winston, collectors of containers, journald. */
+/** Fields with a text that may be a line of another format: morgan in winston, collectors of containers, journald. */
 const WRAPPERS = ['message', 'msg', 'log', 'line', 'MESSAGE', 'textPayload'];
 
 const wordsOf = (text: string): string[] => text.trim().split(/\s+/);

@@ -72,7 +72,7 @@ export class LineReader {
     return request === undefined ? 'joined' : this.#entryOf(request);
   }
 
-  /** Returns the requests whose last lines are missing, at the end of the log. */
+  /** Returns the requests without their last lines, at the end of the log. */
   rest(): Parsed[] {
     return this.#joiner.rest().map((request) => this.#entryOf(request));
   }

@@ -2,9 +2,9 @@ import { createGunzip } from 'node:zlib';
 import type { Entry, LineReader, Parsed } from './line.js';
 import { checkReadable, type Source } from './source.js';
 
-/** A longer line (in bytes) is no request, and is not kept in memory. */
+/** The longest line of a request, in bytes. A longer line is not kept in memory. */
 const LONGEST_LINE = 2 ** 20;
-/** How many bytes are unpacked at a time. */
+/** The bytes that are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
 const BYTE_ORDER_MARK = '\ufeff';
@@ -18,7 +18,7 @@ export interface Malformed {
   readonly problem: string;
 }
 
-/** What was found in a log. */
+/** The counts of one log. */
 export interface LogSummary {
   readonly name: string;
   readonly lines: number;
@@ -30,9 +30,9 @@ export interface LogSummary {
   readonly malformed: number;
   /** The first unreadable lines. */
   readonly samples: readonly Malformed[];
-  /** Requests whose lines came too late in the log for their time. */
+  /** Requests with lines that came too late in the log for their time. */
   readonly late: number;
-  /** What is wrong with the whole file. */
+  /** A problem of the whole file. */
   readonly warning: string | undefined;
   /** Signs that the log was not read as it was meant, each with the option that mends it. */
   readonly notes: readonly string[];
@@ -43,7 +43,7 @@ export class LogFile {
   readonly source: Source;
   readonly #parser: () => LineReader;
   readonly #reader: LineReader;
-  /** How many bytes of the file were read, before unpacking. */
+  /** The bytes of the file that were read, before unpacking. */
   bytesRead = 0;
   readonly #found = {
     lines: 0,
@@ -82,7 +82,7 @@ export class LogFile {
     return this.#reader.refusal;
   }
 
-  /** The time of its first request, which tells the order of rotated files. Undefined if it cannot be read in advance. */
+  /** Returns the time of the first request, by which rotated files are sorted, or `undefined` if the source can be read only once. */
   async firstTime(): Promise<number | undefined> {
     if (!this.source.rereadable) return undefined;
     for await (const [first] of this.again().#batches()) if (first) return first.time;
@@ -223,7 +223,7 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string
   if (length > 0) yield Buffer.concat(begun).toString();
 }
 
-/** How many requests are held back for others that were logged late. */
+/** The number of requests that are held back for others that were logged late. */
 export const REORDER = 50_000;
 
 /**
@@ -236,7 +236,7 @@ export class Reorder {
   #waiting: Entry[] = [];
   #head = 0;
   #now = 0;
-  /** How many lines came too late for their place. */
+  /** The lines that came too late for their place. */
   late = 0;
 
   constructor(capacity: number = REORDER) {

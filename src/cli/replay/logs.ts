@@ -37,7 +37,7 @@ export class Logs {
     return this.#files.map(({ summary }) => summary);
   }
 
-  /** How many bytes there are to read, for the progress. 0: unknown. */
+  /** The number of bytes to read, for the progress, or 0 if it is unknown. */
   get size(): number {
     return this.#files.reduce((sum, { source: { size } }) => sum + (size ?? NaN), 0) || 0;
   }
@@ -166,7 +166,7 @@ async function refilled(heads: Head[]): Promise<Head[]> {
 
 const earlier = (a: Head, b: Head): Head => (timeOf(b) < timeOf(a) ? b : a);
 
-/** Goes through all requests. It shows a progress bar if someone watches. */
+/** Goes through all requests. Shows a progress bar on a terminal. */
 export async function forEachRequest(
   logs: Logs,
   io: Io,

@@ -26,7 +26,7 @@ export function addLogOptions(command: CliCommand): CliCommand {
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
-      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
+      "the limited key: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
         '`by`, repeatable with the name of a dimension: account=user',
       collect,
     )
@@ -37,8 +37,8 @@ export function addLogOptions(command: CliCommand): CliCommand {
     .option('--method-field <field>', 'JSON and W3C: the field of the method')
     .option(
       '--trusted-hops <n>',
-      'in lists like X-Forwarded-For: how many proxies are yours (default: those with private addresses)',
-      integer('--trusted-hops', 1, 99, 'write how many proxies are yours: 1 to 99.'),
+      'in lists like X-Forwarded-For: the number of your own proxies (default: those with private addresses)',
+      integer('--trusted-hops', 1, 99, 'pass the number of your own proxies: 1 to 99.'),
     )
     .option(
       '--match <filter>',

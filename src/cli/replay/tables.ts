@@ -53,7 +53,7 @@ export function policyTable({ policies, requests }: ReplayResult): [head: string
   return [POLICY_HEAD.split(', '), rows];
 }
 
-/** What was found in the logs, whatever the policies are. */
+/** The facts about the logs that do not depend on the policies. */
 export interface Found {
   readonly requests: number;
   readonly clients: number;
@@ -69,7 +69,7 @@ const FEW = 1000;
 export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
   logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
 
-/** What a reader of the results should know about the logs, one line each. */
+/** The notes on the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
@@ -92,7 +92,7 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
   }
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
-      'The log has whole seconds: windows of a few seconds look fuller than they were, as all requests of a second come at once.',
+      'The log has whole seconds, so all requests of a second come at once: windows of a few seconds look fuller than they were.',
     );
   }
   if (requests >= FEW && busiest.value > requests / 2) {
@@ -107,20 +107,20 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
 /** The notes on a replay, with the doubts about its logs. */
 export const replayNotes = (results: Results): string[] => [...doubtsOf(results.logs), ...notesOf(results)];
 
-/** The notes on a replay: what is not replayed, then on the logs. */
+/** The notes on a replay: on policies that are not replayed, then on the logs. */
 export function notesOf({ result, logs, left, compared }: Results): string[] {
   const all = [...left, ...(compared?.left ?? [])];
   const notes = all.map(
     (policy) =>
-      `${printable(policy)} is not replayed: an access log does not tell how long each request took`,
+      `${printable(policy)} is not replayed, because an access log lacks the duration of each request`,
   );
   return [...notes, ...logNotes(logs, result)];
 }
 
-/** When the logs begin and end. */
+/** The times at which the logs begin and end. */
 export const spanText = ({ first, last }: Pick<Found, 'first' | 'last'>): string =>
   `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
 
-/** How much was found, for a terminal. */
+/** The numbers of requests and clients, and the time span, for a terminal. */
 export const foundText = (found: Found, { bold }: Io['colors']): string =>
   `${bold(many(found.requests, 'request'))} of ${bold(many(found.clients, 'client'))}, ${spanText(found)}`;

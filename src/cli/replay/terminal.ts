@@ -145,7 +145,7 @@ export function suggestText(
   const parts = [
     foundText(found, io.colors),
     ...doubtsText(logs, io),
-    `The smallest limits, each on its own, under which this share of the clients is never denied:`,
+    `The smallest limits, each alone, that never deny this share of the clients:`,
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
@@ -175,10 +175,10 @@ function alternativesTable({ each, keep: asked }: Suggestions, found: Found, io:
 }
 
 function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], found: Found): string {
-  if (deniedClients === 0) return 'nobody would be denied';
+  if (deniedClients === 0) return 'no client would be denied';
   const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
   return deniedRequests === undefined
-    ? `${clients} would be denied (the number of requests is unknown: standard input cannot be read twice, nor a file that changes meanwhile)`
+    ? `${clients} would be denied (the number of requests is unknown, because standard input cannot be read twice, nor a file that changes meanwhile)`
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 

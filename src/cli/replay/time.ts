@@ -9,13 +9,12 @@ const TIME_OF_DAY = /^\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2}
 /** Whether a value is a time without its date. */
 export const isTimeOfDay = (value: unknown): boolean => typeof value === 'string' && TIME_OF_DAY.test(value);
 
-/** Times outside of this range are no times of requests. */
+/** The range of plausible times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
 const LATEST = Date.UTC(2100, 0);
 
 /**
- * The size of a number tells whether it is in seconds, milliseconds, microseconds or nanoseconds. These limits are for the years 1973 to
- * 5138.
+ * The size of a number shows its unit: seconds, milliseconds, microseconds or nanoseconds. These limits are for the years 1973 to 5138.
  */
 const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
   [1e11, 0.001],
@@ -27,7 +26,7 @@ const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
 let lastText = '';
 let lastTime: number | undefined;
 
-/** Milliseconds since the epoch. Undefined if it cannot be read. A time without a zone is UTC. */
+/** Returns milliseconds since the epoch, or `undefined` for an unreadable time. A time without a zone is UTC. */
 export function parseTime(value: unknown): number | undefined {
   if (typeof value === 'number') return plausible(fromNumber(value));
   if (typeof value !== 'string') return undefined;
