@@ -83,3 +83,13 @@ export async function writeListing<T>(
 /** A word in the form in which a shell reads it. */
 export const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
+/** A share in percent. It is never rounded to none or all. */
+export function share(part: number, whole: number): string {
+  if (part === 0) return '0 %';
+  if (part === whole) return '100 %';
+  const percent = (100 * part) / whole;
+  if (percent < 0.01) return '< 0.01 %';
+  const text = percent.toPrecision(percent < 1 ? 1 : percent < 99 ? 2 : 4);
+  return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
+}

@@ -1,11 +1,12 @@
 // What is read of one line, in each format.
 import { expect } from 'chai';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
-import { lineParser, type LineOptions, parseMatch } from '../../src/cli/replay/line.js';
+import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
+import { parseMatch } from '../../src/cli/replay/match.js';
 import { parseTime } from '../../src/cli/replay/time.js';
 
-const parser = (options: Partial<LineOptions> = {}) =>
-  lineParser({
+function parser(options: Partial<LineOptions> = {}) {
+  const reader = new LineReader({
     keys: loggedKeys(),
     keyField: undefined,
     timeField: undefined,
@@ -14,6 +15,8 @@ const parser = (options: Partial<LineOptions> = {}) =>
     trustedHops: undefined,
     ...options,
   });
+  return (line: string) => reader.read(line);
+}
 
 const TIME = Date.UTC(2026, 9, 5, 13, 55, 36);
 const json = (value: object) => JSON.stringify(value);

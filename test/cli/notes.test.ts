@@ -1,7 +1,7 @@
 // The texts around a replay: what its reader is told of the logs, and how numbers and times are written.
 import { expect } from 'chai';
-import { count, duration, many, printable } from '../../src/cli/format.js';
-import { cellsOf, logNotes, moment, share, type Found } from '../../src/cli/replay/tables.js';
+import { count, duration, many, printable, share } from '../../src/cli/format.js';
+import { cellsOf, logNotes, moment, type Found } from '../../src/cli/replay/tables.js';
 import type { LogSummary } from '../../src/cli/replay/log-file.js';
 
 const TIME = Date.UTC(2026, 9, 5, 6, 0, 0);
@@ -10,11 +10,13 @@ const log: LogSummary = {
   name: 'a.log',
   lines: 2_000,
   requests: 2_000,
+  joined: 0,
   skipped: 0,
   malformed: 0,
   samples: [],
   late: 0,
   warning: undefined,
+  notes: [],
 };
 const found: Found = {
   requests: 2_000,
@@ -73,7 +75,7 @@ describe('what is told of the logs', () => {
     const tells = (first: number, last: number) =>
       logNotes([log], { ...found, first, last })
         .at(-1)!
-        .startsWith('The log has whole seconds:');
+        .startsWith('The log has whole seconds,');
     expect(tells(TIME, TIME + 1_000)).to.equal(true);
     expect(tells(TIME, TIME)).to.equal(false);
     expect(tells(TIME + 1, TIME + 1_000)).to.equal(false);

@@ -12,8 +12,8 @@ import { chromium, type Browser } from 'playwright-core';
 import { findProgram } from '../../scripts/programs.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
-import { share } from '../../src/cli/replay/tables.js';
-import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
+import { share } from '../../src/cli/format.js';
+import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/log-file.js';
@@ -449,7 +449,7 @@ describe('headgate replay', () => {
     it('a file that is begun anew while it is read', async () => {
       const many = Array.from({ length: 40 }, () => lines).flat();
       logs.write('a.log', many);
-      const parse = () => lineParser(OPTIONS);
+      const parse = () => new LineReader(OPTIONS);
       await withLogs(['a.log'], { stdin: Readable.from([]), cwd: logs.path }, parse, async (open) => {
         let read = 0;
         for await (const batch of open.requests()) {
@@ -580,9 +580,9 @@ describe('headgate replay', () => {
         'Combined Log Format',
       ],
       ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
-      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: what is limited?'],
+      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: empty. Pass the parts'],
       ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
-      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: write'],
+      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: pass'],
       ['no subnet', ['a.log', '--ipv6-subnet', '129', '--policy', '1/1m'], 2, '--ipv6-subnet: write'],
       ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
       [
@@ -692,7 +692,7 @@ describe('headgate replay', () => {
 
     it('of a log where nobody is denied', async () => {
       const { html, plots } = await report(some, '--policy', '100/1h');
-      expect(html).to.contain('Nobody was denied.').and.not.contain('class="out"');
+      expect(html).to.contain('No client was denied.').and.not.contain('class="out"');
       expect(html).to.contain('<b>0 <small>(0 %)</small></b>denied');
       expect(plots.map(({ id }) => id)).to.deep.equal(['requests', 'denied']);
       const one = await report(some.slice(0, 1), '--policy', '100/1h');
@@ -703,7 +703,7 @@ describe('headgate replay', () => {
       const { code } = await replay(['-', '--policy', '5/1h', '--report', 'r.html'], some.join('\n'));
       expect(code).to.equal(0);
       const html = readFileSync(join(logs.path, 'r.html'), 'utf8');
-      expect(html).to.contain('for that a log is read twice').and.not.contain('id="clients"');
+      expect(html).to.contain('needs a second reading of the log').and.not.contain('id="clients"');
       expect(html).to.contain('>/a (57 %)<');
     });
 

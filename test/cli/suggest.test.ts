@@ -204,12 +204,16 @@ describe('headgate suggest', () => {
   });
 
   it('keeps the options that say what a request is', async () => {
-    logs.write('a.log', lines);
+    const withParts = requests.map((request) =>
+      JSON.stringify({ ...request, where: '/', verb: 'GET', code: 200 }),
+    );
+    logs.write('a.log', withParts);
     const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];
     args.push('--trusted-hops', '2', '--ipv6-subnet', '64');
+    args.push('--path-field', 'where', '--method-field', 'verb', '--status-field', 'code');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
     );
   });
 
@@ -320,8 +324,8 @@ describe('headgate suggest', () => {
     [['--keep', '101', 'a.log'], 2, '--keep: "101"'],
     [['--keep', 'most', 'a.log'], 2, '--keep: "most"'],
     [['--window', '1x', 'a.log'], 2, '--window', '1x', "'15m'"],
-    [['--window', '1s,1s', 'a.log'], 2, '--window: write 1 to 32 different windows'],
-    [['--window', ',', 'a.log'], 2, '--window: write 1 to 32'],
+    [['--window', '1s,1s', 'a.log'], 2, '--window: pass 1 to 32 different windows'],
+    [['--window', ',', 'a.log'], 2, '--window: pass 1 to 32'],
     [['--window', '1s', '--policy', '1/1s', 'a.log'], 2, '--policy has its own window'],
     [['--algorithm', 'bucket', 'a.log'], 2, '--algorithm: "bucket" is not one of sliding-window'],
     [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'nothing can be suggested'],

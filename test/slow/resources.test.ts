@@ -13,7 +13,7 @@ import { servers } from '../support/shared-servers.js';
 const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/ban.ts': 1000, // maxKeys of its store
   'algorithms/concurrency.ts': 700, // its limit
-  'cli/replay/line.ts': 10_000,
+  'cli/replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and those that come

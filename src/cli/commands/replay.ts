@@ -30,26 +30,24 @@ const MOST_TOP = 10_000;
 export function register(program: CliCommand, io: Io): void {
   const command = program
     .command('replay')
-    .summary('who would have been denied, from an access log')
+    .summary('the clients that policies would have denied, from an access log')
     .description(
-      'Replays access logs through the real policies, in the time of the logs, and tells who would have been denied, when, how ' +
-        `often and by which policy. ${LOGS_HELP}`,
+      'Replays access logs through the real policies, in the time of the logs, and reports the denied clients, with times, numbers ' +
+        `and policies. ${LOGS_HELP}`,
     );
   addLogOptions(command)
     .limitsOptions()
-    .option('--name <limiter>', 'which limiter of --policies, if it has several')
-    .option(
-      '--top <n>',
-      'how many of the clients that were denied are named',
-      integer('--top', 0, MOST_TOP),
-      10,
-    )
+    .option('--name <limiter>', 'the limiter in --policies, if the file has several')
+    .option('--top <n>', 'the number of denied clients to name', integer('--top', 0, MOST_TOP), 10)
     .option(
       '--compare <text>',
       `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
       collect,
     )
-    .option('--compare-policies <file>', 'the other set as JSON, as in --policies; --name says which limiter')
+    .option(
+      '--compare-policies <file>',
+      'the other set as JSON, as in --policies; --name selects the limiter',
+    )
     .option('--report <file>', 'write a page with plots, which needs no network')
     .example("replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'")
     .action((names: string[], options: Options) => replay(names, options, io));
@@ -59,7 +57,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   const limits = readOneLimits(options, io);
   if (!limits) {
     throw usageError(
-      "replay: by which policies? Write for example --policy '100/1m'; `headgate suggest` proposes some.",
+      "replay: no policies. Pass some, such as --policy '100/1m'; `headgate suggest` proposes limits.",
     );
   }
   const { replayed, left } = split(ofTier(limits, options.name ?? 'default', options.tier).policies);
@@ -100,14 +98,15 @@ function comparedTo(
   { name, compare: texts, comparePolicies: file }: Options,
   io: Io,
 ): readonly Policy[] | undefined {
-  if (texts && file !== undefined) throw usageError('--compare and --compare-policies: write one of them.');
+  if (texts && file !== undefined)
+    throw usageError('--compare and --compare-policies exclude each other. Pass one of them.');
   if (texts) return parsePolicies(texts, '--compare');
   if (file === undefined) return undefined;
   const option = '--compare-policies';
   return readOneLimits({ ...(name !== undefined && { name }), policies: file, option }, io)?.policies;
 }
 
-/** How many clients are plotted. */
+/** The number of plotted clients. */
 const PLOTTED = 6;
 
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */

@@ -28,10 +28,10 @@ const MOST_WINDOWS = 32;
 export function register(program: CliCommand, io: Io): void {
   const command = program
     .command('suggest')
-    .summary('limits that nearly all clients never notice, from an access log')
+    .summary('limits that hardly any client would notice, from an access log')
     .description(
-      'Measures in access logs, by the real algorithms, how much each client uses at most, and proposes the smallest limits ' +
-        `under which the given share of the clients is never denied. ${LOGS_HELP}`,
+      'Measures the peak use of each client in access logs, by the real algorithms, and proposes the smallest limits that never deny ' +
+        `the given share of the clients. ${LOGS_HELP}`,
     );
   addLogOptions(command)
     .option('--keep <percent>', 'the share of the clients that is never denied', '99.9')
@@ -77,7 +77,7 @@ function keepOf(text: string): number {
   const keep = /^\d{1,3}(\.\d+)?\s?%?$/.test(text) ? parseFloat(text) : NaN;
   if (!(keep > 0 && keep <= 100)) {
     throw usageError(
-      `--keep: ${JSON.stringify(text)} is not a share of clients. Write percent, up to 100: --keep 99.9.`,
+      `--keep: ${JSON.stringify(text)} is not a share of clients. Pass percent, up to 100: --keep 99.9.`,
     );
   }
   return keep;
@@ -88,7 +88,7 @@ function byKeyOf({ key }: LogOptions, shape: Shape): Shape {
   const [sole, ...others] = loggedKeys(key);
   if (others.length > 0)
     throw usageError(
-      'suggest measures one kind of clients at a time: write one --key, and ask again for the others.',
+      'suggest measures one kind of clients at a time. Pass one --key, and run the command again for the others.',
     );
   const { dimension } = sole!;
   return dimension === DEFAULT_DIMENSION
@@ -100,7 +100,7 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
   if (policy) {
     if (window)
       throw usageError(
-        '--policy has its own window: write --policy again for each window, or --window alone.',
+        '--policy has its own window. Repeat --policy for each window, or pass --window alone.',
       );
     return parsePolicies(policy).map(shapeOf);
   }
@@ -113,7 +113,7 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
     windows &&
     (windows.length === 0 || windows.length > MOST_WINDOWS || new Set(windows).size < windows.length)
   ) {
-    throw usageError(`--window: write 1 to ${MOST_WINDOWS} different windows: --window 1s,1m,1h.`);
+    throw usageError(`--window: pass 1 to ${MOST_WINDOWS} different windows: --window 1s,1m,1h.`);
   }
   for (const text of windows ?? []) toMilliseconds('--window', text);
   return shapesOf(known, windows);
@@ -121,16 +121,19 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
 
 /** The beginning of a command that replays the same requests. */
 function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
+  const { key, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
-  const own = {
-    '--key-field': keyField,
-    '--time-field': timeField,
-    '--trusted-hops': trustedHops,
+  const values = {
+    '--key-field': options.keyField,
+    '--time-field': options.timeField,
+    '--path-field': options.pathField,
+    '--status-field': options.statusField,
+    '--method-field': options.methodField,
+    '--trusted-hops': options.trustedHops,
     '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
   };
-  for (const [flag, value] of Object.entries(own))
+  for (const [flag, value] of Object.entries(values))
     if (value !== undefined) words.push(flag, quoted(String(value)));
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');

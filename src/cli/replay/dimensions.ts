@@ -18,7 +18,7 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
     const parts = rest.split(/[\s,]+/).filter((part) => part !== '');
     if (parts.length === 0)
       throw usageError(
-        "--key: what is limited? Write for example 'ip', 'user', 'ip path' or 'account=user'.",
+        "--key: empty. Pass the parts of the key, such as 'ip', 'user', 'ip path' or 'account=user'.",
       );
     return { dimension: named === undefined ? DEFAULT_DIMENSION : dimensionOf('--key', named), parts };
   });
@@ -53,14 +53,14 @@ export function checkKeys(keys: readonly LoggedKey[], sets: readonly (readonly P
     if (missing === undefined) continue;
     const field = missing === DEFAULT_DIMENSION ? 'ip' : `${missing}=user`;
     throw usageError(
-      `These policies are by: ${dimensions.join(', ')}. Say also where the log has the ${missing}: --key ${field}, or another field.`,
+      `These policies are by: ${dimensions.join(', ')}. Pass the field of the ${missing}, too: --key ${field}, or another one.`,
     );
   }
   const used = sets.flatMap(dimensionsOf);
   const extra = known.find((name) => !used.includes(name));
   if (extra !== undefined && !isSole)
     throw usageError(
-      `--key ${extra}=...: no policy is by ${extra}. Leave it out, or write the policy with \`by ${extra}\`.`,
+      `--key ${extra}=...: no policy is by ${extra}. Omit it, or write the policy with \`by ${extra}\`.`,
     );
 }
 

@@ -28,8 +28,7 @@ export class Engine {
   constructor(policies: readonly Policy[], several = false) {
     if (policies.some(countsSlots)) {
       throw usageError(
-        'A concurrency policy cannot be replayed: an access log tells when requests came, but not how long each of them took. ' +
-          'Replay the others.',
+        'A concurrency policy cannot be replayed, because an access log lacks the duration of each request. Replay the others.',
       );
     }
     this.#store = memoryStore({ clock: () => this.#now, maxKeys: MAX_KEYS });

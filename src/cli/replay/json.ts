@@ -5,7 +5,7 @@ import type { Suggestions } from './suggest.js';
 
 const TIMES = ['first', 'last', 'start', 'streakAt'];
 
-/** A copy for programs: times are ISO 8601, and what there is not is null. */
+/** Copies a value for programs: times become ISO 8601, and missing values null. */
 function plain(value: object): object {
   const text = JSON.stringify(value, (field, each: unknown) =>
     TIMES.includes(field) && typeof each === 'number' ? new Date(each).toISOString() : (each ?? null),

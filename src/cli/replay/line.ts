@@ -1,38 +1,32 @@
-import { isIP } from 'node:net';
 import type { Key } from '../../contract/key.js';
-import { parseAddress } from '../../http/address.js';
-import { clientKeys } from '../../http/client-key.js';
+import { clients, hostName, type ClientOf, type ClientOptions } from './addresses.js';
 import type { LoggedKey } from './dimensions.js';
-import {
-  KNOWN_TIMES,
-  parseJsonLine,
-  parseTextLine,
-  textOf,
-  w3cReader,
-  type LoggedRequest,
-} from './formats.js';
-import { usageError } from '../errors.js';
+import { Doubts } from './doubts.js';
+import { Joiner } from './join.js';
+import { KNOWN_TIMES, parseJsonLine, parseLogfmt } from './json-lines.js';
+import { normal, textOf, type LoggedRequest, type Part, type Reading } from './logged-request.js';
+import { statusOf, type Match, type MatchedPart } from './match.js';
+import { isBareRequest, isOddClient, parseTextLine } from './text-lines.js';
+import { parseTime } from './time.js';
+import { unwrapper } from './unwrap.js';
+import { w3cReader } from './w3c-lines.js';
 
 /** One request of a log. */
 export interface Entry {
   /** ms since the epoch. */
   time: number;
-  /** Who is limited: a text; or, if `--key` names several dimensions, the keys that the line has. */
+  /** The key: a text; or, if `--key` names several dimensions, the keys that the line has. */
   readonly key: Key;
   /** Present if it was asked for, and the log has it. */
   readonly path?: string | undefined;
   readonly status?: number | undefined;
 }
 
-/** The meaning of a line: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
-export type Parsed = Entry | 'skipped' | { readonly problem: string };
-
-interface ClientOptions {
-  /** Prefix length of IPv6 keys: 1 to 128. */
-  readonly subnet: number;
-  /** The number of proxies that are the user's own. Undefined: all those with private addresses. */
-  readonly trustedHops: number | undefined;
-}
+/**
+ * The meaning of a line: a request; `'joined'` to another line of its request; nothing to replay (another kind of line, filtered out, no
+ * key); or unreadable, and why.
+ */
+export type Parsed = Entry | 'joined' | 'skipped' | { readonly problem: string };
 
 export interface LineOptions extends ClientOptions {
   /** The fields that make the key, or the key of each dimension. */
@@ -40,51 +34,115 @@ export interface LineOptions extends ClientOptions {
   /** The fields of the time and of the client, in formats with named fields. Default: where loggers usually write them. */
   readonly timeField: string | undefined;
   readonly keyField: string | undefined;
+  /** The fields of other parts of a request. */
+  readonly fields?: Readonly<Partial<Record<Part, string>>>;
   /** Selects the requests that count. */
   readonly match: Match | undefined;
   /** Whether to read paths and statuses, too. */
   readonly details?: boolean;
 }
 
-export type ParseLine = (line: string) => Parsed;
-
 /** The formats, for messages. */
 export const FORMATS =
-  'the Common or the Combined Log Format (nginx, Apache), lines of JSON, the lines of AWS load balancers, W3C logs (CloudFront, IIS)';
+  'the Common or the Combined Log Format (nginx, Apache), lines of JSON or of logfmt, the lines of AWS load balancers, W3C logs ' +
+  '(CloudFront, IIS); also behind the prefixes of containers, syslog and Heroku';
 
-/** Makes a reader of one log's lines. Each line may have its own format. */
-export function lineParser(options: LineOptions): ParseLine {
-  const { keys, timeField, keyField, match, details = false } = options;
-  const clientOf = clients(options);
-  const w3c = w3cReader();
+/** Reads the lines of one log. Each line may have its own format. */
+export class LineReader {
+  readonly #options: LineOptions;
+  readonly #clientOf: ClientOf;
+  readonly #unwrap = unwrapper();
+  readonly #w3c = w3cReader();
+  readonly #joiner: Joiner;
+  readonly #doubts = new Doubts();
 
-  function client(request: LoggedRequest): string | undefined {
-    if (keyField !== undefined && request.named) {
-      const text = textOf(request.field(keyField));
-      return text === undefined ? undefined : (clientOf(text) ?? text);
+  constructor(options: LineOptions) {
+    this.#options = options;
+    this.#clientOf = clients(options);
+    this.#joiner = new Joiner((request) => request.timeOf(options.timeField));
+  }
+
+  read(line: string): Parsed {
+    const found = this.#unwrap(line);
+    if (found === undefined) return 'joined';
+    const { text, time } = found;
+    const reading = parse(text, this.#w3c);
+    if (reading === 'skipped' || !('part' in reading)) return reading;
+    const request = this.#joiner.add(this.#withFields(reading, time));
+    return request === undefined ? 'joined' : this.#entryOf(request);
+  }
+
+  /** Returns the requests without their last lines, at the end of the log. */
+  rest(): Parsed[] {
+    return this.#joiner.rest().map((request) => this.#entryOf(request));
+  }
+
+  /** Signs that the log was not read as it was meant. */
+  get notes(): string[] {
+    return this.#doubts.notes(this.#joiner.repeated);
+  }
+
+  /** The reason why the results cannot be right, or `undefined`. */
+  get refusal(): string | undefined {
+    return this.#doubts.refusal();
+  }
+
+  /** Reads the parts from the fields that options name, and the time of a line without one from its collector's. */
+  #withFields(request: LoggedRequest, time: string | undefined): LoggedRequest {
+    const { fields = {} } = this.#options;
+    const isNamed = request.named && Object.keys(fields).length > 0;
+    if (!isNamed && time === undefined) return request;
+    return {
+      ...request,
+      part(name) {
+        const field = isNamed ? fields[name] : undefined;
+        return field === undefined ? request.part(name) : normal(name, textOf(request.field(field)));
+      },
+      timeOf: (field) => request.timeOf(field) ?? (field === undefined ? parseTime(time) : undefined),
+    };
+  }
+
+  #entryOf(request: LoggedRequest): Parsed {
+    const { match, timeField, details = false } = this.#options;
+    if (match && !this.#matches(match, request)) return 'skipped';
+    const key = this.#keyOf(request);
+    if (key === undefined) return this.#withoutKey(request);
+    const time = request.timeOf(timeField);
+    if (time === undefined) {
+      const tried = timeField === undefined ? `${KNOWN_TIMES} and others were tried` : `of ${timeField}`;
+      return { problem: `it has no time that can be read (${tried}; see --time-field)` };
     }
+    this.#doubts.request(time);
+    return details ? { time, key, path: request.part('path'), status: statusOf(request) } : { time, key };
+  }
+
+  #matches(match: Match, request: LoggedRequest): boolean {
+    // Lines of other kinds have none of the parts.
+    if (request.part('address') !== undefined || request.part('method') !== undefined)
+      this.#doubts.filtered([...match.parts].filter((part: MatchedPart) => request.part(part) === undefined));
+    return match.matches(request);
+  }
+
+  #withoutKey(request: LoggedRequest): Parsed {
+    const { keys, keyField } = this.#options;
     const address = request.part('address');
-    return address === undefined ? undefined : (clientOf(address) ?? hostName(address));
+    const isByClient = keys.some(({ parts }) => parts.includes('ip'));
+    if (address !== undefined && keyField === undefined && isByClient && hostName(address) === undefined) {
+      return {
+        problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
+      };
+    }
+    // Programs also write other lines, and some requests have no user.
+    return 'skipped';
   }
 
-  function part(word: string, request: LoggedRequest): string | undefined {
-    if (word === 'ip') return client(request);
-    if (word === 'user' || word === 'path' || word === 'method') return request.part(word);
-    return textOf(request.field(word));
-  }
-
-  function textOfKey({ parts }: LoggedKey, request: LoggedRequest): string | undefined {
-    if (parts.length === 1) return part(parts[0]!, request);
-    const texts = parts.map((word) => part(word, request));
-    return texts.includes(undefined) ? undefined : texts.join(' ');
-  }
-
-  function keyOf(request: LoggedRequest): Key | undefined {
-    if (keys.length === 1) return textOfKey(keys[0]!, request);
+  #keyOf(request: LoggedRequest): Key | undefined {
+    const { keys } = this.#options;
+    if (keys.length === 1) return this.#textOfKey(keys[0]!, request);
     const found: Record<string, string> = {};
     let isAny = false;
     for (const key of keys) {
-      const text = textOfKey(key, request);
+      const text = this.#textOfKey(key, request);
       if (text === undefined) continue;
       found[key.dimension] = text;
       isAny = true;
@@ -92,134 +150,51 @@ export function lineParser(options: LineOptions): ParseLine {
     return isAny ? found : undefined;
   }
 
-  return (line) => {
-    const request = line.startsWith('{') ? parseJsonLine(line) : (w3c(line) ?? parseTextLine(line));
-    if (request === undefined) return { problem: 'it is in none of the formats that are read' };
-    if (request === 'skipped') return request;
-    if (typeof request === 'string') return { problem: request };
-    if (match && !match(request)) return 'skipped';
-    const name = keyOf(request);
-    if (name === undefined) {
-      const address = request.part('address');
-      const isByClient = keys.some(({ parts }) => parts.includes('ip'));
-      if (address !== undefined && keyField === undefined && isByClient && !client(request)) {
-        return {
-          problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
-        };
-      }
-      // Programs also write other lines, and some requests have no user.
-      return 'skipped';
+  #textOfKey({ parts }: LoggedKey, request: LoggedRequest): string | undefined {
+    if (parts.length === 1) return this.#part(parts[0]!, request);
+    const texts = parts.map((word) => this.#part(word, request));
+    return texts.includes(undefined) ? undefined : texts.join(' ');
+  }
+
+  #part(word: string, request: LoggedRequest): string | undefined {
+    if (word === 'ip') return this.#client(request);
+    if (word === 'user' || word === 'path' || word === 'method') return request.part(word);
+    return textOf(request.field(word));
+  }
+
+  #client(request: LoggedRequest): string | undefined {
+    const { keyField } = this.#options;
+    if (keyField !== undefined && request.named) {
+      const text = textOf(request.field(keyField));
+      return text === undefined ? undefined : (this.#clientOf(text) ?? text);
     }
-    const time = request.timeOf(timeField);
-    if (time === undefined) {
-      const tried = timeField === undefined ? `${KNOWN_TIMES} and others were tried` : `of ${timeField}`;
-      return { problem: `it has no time that can be read (${tried}; see --time-field)` };
+    const address = request.part('address');
+    if (address === undefined) return undefined;
+    const client = this.#clientOf(address);
+    const key = client ?? hostName(address);
+    if (key !== undefined) this.#doubts.client(key, client === undefined && isOddClient(key), request.named);
+    return key;
+  }
+}
+
+function parse(text: string, w3c: ReturnType<typeof w3cReader>): Reading {
+  return (
+    (text.startsWith('{') ? parseJson(text) : (w3c(text) ?? parseTextLine(text))) ??
+    parseTail(text) ??
+    parseLogfmt(text) ?? {
+      problem: isBareRequest(text)
+        ? "it has neither a client nor a time: with morgan, log the format 'combined'"
+        : 'it is in none of the formats that are read',
     }
-    return details
-      ? { time, key: name, path: request.part('path'), status: statusOf(request) }
-      : { time, key: name };
-  };
-}
-
-/** A client given by its host name, which some servers look up. */
-const hostName = (text: string): string | undefined =>
-  /^[\w.-]+$/.test(text) ? text.toLowerCase() : undefined;
-
-function statusOf(request: LoggedRequest): number | undefined {
-  const status = Number(request.part('status'));
-  return Number.isInteger(status) ? status : undefined;
-}
-
-/** Whether a request counts. */
-export type Match = (request: LoggedRequest) => boolean;
-
-/**
- * Reads a filter: any number of paths by prefix (`/api`), methods (`POST`) and statuses (`404`, `5xx`), separated by spaces or commas. A
- * `!` before a word excludes it. Of each kind, one word must match.
- *
- * @throws CliError `USAGE`
- */
-export function parseMatch(texts: readonly string[]): Match | undefined {
-  const words = texts.flatMap((text) => text.split(/[\s,]+/)).filter((word) => word !== '');
-  if (words.length === 0) return undefined;
-  const wanted: Match[] = [];
-  const kinds = new Map<string, Match[]>();
-  for (const word of words) {
-    const not = word.startsWith('!');
-    const { kind, matches } = parseWord(not ? word.slice(1) : word);
-    if (not) wanted.push((request) => !matches(request));
-    else kinds.set(kind, [...(kinds.get(kind) ?? []), matches]);
-  }
-  for (const any of kinds.values()) wanted.push((request) => any.some((matches) => matches(request)));
-  return (request) => wanted.every((matches) => matches(request));
-}
-
-function parseWord(word: string): { kind: string; matches: Match } {
-  if (word.startsWith('/'))
-    return { kind: 'path', matches: (request) => request.part('path')?.startsWith(word) ?? false };
-  if (/^[a-z]+$/i.test(word)) {
-    const method = word.toUpperCase();
-    return { kind: 'method', matches: (request) => request.part('method') === method };
-  }
-  if (/^\d\d\d$/.test(word))
-    return { kind: 'status', matches: (request) => statusOf(request) === Number(word) };
-  if (/^\dxx$/i.test(word)) {
-    const first = Number(word[0]);
-    return { kind: 'status', matches: (request) => Math.floor((statusOf(request) ?? NaN) / 100) === first };
-  }
-  throw usageError(
-    `--match: ${JSON.stringify(word)} is not a path, a method or a status. Write for example '/api', 'POST', '5xx', or '!/health'.`,
   );
 }
 
-/** The client's key, from an address or from a list as in X-Forwarded-For. Undefined if the text is neither. */
-type ClientOf = (text: string) => string | undefined;
+const parseJson = (text: string): Reading =>
+  parseJsonLine(text, (inner) => (inner.startsWith('{') ? parseJson(inner) : parseTextLine(inner)));
 
-/** How many lists are remembered, because the same ones occur often. */
-const REMEMBERED = 10_000;
-
-const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
-
-/** Makes a function that finds the client's key: Headgate's default key. */
-export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
-  const keyOf = clientKeys(subnet);
-  const known = new Map<string, string | undefined>();
-
-  const single: ClientOf = (text) => {
-    const address = addressIn(text);
-    return address === undefined ? undefined : keyOf(address);
-  };
-
-  return (text) => {
-    if (!text.includes(',')) return single(text);
-    if (!known.has(text)) {
-      if (known.size === REMEMBERED) known.clear();
-      const chosen = fromList(text.split(','), trustedHops);
-      known.set(text, chosen === undefined ? undefined : single(chosen));
-    }
-    return known.get(text);
-  };
-}
-
-/**
- * The client in a list. Each proxy has appended the sender that it saw. Everything before the entry of the first trusted proxy is only the
- * client's claim.
- */
-function fromList(list: readonly string[], trustedHops: number | undefined): string | undefined {
-  // In W3C logs values have no spaces: IIS writes `+` behind the commas, and CloudFront `%20`.
-  const entries = list.map((entry) => entry.replace(/^(?:\+|%20)/, '').trim());
-  // The text contains a comma, but no addresses.
-  if (addressIn(entries.at(-1)!) === undefined) return undefined;
-  if (trustedHops !== undefined) return entries[Math.max(0, entries.length - trustedHops)];
-  const addresses = entries.filter((entry) => addressIn(entry) !== undefined);
-  return addresses.findLast((entry) => !isPrivate(addressIn(entry)!)) ?? addresses[0];
-}
-
-const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
-
-/** The address in a text, which may also be `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
-function addressIn(text: string): string | undefined {
-  if (isIP(text) !== 0) return text;
-  const address = /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
-  return isIP(address) === 0 ? undefined : address;
+/** Reads a line of JSON behind other words, such as the names of a pod and a container. */
+function parseTail(text: string): Reading | undefined {
+  const start = text.endsWith('}') ? text.indexOf('{') : -1;
+  const reading = start > 0 ? parseJson(text.slice(start)) : undefined;
+  return reading !== undefined && typeof reading === 'object' && 'problem' in reading ? undefined : reading;
 }

@@ -1,10 +1,10 @@
 import { createGunzip } from 'node:zlib';
-import type { Entry, ParseLine } from './line.js';
-import type { Source } from './source.js';
+import type { Entry, LineReader, Parsed } from './line.js';
+import { checkReadable, type Source } from './source.js';
 
-/** A longer line (in bytes) is no request, and is not kept in memory. */
+/** The longest line of a request, in bytes. A longer line is not kept in memory. */
 const LONGEST_LINE = 2 ** 20;
-/** How many bytes are unpacked at a time. */
+/** The bytes that are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
 const BYTE_ORDER_MARK = '\ufeff';
@@ -18,37 +18,49 @@ export interface Malformed {
   readonly problem: string;
 }
 
-/** What was found in a log. */
+/** The counts of one log. */
 export interface LogSummary {
   readonly name: string;
   readonly lines: number;
   readonly requests: number;
+  /** Further lines about a request that another line has shown. */
+  readonly joined: number;
   /** Lines that were read but are not replayed: no request, filtered out, or without a key. */
   readonly skipped: number;
   readonly malformed: number;
   /** The first unreadable lines. */
   readonly samples: readonly Malformed[];
-  /** Requests whose lines came too late in the log for their time. */
+  /** Requests with lines that came too late in the log for their time. */
   readonly late: number;
-  /** What is wrong with the whole file. */
+  /** A problem of the whole file. */
   readonly warning: string | undefined;
+  /** Signs that the log was not read as it was meant, each with the option that mends it. */
+  readonly notes: readonly string[];
 }
 
 /** One reading of a log, plain or gzip. */
 export class LogFile {
   readonly source: Source;
-  readonly #parser: () => ParseLine;
-  readonly #parse: ParseLine;
-  /** How many bytes of the file were read, before unpacking. */
+  readonly #parser: () => LineReader;
+  readonly #reader: LineReader;
+  /** The bytes of the file that were read, before unpacking. */
   bytesRead = 0;
-  readonly #found = { lines: 0, requests: 0, skipped: 0, malformed: 0, samples: [] as Malformed[], late: 0 };
+  readonly #found = {
+    lines: 0,
+    requests: 0,
+    joined: 0,
+    skipped: 0,
+    malformed: 0,
+    samples: [] as Malformed[],
+    late: 0,
+  };
   #damage: string | undefined;
 
   /** @param parser makes a reader of lines; in some formats, one line defines the meaning of the next ones */
-  constructor(source: Source, parser: () => ParseLine) {
+  constructor(source: Source, parser: () => LineReader) {
     this.source = source;
     this.#parser = parser;
-    this.#parse = parser();
+    this.#reader = parser();
   }
 
   /** The same file, to be read again from the start. */
@@ -57,10 +69,20 @@ export class LogFile {
   }
 
   get summary(): LogSummary {
-    return { name: this.source.name, ...this.#found, warning: this.source.change ?? this.#damage };
+    return {
+      name: this.source.name,
+      ...this.#found,
+      warning: this.source.change ?? this.#damage,
+      notes: this.#reader.notes,
+    };
   }
 
-  /** The time of its first request, which tells the order of rotated files. Undefined if it cannot be read in advance. */
+  /** The reason why the results cannot be right, or `undefined`. */
+  get refusal(): string | undefined {
+    return this.#reader.refusal;
+  }
+
+  /** Returns the time of the first request, by which rotated files are sorted, or `undefined` if the source can be read only once. */
   async firstTime(): Promise<number | undefined> {
     if (!this.source.rereadable) return undefined;
     for await (const [first] of this.again().#batches()) if (first) return first.time;
@@ -97,6 +119,13 @@ export class LogFile {
       }
       yield entries;
     }
+    const last: Entry[] = [];
+    for (const parsed of this.#reader.rest()) {
+      // Its first line was counted as a part of a request.
+      this.#found.joined -= 1;
+      this.#count(parsed, '', last);
+    }
+    yield last;
   }
 
   #take(line: string, entries: Entry[]): void {
@@ -106,9 +135,15 @@ export class LogFile {
       return;
     }
     const parsed =
-      line.length > LONGEST_LINE ? { problem: 'it has more than a million characters' } : this.#parse(line);
-    if (parsed === 'skipped') {
-      this.#found.skipped += 1;
+      line.length > LONGEST_LINE
+        ? { problem: 'it has more than a million characters' }
+        : this.#reader.read(line);
+    this.#count(parsed, line, entries);
+  }
+
+  #count(parsed: Parsed, line: string, entries: Entry[]): void {
+    if (parsed === 'skipped' || parsed === 'joined') {
+      this.#found[parsed] += 1;
     } else if ('problem' in parsed) {
       this.#found.malformed += 1;
       if (this.#found.samples.length < SAMPLES) {
@@ -126,6 +161,7 @@ export class LogFile {
     const chunks = this.#counted();
     const first = await chunks.next();
     if (first.done) return;
+    checkReadable(this.source.name, first.value);
     const isGzip = first.value[0] === 0x1f && first.value[1] === 0x8b;
     if (!isGzip) {
       yield first.value;
@@ -187,7 +223,7 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string
   if (length > 0) yield Buffer.concat(begun).toString();
 }
 
-/** How many requests are held back for others that were logged late. */
+/** The number of requests that are held back for others that were logged late. */
 export const REORDER = 50_000;
 
 /**
@@ -200,7 +236,7 @@ export class Reorder {
   #waiting: Entry[] = [];
   #head = 0;
   #now = 0;
-  /** How many lines came too late for their place. */
+  /** The lines that came too late for their place. */
   late = 0;
 
   constructor(capacity: number = REORDER) {

@@ -3,7 +3,7 @@ import { SingleBar } from 'cli-progress';
 import { failure, usageError } from '../errors.js';
 import { count } from '../format.js';
 import type { Io } from '../io.js';
-import { type Entry, FORMATS, type ParseLine } from './line.js';
+import { type Entry, FORMATS, type LineReader } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, streamSource, type Source } from './source.js';
 
@@ -37,7 +37,7 @@ export class Logs {
     return this.#files.map(({ summary }) => summary);
   }
 
-  /** How many bytes there are to read, for the progress. 0: unknown. */
+  /** The number of bytes to read, for the progress, or 0 if it is unknown. */
   get size(): number {
     return this.#files.reduce((sum, { source: { size } }) => sum + (size ?? NaN), 0) || 0;
   }
@@ -51,8 +51,10 @@ export class Logs {
     else yield* merge(this.#files);
   }
 
-  /** @throws CliError `FAILED` if there is nothing to replay; it says what was found instead, and what to do */
+  /** @throws CliError `FAILED` if there is nothing to replay, or if the results cannot be right; the message names the fix */
   checkFound(): void {
+    for (const { refusal, source } of this.#files)
+      if (refusal !== undefined) throw failure(`${source.name}: ${refusal}`);
     const all = this.summaries;
     if (all.some(({ requests }) => requests > 0)) return;
     const names = all.map(({ name }) => name).join(', ');
@@ -80,7 +82,7 @@ export class Logs {
 export async function withLogs(
   names: readonly string[],
   { stdin, cwd }: Pick<Io, 'stdin' | 'cwd'>,
-  parser: () => ParseLine,
+  parser: () => LineReader,
   use: (logs: Logs) => Promise<void>,
 ): Promise<void> {
   const sources: Source[] = [];
@@ -164,7 +166,7 @@ async function refilled(heads: Head[]): Promise<Head[]> {
 
 const earlier = (a: Head, b: Head): Head => (timeOf(b) < timeOf(a) ? b : a);
 
-/** Goes through all requests. It shows a progress bar if someone watches. */
+/** Goes through all requests. Shows a progress bar on a terminal. */
 export async function forEachRequest(
   logs: Logs,
   io: Io,

@@ -87,7 +87,7 @@ export class Peaks {
     return Math.min(this.#most, Math.max(1, this.#sorted[this.#sorted.length - 1 - excluded] ?? 1));
   }
 
-  /** How many clients use more than a limit. */
+  /** The number of clients that use more than a limit. */
   exceeding(limit: number): number {
     let low = 0;
     let high = this.#sorted.length;
@@ -100,7 +100,7 @@ export class Peaks {
   }
 }
 
-/** How many of `clients` may be excluded if `keep` percent must stay. */
+/** The number of `clients` that may be excluded if `keep` percent must stay. */
 export function excludable(clients: number, keep: number): number {
   // With 99.9 %, one of 1000 may be excluded, even if 0.1 is not exact in floating point.
   return Math.max(0, Math.min(clients - 1, Math.floor((clients * (100 - keep)) / 100 + 1e-9)));

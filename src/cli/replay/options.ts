@@ -2,14 +2,19 @@ import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { collect, integer, type CliCommand, type Options } from '../command.js';
 import type { Io } from '../io.js';
 import { loggedKeys } from './dimensions.js';
-import { FORMATS, lineParser, parseMatch } from './line.js';
+import { FORMATS, LineReader } from './line.js';
+import type { Part } from './logged-request.js';
 import { withLogs, type Logs } from './logs.js';
+import { parseMatch } from './match.js';
 
 /** The options of all commands that read logs. */
 export interface LogOptions extends Pick<Options, 'ipv6Subnet'> {
   readonly key?: readonly string[];
   readonly keyField?: string;
   readonly timeField?: string;
+  readonly pathField?: string;
+  readonly statusField?: string;
+  readonly methodField?: string;
   readonly match?: readonly string[];
   readonly trustedHops?: number;
 }
@@ -21,16 +26,19 @@ export function addLogOptions(command: CliCommand): CliCommand {
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
-      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
+      "the limited key: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
         '`by`, repeatable with the name of a dimension: account=user',
       collect,
     )
     .option('--key-field <field>', 'JSON and W3C: the field of the client, as in req.headers.x-api-key')
-    .option('--time-field <field>', 'JSON and W3C: the field of the time')
+    .option('--time-field <field>', "JSON and W3C: the field of the time, or two together: 'date time'")
+    .option('--path-field <field>', 'JSON and W3C: the field of the path')
+    .option('--status-field <field>', 'JSON and W3C: the field of the status')
+    .option('--method-field <field>', 'JSON and W3C: the field of the method')
     .option(
       '--trusted-hops <n>',
-      'in lists like X-Forwarded-For: how many proxies are yours (default: those with private addresses)',
-      integer('--trusted-hops', 1, 99, 'write how many proxies are yours: 1 to 99.'),
+      'in lists like X-Forwarded-For: the number of your own proxies (default: those with private addresses)',
+      integer('--trusted-hops', 1, 99, 'pass the number of your own proxies: 1 to 99.'),
     )
     .option(
       '--match <filter>',
@@ -52,10 +60,19 @@ export function readLogs(
     keys: loggedKeys(options.key),
     keyField: options.keyField,
     timeField: options.timeField,
+    fields: fieldsOf(options),
     match: parseMatch(options.match ?? []),
     subnet: options.ipv6Subnet ?? DEFAULT_SUBNET,
     trustedHops: options.trustedHops,
     details,
   };
-  return withLogs(names, io, () => lineParser(line), use);
+  return withLogs(names, io, () => new LineReader(line), use);
+}
+
+function fieldsOf({ pathField, statusField, methodField }: LogOptions): Partial<Record<Part, string>> {
+  return {
+    ...(pathField !== undefined && { path: pathField }),
+    ...(statusField !== undefined && { status: statusField }),
+    ...(methodField !== undefined && { method: methodField }),
+  };
 }

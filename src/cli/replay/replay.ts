@@ -15,10 +15,10 @@ export interface PolicyResult {
   readonly clients: number;
   /** The clients that the policy could deny: those with a key of its dimension. */
   readonly of: number;
-  /** When it first denied, ms since the epoch. Undefined if it never did. */
+  /** The time of the first denial, ms since the epoch, or `undefined` if there was none. */
   readonly first: number | undefined;
   readonly last: number | undefined;
-  /** How many clients used how much of what can be spent at once, in tenths. The last one is for clients that reached it. */
+  /** The clients by the largest part of the capacity that they used, in tenths. The last entry counts the denied clients. */
   readonly use: readonly number[];
 }
 
@@ -112,7 +112,7 @@ export class Replay {
   #start = 0;
   #end = 0;
 
-  /** @param dimensions the dimensions of which requests have keys */
+  /** @param dimensions the dimensions for which requests have keys */
   constructor(policies: readonly Policy[], dimensions: readonly string[] = [DEFAULT_DIMENSION]) {
     const several = dimensions.length > 1;
     this.#engine = new Engine(policies, several);
@@ -196,7 +196,7 @@ export class Replay {
     }
   }
 
-  /** How many clients there are. They are numbered in order of appearance. */
+  /** The number of clients. They are numbered in order of appearance. */
   get size(): number {
     return this.#keys.size;
   }
@@ -206,7 +206,7 @@ export class Replay {
     return this.#denied.values[client]! > 0;
   }
 
-  /** @param top how many of the clients that were denied are named */
+  /** @param top the number of denied clients to name */
   result(top: number): ReplayResult {
     return {
       requests: this.#admitted + this.#deniedSum,
@@ -283,7 +283,7 @@ export class Replay {
   }
 }
 
-/** What a replay tells. */
+/** The results of a replay. */
 export interface Results {
   readonly result: ReplayResult;
   readonly logs: readonly LogSummary[];
@@ -298,7 +298,7 @@ export interface Comparison {
   readonly result: ReplayResult;
   /** Policies of the second set that are not replayed. */
   readonly left: readonly string[];
-  /** How many clients both sets deny, or only one of them. */
+  /** The clients that both sets deny, or only one of them. */
   readonly both: number;
   readonly firstOnly: number;
   readonly secondOnly: number;

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { printableJson, printableLines } from '../../common/printable.js';
-import { count, duration, many, printable } from '../format.js';
+import { count, duration, many, printable, share } from '../format.js';
 import type { ClientTimes, Report, Tally } from './report.js';
-import { cellsOf, moment, policyTable, replayNotes, share, spanText } from './tables.js';
+import { cellsOf, moment, policyTable, replayNotes, spanText } from './tables.js';
 import type { Comparison, Interval, ReplayResult } from './replay.js';
 import { plotsOf } from './report-plots.js';
 
-/** How many paths and statuses are named. */
+/** The number of paths and statuses to name. */
 const NAMED = 10;
 
 const packages = createRequire(import.meta.url);
@@ -66,7 +66,7 @@ ${intervalTable(result)}
 </details>
 ${deniedSections(report)}
 <h2>How much of a limit the clients used</h2>
-<p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
+<p class="quiet">The largest part of the capacity that each client used at any time.</p>
 ${result.policies.map(useBars).join('\n')}
 <h2>Logs</h2>
 <ul>${replayNotes(report)
@@ -100,25 +100,25 @@ ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
 ${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
 }
 
-/** Which clients and which requests were denied. */
+/** The sections on the denied clients and requests. */
 function deniedSections({ result, denied, clients }: Report): string {
-  if (result.denied === 0) return '<h2>Clients denied most</h2>\n<p>Nobody was denied.</p>';
+  if (result.denied === 0) return '<h2>Clients denied most</h2>\n<p>No client was denied.</p>';
   const { top, deniedClients } = result;
   const rows = top.map((client) => cellsOf(client, 200, moment));
   const head = ['client', 'requests', 'denied', 'share', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
   const more = deniedClients - top.length;
   const chart =
     clients === undefined
-      ? '<p class="quiet">What they sent over time is not shown: for that a log is read twice.</p>'
-      : `<p class="quiet">Their requests per ${duration(clients.width)}. Dashed: what a policy admits of one client in that time, again and again.</p>
+      ? '<p class="quiet">Their requests over time are not shown, because that needs a second reading of the log.</p>'
+      : `<p class="quiet">Their requests per ${duration(clients.width)}. Dashed: the units that a policy admits from one client in that time, on average.</p>
 ${plot('clients', clientsLabel(clients))}`;
   return `<h2>Clients denied most</h2>
 ${chart}
 ${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}
 <h2>Paths of the denied requests</h2>
 ${tallyBars(denied.paths.tally(NAMED), result.denied)}
-<h2>What the denied requests were answered then</h2>
-<p class="quiet">The status in the log.</p>
+<h2>Statuses of the denied requests</h2>
+<p class="quiet">As the log has them: the answers of the server at that time.</p>
 ${tallyBars(denied.statuses.tally(NAMED), result.denied)}`;
 }
 
@@ -130,7 +130,7 @@ function clientsLabel({ clients }: ClientTimes): string {
   return `Requests over time of the clients denied most. ${texts.join('; ')}.`;
 }
 
-/** The largest values, for readers who cannot see the plot. */
+/** The largest values in words, as the label of the plot for screen readers. */
 function peaks({ timeline: { intervals, width } }: ReplayResult): string {
   const most = (valueOf: (interval: Interval) => number): string => {
     const peak = intervals.reduce((a, b) => (valueOf(b) > valueOf(a) ? b : a));
@@ -203,7 +203,7 @@ function tallyBars({ rows, others }: Tally, of: number): string {
   return bars(others > 0 ? [...named, [`others (${share(others, of)})`, others, true]] : named);
 }
 
-/** A plot of the page. The label is for readers who cannot see it. */
+/** A plot of the page. Screen readers read the label. */
 function plot(id: string, label: string): string {
   return `<div id="${id}" class="plot" role="img" aria-label="${escape(label)}"></div>`;
 }

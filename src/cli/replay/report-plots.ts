@@ -20,7 +20,7 @@ interface Plot {
   readonly series: readonly Series[];
 }
 
-/** What the page draws. Times are in seconds. */
+/** The plots of the page. Times are in seconds. */
 export interface Plots {
   readonly times: readonly number[];
   readonly width: number;
@@ -32,7 +32,7 @@ export interface Plots {
 /** The resolution of many logs. */
 const SECOND = 1000;
 
-/** How many colours there are for policies and clients. */
+/** The number of colours for policies and clients. */
 const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
@@ -84,7 +84,7 @@ function clientSeries({ clients }: ClientTimes): Series[] {
   }));
 }
 
-/** What each policy admits from one client in one interval, on average. */
+/** The units that each policy admits from one client in one interval, on average. */
 function limitLines({ policies, timeline: { width, intervals } }: ReplayResult): Series[] {
   return policies.flatMap(({ policy }): Series[] => {
     if (!('window' in policy)) return [];

@@ -24,16 +24,16 @@ export async function checkReportPath(path: string, logs: readonly string[], { c
   const found = await stat(file).catch(() => undefined);
   for (const log of logs) {
     // A link is another name of the same file.
-    const its = found && (await stat(resolve(cwd, log)).catch(() => undefined));
-    const isSame = its !== undefined && its.dev === found!.dev && its.ino === found!.ino;
+    const logStat = found && (await stat(resolve(cwd, log)).catch(() => undefined));
+    const isSame = logStat !== undefined && logStat.dev === found!.dev && logStat.ino === found!.ino;
     if (isSame || resolve(cwd, log) === file)
       throw usageError(
-        `--report: ${path} is a log that is read. Write the name of a new file: --report report.html.`,
+        `--report: ${path} is a log that is read. Pass the name of a new file: --report report.html.`,
       );
   }
   if (found?.isDirectory()) {
     throw usageError(
-      `--report: ${path} is a directory. Write the name of a file in it: --report ${path}/report.html.`,
+      `--report: ${path} is a directory. Pass the name of a file in it: --report ${path}/report.html.`,
     );
   }
   try {
@@ -58,14 +58,14 @@ export async function writeReport(file: string, page: string): Promise<void> {
   }
 }
 
-/** How often each of many names occurred. */
+/** The number of times that each of many names occurred. */
 export interface Tally {
   readonly rows: readonly (readonly [name: string, times: number])[];
   /** The sum of all names that are not among the rows. */
   readonly others: number;
 }
 
-/** How many different names are counted separately. */
+/** The number of different names that are counted separately. */
 const MOST = 10_000;
 
 class Counter {

@@ -5,23 +5,23 @@ import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 
-/** A policy whose limit or burst is to be found. */
+/** A policy with a limit or burst that is to be found. */
 export interface Shape {
   /** Shapes of one group are alternatives: the same window at different rates. */
   readonly group: string;
   readonly window: number;
-  /** The rate of a bucket whose burst is to be found. Undefined: the limit itself is to be found. */
+  /** The rate of a bucket, for which the burst is to be found, or `undefined` if the limit itself is to be found. */
   readonly rate: number | undefined;
-  /** A policy with a limit that is never reached. It measures what is used. */
+  /** A policy with a limit that is never reached, to measure the use. */
   readonly probe: Policy;
   /** The policy with the units that were found. */
   of(units: number): Policy;
 }
 
-/** A policy with a window. A log does not tell how long requests took, and rarely covers several periods of a calendar. */
+/** A policy with a window. A log lacks the durations of requests, and rarely covers several periods of a calendar. */
 type Windowed = Extract<Policy, { window: Duration }>;
 
-/** The algorithms whose limits can be found. */
+/** The algorithms for which limits can be found. */
 export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
 export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => hasField(name, 'window'));
 
@@ -60,11 +60,11 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
 export function shapeOf(policy: Policy): Shape {
   if (countsSlots(policy)) {
     throw usageError(
-      'For a concurrency policy nothing can be suggested: an access log does not tell how long each request took.',
+      'For a concurrency policy nothing can be suggested, because an access log lacks the duration of each request.',
     );
   }
   if (!('window' in policy)) {
-    throw usageError('For a calendar policy nothing can be suggested: write a window, as in --window 1d.');
+    throw usageError('For a calendar policy nothing can be suggested. Pass a window: --window 1d.');
   }
   const { shadow: _, ...rest } = policy;
   const window = toMilliseconds('window', policy.window);

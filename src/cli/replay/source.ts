@@ -5,10 +5,10 @@ import { failure, usageError } from '../errors.js';
 import { count } from '../format.js';
 
 const CHUNK = 2 ** 18;
-/** How many bytes are compared to detect that a file was written anew. */
+/** The number of bytes that are compared to detect an overwritten file. */
 const HEAD = 4096;
 
-/** Where the bytes of a log come from. */
+/** The source of the bytes of a log. */
 export interface Source {
   readonly name: string;
   /** The number of bytes. Undefined if it is only known at the end. */
@@ -19,7 +19,7 @@ export interface Source {
   readonly identity: string;
   /** All bytes from the start. */
   bytes(): AsyncGenerator<Buffer>;
-  /** What happened to the file during a reading, or between two readings. */
+  /** The change of the file during a reading, or between two readings. */
   readonly change: string | undefined;
   close(): Promise<void>;
 }
@@ -50,7 +50,7 @@ export function streamSource(name: string, stream: Readable): Source {
 
 /**
  * A file that is opened once. Even if it is renamed, each reading is of the same file, and of no more bytes than there were at first.
- * `change` tells if a reading finds fewer bytes, or other bytes than the reading before.
+ * `change` reports fewer bytes, or other bytes than in the reading before.
  */
 function fileSource(name: string, file: FileHandle, size: number, identity: string): Source {
   let known: number | undefined;
@@ -115,19 +115,42 @@ export async function openSource(name: string, path: string): Promise<Source> {
   }
 }
 
+/** The first bytes of contents that cannot be read as they are, and a command that converts them. */
+const FOREIGN: readonly (readonly [bytes: string, name: string, command: string])[] = [
+  ['28b52ffd', 'compressed by zstd', 'zstdcat'],
+  ['fd377a585a00', 'compressed by xz', 'xzcat'],
+  ['425a68', 'compressed by bzip2', 'bzcat'],
+  ['04224d18', 'compressed by lz4', 'lz4cat'],
+  ['504b0304', 'a ZIP archive', 'unzip -p'],
+  ['fffe', 'in UTF-16', 'iconv -f UTF-16 -t UTF-8'],
+  ['feff', 'in UTF-16', 'iconv -f UTF-16 -t UTF-8'],
+];
+
+/** @throws CliError `USAGE` if the bytes are compressed in another way than by gzip, or in UTF-16 */
+export function checkReadable(name: string, first: Buffer): void {
+  const start = first.subarray(0, 8).toString('hex');
+  const found = FOREIGN.find(([bytes]) => start.startsWith(bytes));
+  // Without a byte order mark, the first letter shows UTF-16.
+  const [, kind, command] = found ?? (/^..00|^00../.test(start) ? FOREIGN.at(-1)! : []);
+  if (kind === undefined) return;
+  throw usageError(
+    `${name}: it is ${kind}, which is not read. Convert it, and pass it as standard input: ${command} ${name} | headgate replay - ...`,
+  );
+}
+
 function readFailure(name: string, error: NodeJS.ErrnoException): Error {
-  const say = (what: string) => failure(`${name}: ${what}`, error);
+  const because = (reason: string) => failure(`${name}: ${reason}`, error);
   switch (error.code) {
     case 'ENOENT':
-      return say('there is no such file. Write the path of an access log, or - for standard input.');
+      return because('there is no such file. Pass the path of an access log, or - for standard input.');
     case 'EISDIR':
-      return say(`it is a directory. Write the files in it: ${name.replace(/\/$/, '')}/*.`);
+      return because(`it is a directory. Pass the files in it: ${name.replace(/\/$/, '')}/*.`);
     case 'EACCES':
     case 'EPERM':
-      return say(
-        'you may not read it. Try it as a user who may, or pipe it in: sudo cat ... | headgate replay - ...',
+      return because(
+        'this user may not read it. Pipe it in from another one: sudo cat ... | headgate replay - ...',
       );
     default:
-      return error.code ? say(`it cannot be read (${error.message}).`) : error;
+      return error.code ? because(`it cannot be read (${error.message}).`) : error;
   }
 }

@@ -8,13 +8,13 @@ import type { Shape } from './shapes.js';
 export interface Alternative {
   readonly keep: number;
   readonly policy: Policy;
-  /** How many clients would be denied at least once. */
+  /** The clients that would be denied at least once. */
   readonly deniedClients: number;
-  /** How many requests would be denied. Undefined if the log could not be read again. */
+  /** The requests that would be denied, or `undefined` if the log could not be read again. */
   deniedRequests: number | undefined;
 }
 
-/** What was found for one shape: the policy for several shares of clients. */
+/** The result for one shape: the policy for several shares of clients. */
 export interface Suggestion {
   readonly window: number;
   readonly alternatives: readonly Alternative[];
@@ -39,7 +39,7 @@ const ALWAYS = [99, 99.9, 100];
  * Finds the limits under which `keep` percent of the clients are never denied.
  *
  * @param shapes the shapes that were measured
- * @param longest the longest window, ms: a log tells little about windows longer than itself
+ * @param longest the longest window, ms, as a log shows little about windows longer than itself
  */
 export function suggest(
   measure: Measure,

@@ -1,18 +1,8 @@
 import { policyText } from '../../contract/compile-policies.js';
-import { count, duration, many, printable } from '../format.js';
+import { count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import { REORDER, type LogSummary } from './log-file.js';
 import type { ClientResult, ReplayResult, Results } from './replay.js';
-
-/** A share in percent. It is never rounded to none or all. */
-export function share(part: number, whole: number): string {
-  if (part === 0) return '0 %';
-  if (part === whole) return '100 %';
-  const percent = (100 * part) / whole;
-  if (percent < 0.01) return '< 0.01 %';
-  const text = percent.toPrecision(percent < 1 ? 1 : percent < 99 ? 2 : 4);
-  return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
-}
 
 /** For example `2026-10-05 06:00:00`, in UTC, with milliseconds if there are any. */
 export function moment(time: number | undefined): string {
@@ -63,7 +53,7 @@ export function policyTable({ policies, requests }: ReplayResult): [head: string
   return [POLICY_HEAD.split(', '), rows];
 }
 
-/** What was found in the logs, whatever the policies are. */
+/** The facts about the logs that do not depend on the policies. */
 export interface Found {
   readonly requests: number;
   readonly clients: number;
@@ -75,11 +65,16 @@ export interface Found {
 /** A log with fewer requests is hardly more than a test. */
 const FEW = 1000;
 
-/** What a reader of the results should know about the logs, one line each. */
+/** The signs that logs were not read as they were meant, one line each. */
+export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
+  logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
+
+/** The notes on the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
-  for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {
+  for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
     const parts = [many(lines, 'line'), many(requests, 'request')];
+    if (joined > 0) parts.push(`${count(joined)} joined to another line of their request`);
     if (skipped > 0) parts.push(`${count(skipped)} skipped (no request, no key, or not matched)`);
     parts.push(
       malformed > 0 ? `${count(malformed)} malformed (${share(malformed, lines)})` : 'none malformed',
@@ -97,7 +92,7 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
   }
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
-      'The log has whole seconds: windows of a few seconds look fuller than they were, as all requests of a second come at once.',
+      'The log has whole seconds, so all requests of a second come at once: windows of a few seconds look fuller than they were.',
     );
   }
   if (requests >= FEW && busiest.value > requests / 2) {
@@ -109,20 +104,23 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
   return notes;
 }
 
-/** The notes on a replay: what is not replayed, then on the logs. */
-export function replayNotes({ result, logs, left, compared }: Results): string[] {
+/** The notes on a replay, with the doubts about its logs. */
+export const replayNotes = (results: Results): string[] => [...doubtsOf(results.logs), ...notesOf(results)];
+
+/** The notes on a replay: on policies that are not replayed, then on the logs. */
+export function notesOf({ result, logs, left, compared }: Results): string[] {
   const all = [...left, ...(compared?.left ?? [])];
   const notes = all.map(
     (policy) =>
-      `${printable(policy)} is not replayed: an access log does not tell how long each request took`,
+      `${printable(policy)} is not replayed, because an access log lacks the duration of each request`,
   );
   return [...notes, ...logNotes(logs, result)];
 }
 
-/** When the logs begin and end. */
+/** The times at which the logs begin and end. */
 export const spanText = ({ first, last }: Pick<Found, 'first' | 'last'>): string =>
   `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
 
-/** How much was found, for a terminal. */
+/** The numbers of requests and clients, and the time span, for a terminal. */
 export const foundText = (found: Found, { bold }: Io['colors']): string =>
   `${bold(many(found.requests, 'request'))} of ${bold(many(found.clients, 'client'))}, ${spanText(found)}`;

@@ -1,15 +1,15 @@
 import { policyText } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
-import { columns, count, duration, many, printable } from '../format.js';
+import { columns, count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import {
   cellsOf,
+  doubtsOf,
   foundText,
   logNotes,
   moment,
   policyTable,
-  replayNotes,
-  share,
+  notesOf,
   type Found,
 } from './tables.js';
 import type { LogSummary } from './log-file.js';
@@ -26,16 +26,21 @@ export function replayText(results: Results, io: Io): string {
   const of = denied === 0 ? '' : `, of ${many(deniedClients, 'client')} (${share(deniedClients, clients)})`;
   const parts = [
     `${foundText(result, io.colors)}: ${bold(verdict)}${of}`,
+    ...doubtsText(results.logs, io),
     policiesText(result, io),
     ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
-    replayNotes(results)
+    notesOf(results)
       .map((note) => dim(note))
       .join('\n'),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
+
+/** Comes before the results, because these may be wrong. */
+const doubtsText = (logs: readonly LogSummary[], { colors: { yellow } }: Io): string[] =>
+  doubtsOf(logs).map((doubt) => yellow(doubt));
 
 function policiesText(result: ReplayResult, io: Io): string {
   const { held, longestHold } = result;
@@ -139,7 +144,8 @@ export function suggestText(
   const { keep, together } = suggestions;
   const parts = [
     foundText(found, io.colors),
-    `The smallest limits, each on its own, under which this share of the clients is never denied:`,
+    ...doubtsText(logs, io),
+    `The smallest limits, each alone, that never deny this share of the clients:`,
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
@@ -169,10 +175,10 @@ function alternativesTable({ each, keep: asked }: Suggestions, found: Found, io:
 }
 
 function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], found: Found): string {
-  if (deniedClients === 0) return 'nobody would be denied';
+  if (deniedClients === 0) return 'no client would be denied';
   const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
   return deniedRequests === undefined
-    ? `${clients} would be denied (the number of requests is unknown: standard input cannot be read twice, nor a file that changes meanwhile)`
+    ? `${clients} would be denied (the number of requests is unknown, because standard input cannot be read twice, nor a file that changes meanwhile)`
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 

@@ -2,15 +2,19 @@
 
 const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
 const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
-const ISO = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+/** A date alone is not the time of a request. */
+const ISO = /^\d{4}([-/])\d{2}\1\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+const TIME_OF_DAY = /^\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?$/i;
 
-/** Times outside of this range are no times of requests. */
+/** Whether a value is a time without its date. */
+export const isTimeOfDay = (value: unknown): boolean => typeof value === 'string' && TIME_OF_DAY.test(value);
+
+/** The range of plausible times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
 const LATEST = Date.UTC(2100, 0);
 
 /**
- * The size of a number tells whether it is in seconds, milliseconds, microseconds or nanoseconds. These limits are for the years 1973 to
- * 5138.
+ * The size of a number shows its unit: seconds, milliseconds, microseconds or nanoseconds. These limits are for the years 1973 to 5138.
  */
 const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
   [1e11, 0.001],
@@ -22,7 +26,7 @@ const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
 let lastText = '';
 let lastTime: number | undefined;
 
-/** Milliseconds since the epoch. Undefined if it cannot be read. A time without a zone is UTC. */
+/** Returns milliseconds since the epoch, or `undefined` for an unreadable time. A time without a zone is UTC. */
 export function parseTime(value: unknown): number | undefined {
   if (typeof value === 'number') return plausible(fromNumber(value));
   if (typeof value !== 'string') return undefined;
@@ -44,10 +48,11 @@ function fromText(text: string): number {
   if (/^\d+(\.\d+)?$/.test(text)) return fromNumber(Number(text));
   const iso = ISO.exec(text);
   if (!iso) return NaN;
-  const zoned = iso[1] === undefined && text.length > 10 ? `${text}Z` : text;
+  const zoned = iso[2] === undefined ? `${text}Z` : text;
   return Math.floor(
     Date.parse(
       zoned
+        .replaceAll('/', '-')
         .replace(/ (?=\d)/, 'T')
         .replace(',', '.')
         .replace(/\s/, ''),

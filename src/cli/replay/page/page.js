@@ -144,7 +144,7 @@ function draw({ id, stacked = false, series }) {
 
 let charts = data.plots.map(draw);
 
-/** Draws all anew; what is zoomed to stays. */
+/** Draws all plots again, and keeps the zoom. */
 function redraw() {
   const { min, max } = charts[0]?.chart.scales['x'] ?? {};
   for (const { chart } of charts) chart.destroy();
@@ -163,7 +163,7 @@ function show(min, max) {
 /** @type {{ [id: string]: number }} */
 const ZOOMS = { in: 0.5, out: 2, all: Infinity };
 
-/** @param {number} factor of the time that is shown; the middle is what was pointed at last, if it is shown */
+/** @param {number} factor of the visible time; the middle is the last point under the pointer, if it is visible */
 function zoom(factor) {
   const [first] = charts;
   if (!first) return;
@@ -238,7 +238,7 @@ function sort(table, column) {
   });
 }
 
-/** @param {string} text a cell; what a spreadsheet would take for a formula is text */
+/** @param {string} text a cell; formulas of spreadsheets become text */
 function csvCell(text) {
   const safe = /^[=+@\t\r]|^-./.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

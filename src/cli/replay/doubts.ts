@@ -1,0 +1,108 @@
+import { count, share } from '../format.js';
+import type { MatchedPart } from './match.js';
+
+/** Fewer requests show nothing about all of them. */
+const FEW = 10;
+
+const DAY = 86_400_000;
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+
+/** Repeated ids are worth a note from this share of the requests on. */
+const MANY_REPEATED = 0.05;
+
+/** Collects the signs that a log was not read as it was meant. Each comes with the option that mends it. */
+export class Doubts {
+  requests = 0;
+  #first = Infinity;
+  #last = -Infinity;
+  /** The longest of a day, an hour and a minute that divides all times. */
+  #unit = DAY;
+  /** Clients that were looked for by address, those that are other words, and the first of these. */
+  #clients = 0;
+  #odd = 0;
+  #sample = '';
+  /** Whether the format has named fields, so that options can name them. */
+  #named = false;
+  /** Requests that lack a part by which `--match` selects. */
+  readonly #lacking = new Map<MatchedPart, number>();
+  #lines = 0;
+
+  /** Notes the time of a request that counts. */
+  request(time: number): void {
+    this.requests += 1;
+    if (time < this.#first) this.#first = time;
+    if (time > this.#last) this.#last = time;
+    while (this.#unit >= MINUTE && time % this.#unit !== 0)
+      this.#unit = this.#unit === DAY ? HOUR : this.#unit === HOUR ? MINUTE : 1;
+  }
+
+  /** Notes a client that was looked for by address. */
+  client(text: string, isOdd: boolean, isNamed: boolean): void {
+    this.#clients += 1;
+    this.#named = isNamed;
+    if (!isOdd) return;
+    if (this.#odd === 0) this.#sample = text;
+    this.#odd += 1;
+  }
+
+  /** Notes a request that `--match` filters, and the parts that it lacks. */
+  filtered(lacking: readonly MatchedPart[]): void {
+    this.#lines += 1;
+    for (const part of lacking) this.#lacking.set(part, (this.#lacking.get(part) ?? 0) + 1);
+  }
+
+  /** The sign that makes all results wrong, or `undefined`. */
+  refusal(): string | undefined {
+    if (this.requests >= FEW && this.#unit === DAY) {
+      return (
+        'every request has a time at midnight, so its time of day is in another field. Pass the field of the time, or two fields ' +
+        "together: --time-field 'date time'."
+      );
+    }
+    if (this.#named && this.#odd > 0 && this.#odd === this.#clients) {
+      return (
+        `no client is an address: the first is ${JSON.stringify(this.#sample.slice(0, 50))}. Pass the field of the client, whatever ` +
+        'it holds: --key-field <field>.'
+      );
+    }
+    for (const [part, lacking] of this.#lacking) {
+      if (lacking === this.#lines)
+        return `no request has a ${part}, by which --match selects. Pass its field: --${part}-field <field>.`;
+    }
+    return undefined;
+  }
+
+  /** The signs that some results may be wrong. @param repeated requests with the id of another one */
+  notes(repeated: number): string[] {
+    const notes: string[] = [];
+    const of = (part: number, whole: number): string =>
+      `${count(part)} of ${count(whole)} requests (${share(part, whole)})`;
+    if (this.requests >= FEW && this.#first === this.#last)
+      notes.push(
+        'all requests have the same time; if this is not their time, pass its field: --time-field <field>',
+      );
+    else if (this.requests >= FEW && this.#unit >= MINUTE)
+      notes.push(
+        `all times are whole ${this.#unit === HOUR ? 'hours' : 'minutes'}: limits for shorter windows are wrong; pass a more exact ` +
+          'field: --time-field <field>',
+      );
+    if (this.#odd > 0) {
+      const mend = this.#named ? '; pass the field of the client: --key-field <field>' : '';
+      const sample = JSON.stringify(this.#sample.slice(0, 50));
+      notes.push(
+        `${of(this.#odd, this.#clients)} have a client that is not an address, such as ${sample}${mend}`,
+      );
+    }
+    for (const [part, lacking] of this.#lacking)
+      notes.push(
+        `${of(lacking, this.#lines)} have no ${part}, by which --match selects; pass its field: --${part}-field <field>`,
+      );
+    if (repeated > MANY_REPEATED * this.requests)
+      notes.push(
+        `${of(repeated, this.requests)} have the id of another one shortly before: if the log has several lines for a request, as of ` +
+          'two proxies, pass only one of their logs',
+      );
+    return notes;
+  }
+}

@@ -1,0 +1,85 @@
+import { isIP } from 'node:net';
+import { stripVTControlCharacters } from 'node:util';
+import { hostName, isAddressList } from './addresses.js';
+import { present, splitRequestLine, type LoggedRequest } from './logged-request.js';
+import { parseTime } from './time.js';
+
+/**
+ * The Common Log Format, and formats that begin like it (Combined, nginx's `main`, Apache's with the virtual host first): `host ident user
+ * [time] "request" status ...`. Other words may come first, and the host may also be a list of addresses.
+ */
+const COMMON =
+  /^(\S.{0,4000}?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
+
+/** The time in such a line. It rules out a long line of another format at once. */
+const COMMON_TIME = /\[\d\d\/[A-Za-z]{3}\/\d{4}:/;
+
+/**
+ * The format of AWS' Application and Classic Load Balancers: `[type] time name client:port target:port 3 times, 2 statuses, 2 sizes
+ * "request" ...`
+ */
+const BALANCER =
+  /^(?:\w+ )?(\d{4}-\d\d-\d\dT[\d:.]+Z) \S+ (\S+):\d+ \S+ (?:-?[\d.]+ ){3}(\d{3}|-) \S+ \S+ \S+ "([^"\\]*(?:\\.[^"\\]*)*)"/;
+
+/** The time at which the request came. An Application Load Balancer writes this after the rule's number. */
+const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
+
+/** Reads a line, or returns `undefined` if it has none of these formats. */
+export function parseTextLine(line: string): LoggedRequest | undefined {
+  const common = COMMON_TIME.test(line) ? COMMON.exec(line) : null;
+  if (common) return textRequest(common[1]!, common[2]!, common[3]!, common[4]!);
+  const balancer = BALANCER.exec(line);
+  if (!balancer) return undefined;
+  const [, done, client, status, request] = balancer;
+  return textRequest(`${client!} - -`, CREATED.exec(line)?.[1] ?? done!, request!, status!);
+}
+
+/** @param names the words before the time: client, ident and user, perhaps after others */
+function textRequest(names: string, time: string, request: string, status: string): LoggedRequest {
+  return {
+    named: false,
+    field: () => undefined,
+    timeOf: () => parseTime(time),
+    part(name) {
+      if (name === 'status') return present(status);
+      if (name === 'user') return present(names.slice(names.lastIndexOf(' ') + 1));
+      return name === 'address' ? present(clientIn(names)) : splitRequestLine(request)[name];
+    },
+  };
+}
+
+/**
+ * Finds the client in `client ident user`, before which other words may stand: a virtual host, a pod, a process id, the time of a syslog.
+ * The client is the first address. Without an address, it is the name before the last ident, which is always `-`.
+ */
+function clientIn(names: string): string {
+  const space = names.indexOf(' ');
+  const first = space === -1 ? names : names.slice(0, space);
+  if (isIP(first) !== 0) return first;
+  const words = wordsIn(names);
+  const address = words.find(isAddressList);
+  if (address !== undefined) return address;
+  const name = words.findLast((_, i) => i <= words.length - 3 && words[i + 1] === '-');
+  // Of four or more words, any may be the client.
+  return name ?? (words.length <= 3 ? words[0]! : names);
+}
+
+/** The words of a text. A list of addresses, `1.2.3.4, 10.0.0.1`, is one word. */
+function wordsIn(text: string): string[] {
+  const words: string[] = [];
+  for (const word of text.replaceAll('"', '').split(' ')) {
+    const last = words.length - 1;
+    if (last >= 0 && words[last]!.endsWith(',')) words[last] += ` ${word}`;
+    else words.push(word);
+  }
+  return words;
+}
+
+const BARE_REQUEST = /^(?:\S+ \S+ )?[A-Z]{3,7} \/\S* (?:HTTP\/[\d.]+ )?\d{3}\b/;
+
+/** Whether a line has a request, but neither a client nor a time, as in morgan's formats `dev`, `short` and `tiny`. */
+export const isBareRequest = (line: string): boolean => BARE_REQUEST.test(stripVTControlCharacters(line));
+
+/** Whether a client is most likely another word of the line: neither an address nor the full name of a host. */
+export const isOddClient = (client: string): boolean =>
+  !isAddressList(client) && !/^[\w-]+(?:\.[\w-]+)+$/.test(hostName(client) ?? '');
