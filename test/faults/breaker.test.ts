@@ -251,7 +251,7 @@ describe('how long a store may take', () => {
   it('is a minute at most', () => {
     for (const option of ['timeout', 'connectTimeout'] as const) {
       assert.equal(checkTimeout(option, '1m'), 60_000);
-      assert.throws(() => checkTimeout(option, 60_001), /Write '1ms' to '1m'/);
+      assert.throws(() => checkTimeout(option, 60_001), /'1ms'.*'1m'/);
     }
     assert.deepEqual(
       [checkTimeout('timeout', undefined), checkTimeout('connectTimeout', undefined)],

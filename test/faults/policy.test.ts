@@ -564,7 +564,9 @@ describe('the guard', () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY] });
     const onHealth = (): void => assert.fail('It was told');
-    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no name/);
+    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), {
+      code: 'HEADGATE_NAME_REQUIRED',
+    });
     await sleep(100);
     assert.equal(store.asked, 0);
     await limiter.close();

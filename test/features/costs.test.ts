@@ -340,10 +340,10 @@ describe('a cost per policy', () => {
     ],
     ['a negative number', { tokens: -1 }, 'HEADGATE_INVALID_COST', /cost\.tokens: -1/],
     ['a text', { tokens: '5' }, 'HEADGATE_INVALID_COST', /cost\.tokens: "5"/],
-    ['a list', [1, 800], 'HEADGATE_INVALID_COST', /by policy name: \{ tokens: 800 \}/],
-    ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /one such number or more by policy name/],
-    ['an empty object', {}, 'HEADGATE_INVALID_COST', /one such number or more by policy name/],
-    ['null', null, 'HEADGATE_INVALID_COST', /by policy name/],
+    ['a list', [1, 800], 'HEADGATE_INVALID_COST', /\{ tokens: 800 \}/],
+    ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /\{ tokens: 800 \}/],
+    ['an empty object', {}, 'HEADGATE_INVALID_COST', /\{ tokens: 800 \}/],
+    ['null', null, 'HEADGATE_INVALID_COST', /\{ tokens: 800 \}/],
     ['a name of every object', JSON.parse('{ "__proto__": 5 }'), 'HEADGATE_UNKNOWN_POLICY', /"__proto__"/],
     ['an inherited name', { constructor: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"constructor"/],
   ];
@@ -373,10 +373,8 @@ describe('a cost per policy', () => {
 
   it('a fixed cost above a capacity is refused when the limiter is made', () => {
     const cost = { tokens: 2000 };
-    expect(() => rateLimited(() => 1, { policies: [requests, tokens], cost })).to.throw(
-      /'tokens' never admits more than 1000/,
-    );
-    expect(() => rateLimited(() => 1, { limiter: limiter(), cost })).to.throw(/'tokens' never admits/);
+    expect(() => rateLimited(() => 1, { policies: [requests, tokens], cost })).to.throw(/'tokens'.*\b1000\b/);
+    expect(() => rateLimited(() => 1, { limiter: limiter(), cost })).to.throw(/'tokens'.*\b1000\b/);
     rateLimited(() => 1, { policies: [requests, tokens], cost: { tokens: 1000 } });
   });
 

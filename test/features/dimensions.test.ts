@@ -214,10 +214,7 @@ describe('policies by several keys', () => {
     const error: unknown = await limiter.consume({ accuont: 'ada' }).catch((reason: unknown) => reason);
     expect(error)
       .to.have.property('message')
-      .that.includes(
-        "key.accuont: no policy is by \"accuont\". Known dimensions: 'key', 'account', 'org'. Write one of them, or a policy with " +
-          'by: "accuont".',
-      );
+      .that.matches(/^key\.accuont: .*"accuont".*'key', 'account', 'org'\..*by: "accuont"/);
   });
 
   for (const [what, options, code] of [

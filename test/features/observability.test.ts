@@ -534,7 +534,7 @@ describe('headgate/opentelemetry', () => {
       expect(() => instrument({ nearLimit } as never))
         .to.throw('nearLimit')
         .with.property('code', 'HEADGATE_INVALID_OPTION');
-    expect(() => instrument({ metre: 1 } as never)).to.throw('Did you mean `meter`?');
+    expect(() => instrument({ metre: 1 } as never)).to.throw('`meter`');
   });
 
   it("counts what nobody decided, because the store's error was thrown", async () => {

@@ -619,32 +619,32 @@ describe('overrides: what is refused', () => {
     [one, { limit: -1 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: 1.5 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: undefined }, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
-    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out shadow/],
-    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out by/],
-    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out attempts/],
-    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out unit/],
-    [one, '5/1m', { until: '2099-02-30' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
+    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /\bshadow\b.*\bshadow\b/],
+    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /\bby\b.*\bby\b/],
+    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /\battempts\b.*\battempts\b/],
+    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /\bunit\b.*\bunit\b/],
+    [one, '5/1m', { until: '2099-02-30' }, 'k', 'HEADGATE_INVALID_OPTION', /until/],
     [one, { limits: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /limits/],
     [one, { burst: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /burst/],
     [one, { name: 'x' }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /name/],
     [one, { tier: 'pro' }, {}, 'k', 'HEADGATE_UNKNOWN_TIER', /tiers/],
     [one, { minute: { limit: 5 } }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /default/],
-    [one, '5/1m', { for: '1d', until: Date.now() + 1000 }, 'k', 'HEADGATE_INVALID_OPTION', /one of them/],
+    [one, '5/1m', { for: '1d', until: Date.now() + 1000 }, 'k', 'HEADGATE_INVALID_OPTION', /for.*until/],
     [one, '5/1m', { for: 0 }, 'k', 'HEADGATE_INVALID_OPTION', /for/],
     [one, '5/1m', { for: '2y' }, 'k', 'HEADGATE_INVALID_OPTION', /for/],
-    [one, '5/1m', { until: '2001-01-01' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
-    [one, '5/1m', { until: 'soon' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
+    [one, '5/1m', { until: '2001-01-01' }, 'k', 'HEADGATE_INVALID_OPTION', /until/],
+    [one, '5/1m', { until: 'soon' }, 'k', 'HEADGATE_INVALID_OPTION', /until/],
     [one, '5/1m', { by: '' }, 'k', 'HEADGATE_INVALID_OPTION', /by/],
     [one, '5/1m', { who: 'ada' }, 'k', 'HEADGATE_UNKNOWN_OPTION', /who/],
     [one, '5/1m', {}, 7, 'HEADGATE_INVALID_KEY', /7/],
     [one, '5/1m', {}, undefined, 'HEADGATE_INVALID_KEY', /overrideAll/],
     [one, '5/1m', {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_DIMENSION', /org/],
     [two, '5/1m', {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org: '1000\/1m', other/],
-    [two, { limit: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /several policies/],
+    [two, { limit: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /policies/],
     [two, { minute: { limit: 5 } }, {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_OPTION', /minute/],
     [two, { org: { limit: 0 } }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /limit/],
     [two, { org: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org/],
-    [two, { limit: 5 }, {}, { key: 'ada', org: 'acme' }, 'HEADGATE_INVALID_KEY', /one at a time/],
+    [two, { limit: 5 }, {}, { key: 'ada', org: 'acme' }, 'HEADGATE_INVALID_KEY', /"ada".*"acme"/],
   ];
 
   for (const [make, change, note, key, code, message] of refused) {
@@ -686,7 +686,9 @@ describe('overrides: what is refused', () => {
     const one = createLimiter({ store, limit: 1, window: '1m' });
     let reads = 0;
     Object.assign(store, { overrides: { ...store.overrides, read: () => (reads++, ['', 0]) } });
-    expect(() => createLimiter({ store, limit: 1, window: '1m', overrides: true })).to.throw(/no name/);
+    expect(() => createLimiter({ store, limit: 1, window: '1m', overrides: true }))
+      .to.throw()
+      .with.property('code', 'HEADGATE_NAME_REQUIRED');
     await new Promise(setImmediate);
     expect(reads).to.equal(0);
     await one.close();
@@ -695,8 +697,6 @@ describe('overrides: what is refused', () => {
   it('by a store without them', () => {
     const { decide, adjust, lease, reset, ban } = memoryStore();
     const store = { decide, adjust, lease, reset, ban };
-    expect(() => createLimiter({ store, limit: 1, window: '1s', overrides: true })).to.throw(
-      /overrides: this store keeps none/,
-    );
+    expect(() => createLimiter({ store, limit: 1, window: '1s', overrides: true })).to.throw(/^overrides: /);
   });
 });

@@ -150,17 +150,17 @@ describe('a tier that there is not', () => {
 
   it('is refused by a limiter without tiers', async () => {
     const limiter = createLimiter('1/1m');
-    expect((await errorOf(() => limiter.consume('k', { tier: 'pro' }))).message).to.contain('no `tiers`');
+    expect((await errorOf(() => limiter.consume('k', { tier: 'pro' }))).message).to.contain('`tiers`');
     await limiter.close();
   });
 });
 
 describe('tiers are checked when the limiter is made', () => {
   const wrong: [tiers: unknown, ...says: string[]][] = [
-    [{}, 'tiers: ', '1 to 100 tiers'],
+    [{}, 'tiers: ', '100'],
     [[], 'tiers: '],
     ['pro', 'tiers: "pro"'],
-    [{ '': '1/1m' }, '1 to 64 characters'],
+    [{ '': '1/1m' }, '64'],
     [{ free: '1/1m', pro: [] }, 'tiers.pro: '],
     [{ free: ['1/1m', '5/1x'] }, 'tiers.free[1]: "5/1x", at character 3'],
     [{ free: [{ limit: 0, window: '1m' }] }, 'tiers.free.limit: 0'],
@@ -187,14 +187,14 @@ describe('tiers are checked when the limiter is made', () => {
     const plain = createLimiter('1/1m');
     const made = (options: object) => errorOf(() => rateLimit(options as never));
     for (const [options, says] of [
-      [{ tiers }, 'Write a tier, or a function'],
-      [{ limiter }, 'Write a tier, or a function'],
+      [{ tiers }, 'tier: '],
+      [{ limiter }, 'tier: '],
       [{ tiers, tier: 'gold' }, '"free", "pro"'],
       [{ limiter, tier: 'gold' }, '"free", "pro"'],
-      [{ limiter: plain, tier: () => 'pro' }, 'no `tiers`'],
-      [{ limit: 1, window: '1m', tier: () => 'pro' }, 'no `tiers`'],
-      [{ tiers, tier: 5 }, 'Write a tier'],
-      [{ policies: () => '1/1m', tiers, tier: 'pro' }, 'not both'],
+      [{ limiter: plain, tier: () => 'pro' }, '`tiers`'],
+      [{ limit: 1, window: '1m', tier: () => 'pro' }, '`tiers`'],
+      [{ tiers, tier: 5 }, 'tier: 5'],
+      [{ policies: () => '1/1m', tiers, tier: 'pro' }, 'policies'],
     ] as const) {
       const { code, message } = await made(options);
       expect([code, message.includes(says)], message).to.deep.equal(['HEADGATE_INVALID_OPTION', true]);

@@ -16,7 +16,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, limit: NaN }, 'limit', /NaN/],
   [{ ...fine, limit: '5' }, 'limit', /"5"/],
   [{ ...fine, window: 'soon' }, 'window', /"soon".*'10s'/],
-  [{ ...fine, policies: [fine] }, 'limit, window', /not both/],
+  [{ ...fine, policies: [fine] }, 'limit, window', /policies/],
   [{ policies: [] }, 'policies'],
   [{ policies: [fine, { ...fine, limit: -1 }] }, 'policies[1].limit', /-1/],
   [{ policies: 'strict' }, 'policies'],
@@ -33,7 +33,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, keys: { key: () => 'x' } }, 'keys.key', /keyGenerator/],
   [{ ...fine, by: '' }, 'policy.by'],
   [{ ...fine, acrossSlots: 'yes' }, 'acrossSlots'],
-  [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /1 to 128/],
+  [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /\b1 .*\b128\b/],
   [{ ...fine, ipv6Subnet: 129 }, 'ipv6Subnet'],
   [{ ...fine, ipv6Subnet: 55.5 }, 'ipv6Subnet'],
   [{ ...fine, ipv6Subnet: false }, 'ipv6Subnet'],
@@ -50,9 +50,9 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, headers: 'draft-8' }, 'headers', /"draft-8"/],
   [{ ...fine, headers: ['draft-6', 'draft-12'] }, 'headers'],
   [{ ...fine, headers: [] }, 'headers', /false/],
-  [{ ...fine, statusCode: 200 }, 'statusCode', /400 to 599/],
+  [{ ...fine, statusCode: 200 }, 'statusCode', /\b400 .*\b599\b/],
   [{ ...fine, statusCode: '429' }, 'statusCode'],
-  [{ ...fine, jitter: 10 }, 'jitter', /from 1000 to/],
+  [{ ...fine, jitter: 10 }, 'jitter', /\b1000 /],
   [{ ...fine, jitter: true }, 'jitter'],
   [{ ...fine, handler: 'Too many requests' }, 'handler'],
   [{ ...fine, skipSuccessfulRequests: 1 }, 'skipSuccessfulRequests'],
@@ -64,7 +64,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, onDecision: console }, 'onDecision'],
   [{ ...fine, maxWaiting: 0 }, 'maxWaiting'],
   [{ ...fine, maxWaitingPerKey: 0 }, 'maxWaitingPerKey'],
-  [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /1 to 50/],
+  [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /\b1 .*\b50\b/],
   [{ ...fine, shadow: 'yes' }, 'shadow'],
   [{ ...fine, enabled: 'yes' }, 'enabled'],
   [{ ...fine, enabled: 0 }, 'enabled'],
@@ -125,7 +125,7 @@ for (const [adapter, errorOf] of Object.entries(make)) {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_INVALID_OPTION');
         expect(message).to.match(
-          new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .*(Write|Pass|Make) `),
+          new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .+\\. .+\\.`),
         );
         expect(message).to.match(says);
       });
@@ -184,7 +184,7 @@ it('numbers are accepted up to their bounds, and no further', () => {
     const given = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
     for (const value of [least, most]) rateLimit(given(value));
     for (const value of [least - 1, most + 1])
-      expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} is not valid`);
+      expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} `);
   }
 });
 

@@ -57,13 +57,13 @@ describe('partitionKey', () => {
 
   it('wants a secret that all processes have, where they may share the quota', () => {
     for (const shared of [{ store: memoryStore(), ...LIMITS }, { limiter: createLimiter(LIMITS) }])
-      expect(() => rateLimit({ ...shared, partitionKey: true })).to.throw(/Write a secret of 16 characters/);
+      expect(() => rateLimit({ ...shared, partitionKey: true })).to.throw(/partitionKey: .*\b16\b/);
     expect(() => rateLimit({ ...LIMITS, partitionKey: true })).not.to.throw();
     expect(() => rateLimit({ ...LIMITS, store: memoryStore(), partitionKey: SECRET })).not.to.throw();
     for (const [secret, fault] of [
-      ['short', /partitionKey: it has 5 characters/],
+      ['short', /partitionKey: .*\b5\b/],
       [`${SECRET}\n`, /secret\.trim\(\)/],
-      [5, /partitionKey: that is no string/],
+      [5, /partitionKey: .*string/],
     ] as const) {
       expect(() => rateLimit({ ...LIMITS, partitionKey: secret as string }))
         .to.throw(fault)

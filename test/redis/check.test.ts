@@ -103,12 +103,9 @@ describe('store.check()', () => {
       const [set, zadd, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
       assert.equal(set!.level, 'error');
-      assert.match(
-        set!.message,
-        /does not run SET, which decisions need: .*(can't run this command|no permissions to run)/,
-      );
+      assert.match(set!.message, /\bSET\b.*decisions.*(can't run this command|no permissions to run)/);
       assert.equal(zadd!.level, 'warning');
-      assert.match(zadd!.message, /does not run ZADD, which only concurrency needs/);
+      assert.match(zadd!.message, /\bZADD\b.*concurrency/);
     }));
 
   it('a command that only overrides need', () =>
@@ -116,7 +113,7 @@ describe('store.check()', () => {
       const [mget, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
       assert.equal(mget!.level, 'warning');
-      assert.match(mget!.message, /does not run MGET, which only overrides need/);
+      assert.match(mget!.message, /\bMGET\b.*overrides/);
     }));
 
   it('keys that are not permitted', () =>
@@ -127,7 +124,7 @@ describe('store.check()', () => {
 
   it('scripts that are not permitted', () =>
     onServer({}, withUser('-evalsha'), async (port) =>
-      only(await found(port, user), 'error', 'commands', /does not run scripts: NOPERM .*evalsha/),
+      only(await found(port, user), 'error', 'commands', /NOPERM .*evalsha/),
     ));
 
   it('an INFO that is not permitted', () =>
@@ -147,8 +144,7 @@ describe('store.check()', () => {
       onServer(
         { args: ['--maxmemory', '100mb', '--maxmemory-policy', policy] },
         () => {},
-        async (port) =>
-          only(await found(port), 'warning', 'eviction', new RegExp(`${policy}: a full server deletes`)),
+        async (port) => only(await found(port), 'warning', 'eviction', new RegExp(policy)),
       ));
   }
 
@@ -179,7 +175,7 @@ describe('store.check()', () => {
         const { now } = Date;
         Date.now = () => now() - 12_000;
         try {
-          only(await found(port), 'warning', 'clock', /12\.\d s ahead of this process/);
+          only(await found(port), 'warning', 'clock', /12\.\d s/);
         } finally {
           Date.now = now;
         }
@@ -187,23 +183,19 @@ describe('store.check()', () => {
     ));
 
   it('no server: it is said, and nothing is thrown', async () => {
-    only(await found(await freePort()), 'error', 'connection', /cannot be reached/);
+    only(await found(await freePort()), 'error', 'connection', /ECONNREFUSED/);
   });
 
   it('options of the client that are a danger', async () => {
     const socket = (options: object) => createClient({ socket: { port: 1, ...options } as object });
     const cases: [unknown, Finding['level'], RegExp][] = [
-      [new Redis({ lazyConnect: true }), 'warning', /no socketTimeout/],
-      [
-        new Redis({ lazyConnect: true, socketTimeout: 5000, retryStrategy: null! }),
-        'error',
-        /not connect again/,
-      ],
-      [socket({}), 'warning', /no socketTimeout/],
-      [socket({ socketTimeout: 5000, reconnectStrategy: () => 1 }), 'warning', /pingInterval below/],
-      [socket({ socketTimeout: 5000 }), 'error', /unless it has a reconnectStrategy/],
-      [socket({ reconnectStrategy: false }), 'error', /does not connect again/],
-      [createCluster({ rootNodes: [], keyPrefix: '{x}' }), 'warning', /one slot/],
+      [new Redis({ lazyConnect: true }), 'warning', /socketTimeout/],
+      [new Redis({ lazyConnect: true, socketTimeout: 5000, retryStrategy: null! }), 'error', /connect/],
+      [socket({}), 'warning', /socketTimeout/],
+      [socket({ socketTimeout: 5000, reconnectStrategy: () => 1 }), 'warning', /pingInterval/],
+      [socket({ socketTimeout: 5000 }), 'error', /reconnectStrategy/],
+      [socket({ reconnectStrategy: false }), 'error', /connect/],
+      [createCluster({ rootNodes: [], keyPrefix: '{x}' }), 'warning', /slot/],
     ];
     for (const [client, level, message] of cases) {
       (client as Redis).on('error', () => {});
@@ -281,11 +273,8 @@ describe('a server that is too old', () => {
     oldServer(async (port) => {
       const [version, command, ...others] = problems(await found(port));
       assert.equal(others.length, 0);
-      assert.match(
-        version!.message,
-        /^Redis 5\.\S+ is too old: Headgate needs Redis 6\.0 or later, or Valkey\.$/,
-      );
-      assert.match(command!.message, /does not have SETRANGE, which decisions need/);
+      assert.match(version!.message, /^Redis 5\.\S+ .*Redis 6\.0 .*Valkey\.$/);
+      assert.match(command!.message, /\bSETRANGE\b.*decisions/);
     }));
 
   for (const name of ['ioredis 6', 'node-redis'] as const) {
@@ -306,10 +295,10 @@ describe('a server that is too old', () => {
           (error) =>
             error instanceof HeadgateError &&
             error.code === 'HEADGATE_STORE_ERROR' &&
-            /^Redis 5\.\S+ is too old/.test(error.message) &&
+            /^Redis 5\.\S+ .*Redis 6\.0 /.test(error.message) &&
             /SETRANGE|unknown/i.test((error.cause as Error).message),
         );
-        assert.match(limiter.health.lastError!.message, /is too old/);
+        assert.match(limiter.health.lastError!.message, /^Redis 5\..*Redis 6\.0 /);
         await limiter.close();
         end();
       }));
@@ -347,7 +336,7 @@ describe('a server that is too old', () => {
   async function ofOverrides(store: { check(): Promise<readonly Finding[]> }): Promise<string[]> {
     const its = (await store.check()).filter(({ code }) => code === 'overrides');
     return its.map(({ level, message }) =>
-      level === 'ok' ? level : `${level} ${/nothing: (\S+)/.exec(message)![1]!}`,
+      level === 'ok' ? level : `${level} ${/: (api:\S+)/.exec(message)![1]!}`,
     );
   }
 });
