@@ -105,7 +105,7 @@ if (runs('sqlite')) {
   console.table(counts);
   promise(counts.overAdmitted === 0, 'SQLite: nothing is admitted above a limit');
   promise(counts.lost === 0, 'SQLite: nothing that was told is lost');
-  promise(counts.untold >= 0 && counts.untold <= counts.mostUntold, 'SQLite: nothing else is charged');
+  promise(counts.unlogged >= 0 && counts.unlogged <= counts.maxUnlogged, 'SQLite: nothing else is charged');
   promise(counts.integrity === 'ok', 'SQLite: the file is sound');
   const { keys, perSecond, files, logs } = await filled(10_000_000, 20);
   const megabytes = (sizes: readonly number[]): string => sizes.map((size) => size.toFixed(1)).join(', ');

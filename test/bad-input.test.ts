@@ -1,4 +1,4 @@
-// Every option out of range, of the wrong type or misspelt is refused with a code, its name, its value and the fix.
+// Errors for bad input: each option that is out of range, of the wrong type or misspelt gets an error with a code, the option's name, its value and a fix.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
@@ -9,14 +9,14 @@ import { redisStore } from 'headgate/redis';
 
 const limit = 5;
 const window = '1m';
-/** Never connects. */
+/** A client that never connects. */
 const client = new Redis({ lazyConnect: true });
 
 const make = (options: unknown) => () => createLimiter(options as CreateLimiterOptions);
 const inline = (options: object) => make({ limit, window, ...options });
 const inList = (policy: unknown) => make({ policies: [policy, { name: 'other', limit, window }] });
 
-/** Each is wrong for a whole number that must be at least 1. */
+/** Values that are not a whole number of at least 1. */
 const NOT_COUNTS = [
   0,
   -1,
@@ -67,7 +67,7 @@ interface Row {
   readonly option: string;
   readonly with: (value: never) => () => unknown;
   readonly wrong: readonly unknown[];
-  /** The first and the last that are not: what lies beside the wrong ones. */
+  /** The first and the last valid values, next to the wrong ones. */
   readonly right?: readonly unknown[];
   /** The values that the fix names. */
   readonly fix: RegExp;
@@ -149,7 +149,7 @@ const rows: readonly Row[] = [
     fix: /units/,
   },
   {
-    // More than some 8,000 years until the bucket is full.
+    // The bucket would need more than 8,000 years to fill.
     option: 'policy.limit',
     with: (value) => make({ limit: value, algorithm: 'gcra', window: '30d', burst: 1e6 }),
     wrong: [1, 9],
@@ -472,12 +472,12 @@ describe('bad input', () => {
     expect(error.message).to.match(/^limit: .*\bpolicies\b/);
   });
 
-  it('what a user may write is accepted', () => {
+  it('valid options are accepted', () => {
     for (const options of [
       { limit: 1, window: 1 },
       { limit: 1e12, window: '366d' },
       { limit, window: '1.5h' },
-      // In floating point these products are no whole numbers.
+      // In floating point, these products are not whole numbers.
       { limit, window: '1.1h' },
       { limit, window: '1.001s' },
       { limit, window: '15 m' },
@@ -492,15 +492,16 @@ describe('bad input', () => {
       make(options)();
   });
 
-  it('an option that is undefined is left out', () => {
-    const none = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, undefined]));
-    const noField = none(
+  it('an option whose value is undefined counts as omitted', () => {
+    const undefinedFor = (names: string) =>
+      Object.fromEntries(names.split(' ').map((name) => [name, undefined]));
+    const noField = undefinedFor(
       'limit window algorithm burst segments maxDelay lease unit count by period timeZone anchor',
     );
     const noOption = {
       ...noField,
-      ...none('name store policies tiers ban slotBy acrossSlots shadow enabled warnings onDecision'),
-      ...none('onStoreError localShare timeout connectTimeout onHealth maxWaiting maxWaitingPerKey'),
+      ...undefinedFor('name store policies tiers ban slotBy acrossSlots shadow enabled warnings onDecision'),
+      ...undefinedFor('onStoreError localShare timeout connectTimeout onHealth maxWaiting maxWaitingPerKey'),
     };
     make({ ...noOption, limit, window })();
     make({ ...noOption, policies: [{ ...noField, name: undefined, limit, window }] })();
@@ -508,13 +509,13 @@ describe('bad input', () => {
     const limiter = createLimiter({ limit, window });
     rateLimit({ ...noOption, limiter });
     rateLimited(() => 'called', { ...noOption, limiter });
-    // A setting that is missing is not the default quota.
+    // A setting without a value does not select the default quota.
     const missing = errorOf(() => rateLimit({ limit: undefined } as object));
     expect(missing.message).to.match(/^policy\.limit: /);
     expect(errorOf(make({ limit, window, limti: undefined })).code).to.equal('HEADGATE_UNKNOWN_OPTION');
   });
 
-  it('a frozen or later changed policy stays as it was compiled', async () => {
+  it('a change to a policy object after compilation has no effect', async () => {
     const policy = { limit: 1, window: '1h' };
     const limiter = createLimiter({ policies: [policy] });
     policy.limit = 100;
@@ -523,7 +524,7 @@ describe('bad input', () => {
   });
 });
 
-/** What has no text, or throws where it is made one. */
+/** Values without a text form, or whose conversion to text throws. */
 const ODD: readonly unknown[] = [
   ...[null, 5, 5n, NaN, Symbol('x'), () => 'x', {}, Object.create(null) as unknown, new Map(), new Date(NaN)],
   {
@@ -537,9 +538,9 @@ const ODD: readonly unknown[] = [
 ];
 
 describe('bad arguments', () => {
-  const asked: string[] = [];
+  const storeCalls: string[] = [];
   const spied = (method: string) => () => {
-    asked.push(method);
+    storeCalls.push(method);
     throw new Error('The store must not be asked');
   };
   const store = Object.fromEntries(
@@ -556,7 +557,7 @@ describe('bad arguments', () => {
     );
     expect(error, label).to.be.instanceOf(HeadgateError);
     expect(error!.code, label).to.equal(code);
-    expect(asked, `${label} reached the store`).to.deep.equal([]);
+    expect(storeCalls, `${label} reached the store`).to.deep.equal([]);
   }
 
   it('a cost that is not a whole number of at least 0 is refused before anything is charged', async () => {
@@ -584,7 +585,7 @@ describe('bad arguments', () => {
     }
   });
 
-  it('the largest cost is a million million', async () => {
+  it('the largest cost is 1e12', async () => {
     const huge = createLimiter({ limit: 1e12, window });
     expect(await huge.consume('key', { cost: 1e12 })).to.include({ allowed: true, remaining: 0 });
   });
@@ -597,12 +598,12 @@ describe('bad arguments', () => {
     }
   });
 
-  it("a ban's duration", async () => {
+  it('an invalid duration of a ban is refused', async () => {
     for (const duration of [...NOT_DURATIONS, undefined])
       await expectRefused('HEADGATE_INVALID_OPTION', duration, () => limiter.ban('key', duration as number));
   });
 
-  it('options of a call', async () => {
+  it('invalid options of a call are refused', async () => {
     for (const options of [5, 'x', null, true, []])
       await expectRefused('HEADGATE_INVALID_OPTION', options, () => limiter.consume('key', options as never));
     await expectRefused('HEADGATE_UNKNOWN_OPTION', 'points', () =>
@@ -610,20 +611,20 @@ describe('bad arguments', () => {
     );
   });
 
-  it('what a decision really cost', async () => {
+  it('an invalid cost for settle is refused', async () => {
     const decision = await createLimiter({ limit, window }).consume('key');
     for (const cost of [-1, 0.5, NaN, '1', undefined])
       await expectRefused('HEADGATE_INVALID_COST', cost, () => decision.settle(cost as number));
   });
 
-  it('a ban on a limiter without bans, and a limiter that is closed', async () => {
+  it('refuses a ban on a limiter without bans, and any call on a closed limiter', async () => {
     const without = createLimiter({ limit, window });
     await expectRefused('HEADGATE_INVALID_OPTION', 'ban', () => without.ban('key', 5));
     await without.close();
     await expectRefused('HEADGATE_CLOSED', 'closed', () => without.consume('key'));
   });
 
-  it('of the helpers of headgate/http', async () => {
+  it('invalid arguments of the helpers of headgate/http are refused', async () => {
     const decision = await createLimiter({ limit, window }).consume('key');
     const promise = createLimiter({ limit, window }).consume('key');
     const copies: unknown[] = [

@@ -303,13 +303,13 @@ describe('text stands wherever a policy stands', () => {
       { name: 'c', limit: 3, window: '1h' },
       { name: 'd', limit: 3, window: 1500 },
     ]);
-    for (const [texts, says] of [
+    for (const [texts, values] of [
       [['{"limit":'], '--policy: '],
       [['100/1m brust 2'], '--policy: "100/1m brust 2", at character 8'],
       [['a=1/1s', 'a=1/1s'], '"a"'],
     ] as const) {
       expect(() => parsePolicies(texts))
-        .to.throw(CliError, says)
+        .to.throw(CliError, values)
         .with.property('code', 'USAGE');
     }
   });

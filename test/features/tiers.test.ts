@@ -186,7 +186,7 @@ describe('tiers are checked when the limiter is made', () => {
     const limiter = createLimiter({ tiers });
     const plain = createLimiter('1/1m');
     const made = (options: object) => errorOf(() => rateLimit(options as never));
-    for (const [options, says] of [
+    for (const [options, value] of [
       [{ tiers }, 'tier: '],
       [{ limiter }, 'tier: '],
       [{ tiers, tier: 'gold' }, '"free", "pro"'],
@@ -197,7 +197,7 @@ describe('tiers are checked when the limiter is made', () => {
       [{ policies: () => '1/1m', tiers, tier: 'pro' }, 'policies'],
     ] as const) {
       const { code, message } = await made(options);
-      expect([code, message.includes(says)], message).to.deep.equal(['HEADGATE_INVALID_OPTION', true]);
+      expect([code, message.includes(value)], message).to.deep.equal(['HEADGATE_INVALID_OPTION', true]);
     }
     await Promise.all([limiter.close(), plain.close()]);
   });

@@ -120,21 +120,21 @@ const make: Readonly<Record<string, (options: object) => HeadgateError | Promise
 
 for (const [adapter, errorOf] of Object.entries(make)) {
   describe(`bad options on ${adapter}`, () => {
-    for (const [options, option, says = /./] of wrong) {
+    for (const [options, option, values = /./] of wrong) {
       it(`${option}: ${JSON.stringify(options)}`, async () => {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_INVALID_OPTION');
         expect(message).to.match(
           new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .+\\. .+\\.`),
         );
-        expect(message).to.match(says);
+        expect(message).to.match(values);
       });
     }
-    for (const [options, says] of unknown) {
+    for (const [options, values] of unknown) {
       it(`${Object.keys(options).join(', ')}: not known`, async () => {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_UNKNOWN_OPTION');
-        expect(message).to.match(says);
+        expect(message).to.match(values);
       });
     }
 

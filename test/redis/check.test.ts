@@ -1,4 +1,4 @@
-// `store.check()`: each problem of a server or a client is found, on real servers, and has a message of its own.
+// `store.check()`: every problem of a server or a client is found, on real servers, and has its own message.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
@@ -15,7 +15,7 @@ const recommended = { socketTimeout: 5000, retryStrategy: () => 100 };
 
 type Code = Finding['code'];
 
-/** What is found with a server, by a client of ioredis. */
+/** The findings about a server, by a client of ioredis. */
 async function found(port: number, options: object = {}): Promise<readonly Finding[]> {
   const client = new Redis({ port, ...recommended, ...options });
   client.on('error', () => {});
@@ -58,10 +58,10 @@ function only(findings: readonly Finding[], level: Finding['level'], code: Code,
 
 describe('store.check()', () => {
   it('tries every command that the scripts use', () => {
-    // Without these scripts limits hold.
-    const aside = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-bans'];
+    // Limits hold without these scripts.
+    const optional = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-bans'];
     const { check } = luaFiles;
-    const others = Object.entries(luaFiles).filter(([file]) => !aside.includes(file));
+    const others = Object.entries(luaFiles).filter(([file]) => !optional.includes(file));
     const used = [...JSON.stringify(others).matchAll(/redis\.p?call\('(\w+)'/g)];
     const tried = new Set([...check!.first.matchAll(/try\('(\w+)'/g)].map(([, name]) => name));
     assert.ok(used.length > 10);
@@ -69,7 +69,7 @@ describe('store.check()', () => {
   });
 
   for (const kind of ['redis', 'valkey'] as const) {
-    it(`finds nothing wrong with ${kind} as it should be, and writes nothing`, () =>
+    it(`finds no problem with a sound ${kind}, and writes nothing`, () =>
       onServer(
         { args: ['--maxmemory', '100mb'] },
         () => {},
@@ -95,7 +95,7 @@ describe('store.check()', () => {
     (admin: Redis) =>
       admin.acl('SETUSER', ...(acl.split(/\s+/) as ['headgate']), ...more);
 
-  it('finds nothing wrong with the permissions that the documentation names', () =>
+  it('finds no problem with the permissions in the documentation', () =>
     onServer({}, withUser(), async (port) => assert.deepEqual(problems(await found(port, user)), [])));
 
   it('a command that is not permitted, and which policies need it', () =>
@@ -182,11 +182,11 @@ describe('store.check()', () => {
       },
     ));
 
-  it('no server: it is said, and nothing is thrown', async () => {
+  it('no server: a finding, and no exception', async () => {
     only(await found(await freePort()), 'error', 'connection', /ECONNREFUSED/);
   });
 
-  it('options of the client that are a danger', async () => {
+  it('options of the client that are dangerous', async () => {
     const socket = (options: object) => createClient({ socket: { port: 1, ...options } as object });
     const cases: [unknown, Finding['level'], RegExp][] = [
       [new Redis({ lazyConnect: true }), 'warning', /socketTimeout/],
@@ -241,7 +241,7 @@ describe('store.check()', () => {
   });
 });
 
-/** A server that lacks a command, behind what says that it is Redis 5. */
+/** A server that lacks a command, behind a proxy that makes it report Redis 5. */
 async function oldServer(look: (port: number) => Promise<void>): Promise<void> {
   await onServer(
     { config: 'rename-command SETRANGE ""' },
@@ -288,7 +288,7 @@ describe('a server that is too old', () => {
           timeout: '5s',
           onStoreError: 'throw',
         });
-        // Only where there is state already it is rewritten in part.
+        // The second call rewrites a part of the state, which the first one made.
         await limiter.consume('a');
         await assert.rejects(
           limiter.consume('a'),
@@ -304,7 +304,7 @@ describe('a server that is too old', () => {
       }));
   }
 
-  it('tells of overrides that change nothing, because the limiter has other policies by now', () =>
+  it('reports overrides without effect, because the limiter has other policies by now', () =>
     onServer(
       {},
       () => {},
@@ -334,8 +334,8 @@ describe('a server that is too old', () => {
     ));
 
   async function ofOverrides(store: { check(): Promise<readonly Finding[]> }): Promise<string[]> {
-    const its = (await store.check()).filter(({ code }) => code === 'overrides');
-    return its.map(({ level, message }) =>
+    const findings = (await store.check()).filter(({ code }) => code === 'overrides');
+    return findings.map(({ level, message }) =>
       level === 'ok' ? level : `${level} ${/: (api:\S+)/.exec(message)![1]!}`,
     );
   }

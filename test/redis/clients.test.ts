@@ -1,4 +1,4 @@
-// Which clients the store takes: those that the fault tests show not to count twice, and no others.
+// The clients that the store accepts: those for which the fault tests show that no request counts twice, and no others.
 import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey';

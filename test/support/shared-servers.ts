@@ -1,11 +1,11 @@
-// The servers that the whole run shares, there once a test has imported this. Each top-level suite finds them empty.
-//   HEADGATE_SERVERS=none            none at all: npm run test:unit
-//   REDIS_URL, VALKEY_URL            ones that run already
+// The servers that the whole run shares. They start when a test imports this file. Each top-level suite finds them empty.
+//   HEADGATE_SERVERS=none            no servers: npm run test:unit
+//   REDIS_URL, VALKEY_URL            servers that already run
 import { Redis } from 'ioredis';
 import { given, share } from './hooks.js';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
-/** What a test may do with a shared server. It may not stop or stall a server that others use. */
+/** The server as tests may use it. No test may stop or stall a server that others use. */
 type SharedServer = Pick<TestServer, 'port' | 'url'>;
 
 export const serverKinds: readonly ServerKind[] =
@@ -17,7 +17,7 @@ const ready = new Map(
 
 export const servers = perServer((kind) => ready.get(kind)!);
 
-/** Something for each server. Without servers it has no entries, and asking for one throws an error that says what to do. */
+/** One value for each server. Without servers the record is empty, and reading an entry throws an error with the fix. */
 export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<ServerKind, T>> {
   const made = Object.fromEntries(serverKinds.map((kind) => [kind, make(kind)])) as Record<ServerKind, T>;
   return new Proxy(made, {
@@ -40,21 +40,21 @@ async function sharedServer(kind: ServerKind): Promise<SharedServer> {
   return server;
 }
 
-/** A server that someone else has started. The tests know it by its port, and empty it repeatedly. */
+/** A running server from a URL. The tests know it by its port, and empty it repeatedly. */
 async function running(kind: ServerKind, url: string): Promise<SharedServer> {
-  const said = `${kind.toUpperCase()}_URL=${url}`;
+  const setting = `${kind.toUpperCase()}_URL=${url}`;
   const { protocol, hostname, port, username, password, pathname } = new URL(url);
   const isLocal = hostname === 'localhost' || hostname === '127.0.0.1';
   if (protocol !== 'redis:' || !isLocal || username || password || !/^\/?0?$/.test(pathname))
     throw new Error(
-      `${said}: write redis://127.0.0.1:6379. The server must be on this machine, without password or database.`,
+      `${setting}: write redis://127.0.0.1:6379. The server must be on this machine, without password or database.`,
     );
   const client = new Redis(Number(port || 6379), '127.0.0.1', { lazyConnect: true });
   await client.connect().catch((error: Error) => {
-    throw new Error(`${said}: no server answers (${error.message}).`);
+    throw new Error(`${setting}: no server answers (${error.message}).`);
   });
   if ((await client.info('keyspace')).includes('keys='))
-    throw new Error(`${said}: this server holds keys, which the tests would remove. Name an empty one.`);
+    throw new Error(`${setting}: this server holds keys, which the tests would remove. Name an empty one.`);
   share(client);
   return { port: Number(port || 6379), url };
 }
