@@ -1,4 +1,4 @@
-// What is wrong in options is said when the limiter is made: which option, what was given, what to write instead.
+// Wrong options are reported when the limiter is created: the option, the value, and the fix.
 import { expect } from 'chai';
 import Fastify from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
@@ -8,7 +8,7 @@ import { compileOptions } from '../../src/http/compile-options.js';
 
 const fine = { limit: 5, window: '1m' };
 
-/** Options, the option that the error names, and what else it says. */
+/** Options, the option that the error names, and the values in its message. */
 const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ limit: undefined }, 'limit'],
   [{ window: '1m' }, 'limit'],
@@ -79,7 +79,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ limiter: createLimiter({ limit: 1, window: '1s' }), store: memoryStore() }, 'store', /limiter/],
 ];
 
-/** Options that are not known, and what the error says. */
+/** Unknown options, and the values in the error's message. */
 const unknown: [options: object, says: RegExp][] = [
   [{ max: 5, window: '1m' }, /'max'.*limit/],
   [{ limit: 5, windowMs: 60_000 }, /'windowMs'.*window/],
@@ -99,7 +99,7 @@ function thrownBy(action: () => unknown): HeadgateError {
   } catch (error) {
     return error as HeadgateError;
   }
-  throw new Error('It has not thrown.');
+  throw new Error('No error was thrown.');
 }
 
 async function rejectionOf(options: object): Promise<HeadgateError> {
@@ -148,7 +148,7 @@ for (const [adapter, errorOf] of Object.entries(make)) {
   });
 }
 
-it('a limiter that could not be made has claimed no name', () => {
+it('a limiter that could not be created claims no name', () => {
   const store = memoryStore();
   for (const bad of [{ cost: -1 }, { headers: 'draft-1' }, { statusCode: 1 }, { maxWaiting: 0 }]) {
     thrownBy(() => rateLimit({ ...fine, ...bad, store } as unknown as typeof fine));
@@ -181,10 +181,10 @@ it('numbers are accepted up to their bounds, and no further', () => {
     ['renewFor', 1, 366 * 86_400_000],
     ['jitter', 1000, 366 * 86_400_000],
   ] as const) {
-    const given = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
-    for (const value of [least, most]) rateLimit(given(value));
+    const optionsWith = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
+    for (const value of [least, most]) rateLimit(optionsWith(value));
     for (const value of [least - 1, most + 1])
-      expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} `);
+      expect(thrownBy(() => rateLimit(optionsWith(value))).message).to.include(`${option}: ${value} `);
   }
 });
 
@@ -200,7 +200,7 @@ describe('options of several keys', () => {
     }
   };
 
-  it('of tiers, each that may decide needs its keys, and each key a policy of one of them', () => {
+  it('with tiers: each tier that may decide needs its keys, and each key needs a policy of one of them', () => {
     const tiers = { free: '1/1m', team: '1/1m by account', big: '1/1m by org' };
     const tier = () => 'free';
     const code = (options: object) => codeOf(() => rateLimit({ tiers, tier, ...options }));
@@ -212,7 +212,7 @@ describe('options of several keys', () => {
     expect(code({ tier: 'free' })).to.equal('none');
   });
 
-  it('tiers do not go with a function for the policies', () => {
+  it('tiers cannot be combined with a function for the policies', () => {
     const policies = () => '1/1m';
     const code = (options: object) => codeOf(() => rateLimit({ policies, ...options } as RateLimitOptions));
     expect(code({})).to.equal('none');
@@ -220,7 +220,7 @@ describe('options of several keys', () => {
       expect(code({ tier, tiers: { free: '1/1m' } })).to.equal('HEADGATE_INVALID_OPTION');
   });
 
-  it('must fit to the dimensions of the policies', () => {
+  it('must match the dimensions of the policies', () => {
     expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
     expect(codeOf(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
     expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id, org: id } }))).to.equal(
@@ -237,7 +237,7 @@ describe('options of several keys', () => {
     expect(codeOf(() => rateLimit({ limiter, keys: { account: id } }))).to.equal('none');
   });
 
-  it('of the Fastify plugin are defaults: a route may use some of them', async () => {
+  it('of the Fastify plugin are defaults, of which a route may use some', async () => {
     const fastify = Fastify();
     await fastify.register(rateLimitPlugin, { ...byAccount, limit: 1, keys: { account: id } });
     fastify.get('/', { config: { rateLimit: { limit: 2, window: '1m' } } }, () => 'ok');
@@ -248,7 +248,7 @@ describe('options of several keys', () => {
     await fastify.close();
   });
 
-  it('no address is needed where no policy is by it', async () => {
+  it('no address is needed without a policy by address', async () => {
     const fastify = Fastify();
     await fastify.register(rateLimitPlugin, { ...byAccount, keys: { account: id } });
     fastify.addHook('onRequest', async (request) =>
