@@ -1,4 +1,4 @@
-// Policies as text, wherever a policy stands.
+// Policies as text, in every place for a policy.
 import { expect } from 'chai';
 import express from 'express';
 import fc from 'fast-check';
@@ -97,12 +97,12 @@ describe('a policy as text', () => {
     );
   });
 
-  it('refuses what is no text', () => {
+  it('refuses a value that is not text', () => {
     for (const wrong of [undefined, 5, null, ['1/1s']])
       expect(() => parsePolicy(wrong as never)).to.throw('1m');
   });
 
-  it('an error says which of several it is', () => {
+  it('an error names the position among several', () => {
     expect(() => createLimiter({ policies: ['1/1s', '2/1x'] })).to.throw(
       'policies[1]: "2/1x", at character 3',
     );
@@ -110,7 +110,7 @@ describe('a policy as text', () => {
   });
 });
 
-/** What a limiter makes of a policy, whatever it was written as. */
+/** The compiled meaning of a policy, in text or as data. */
 const meaningOf = (policy: Policy | string) => {
   const [{ source: _, sent: _sent, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
     ReturnType<typeof compilePolicies>[0],
@@ -155,7 +155,7 @@ describe('the canonical text of a policy', () => {
       runs('memory', 500, 0),
     ));
 
-  it('spells a zone as IANA does, aliases too, and whatever this Node makes of them', () => {
+  it('spells a zone as IANA does, including aliases, whatever this Node’s own spelling', () => {
     const aliases = [
       'Asia/Kolkata',
       'US/East-Indiana',
@@ -172,7 +172,7 @@ describe('the canonical text of a policy', () => {
         expect(zoneName(text)).to.equal(zone);
   });
 
-  it('is one for each state: zones are told by their names, in upper or lower case', () => {
+  it('is unique for each state: zones are distinguished by their names, in upper or lower case', () => {
     const of = (timeZone: string): Policy => ({ algorithm: 'calendar', limit: 5, period: 'day', timeZone });
     const idOf = (policy: Policy) => compilePolicies('policies', [policy])[0]!.id;
     const zones = ['asia/kolkata', 'Asia/Kolkata', 'ASIA/CALCUTTA', 'Asia/Calcutta', 'utc', 'UTC', 'GMT'];
@@ -186,7 +186,7 @@ describe('the canonical text of a policy', () => {
     ]);
   });
 
-  it('is the same for all that mean the same', () => {
+  it('is the same for all policies with the same meaning', () => {
     const same: [text: string, ...others: (Policy | string)[]][] = [
       [
         '100/1m',
@@ -209,7 +209,7 @@ describe('the canonical text of a policy', () => {
   });
 });
 
-describe('text stands wherever a policy stands', () => {
+describe('text is accepted in every place for a policy', () => {
   const textsOf = ({ policies }: Limiter) => policies.map(({ source }) => policyText(source));
   const open: Limiter[] = [];
   const kept = (limiter: Limiter) => {
@@ -236,7 +236,7 @@ describe('text stands wherever a policy stands', () => {
     );
   });
 
-  it('what is counted is told in headers', async () => {
+  it('the unit is in the headers', async () => {
     const app = express();
     const units = [
       'a=9/1m unit content-bytes',
@@ -295,7 +295,7 @@ describe('text stands wherever a policy stands', () => {
     expect(textsOf(twice.limiter)).to.deep.equal(['5/1m']);
   });
 
-  it('the command line, where JSON may stand beside it', () => {
+  it('the command line, where JSON may be beside it', () => {
     const json = '[{"name":"a","limit":1,"window":"1s"},"b=2/1m"]';
     expect(parsePolicies([json, 'c=3/1h', '{"name":"d","limit":3,"window":1500}'])).to.deep.equal([
       { name: 'a', limit: 1, window: '1s' },
@@ -315,7 +315,7 @@ describe('text stands wherever a policy stands', () => {
   });
 });
 
-describe('what is written for another algorithm', () => {
+describe('fields of another algorithm', () => {
   it('a month of the calendar, and the lease of slots', () => {
     expect(() => createLimiter('10000/month')).to.throw(/'calendar 10000\/month'/);
     expect(() => createLimiter({ algorithm: 'concurrency', limit: 5, window: '1m' } as never)).to.throw(
