@@ -75,7 +75,7 @@ export interface Counts {
   unresolved: number;
   leakedSlots: number;
   leakedTurns: number;
-  /** Turns whose give-back was on its way when the connection broke. It may have run, so it is not sent again. */
+  /** Turns whose give-back was on its way when the connection broke. Such a give-back may have run, so it is not sent again. */
   unknownTurns: number;
   leakedWaiters: number;
   overAdmissions: number;

@@ -50,7 +50,7 @@ const gc = runInNewContext('gc') as () => void;
 
 describe('slices, between processes', function () {
   this.timeout(60_000);
-  // Slices end by real time, so a machine that pauses for a moment may end one early. That is no excess, but fewer requests are admitted.
+  // Slices end by real time, so a machine that pauses for a moment may end a slice early. Then fewer requests are admitted, never more.
   this.retries(2);
   const prefix = freshPrefix();
   let children: ChildProcess[] = [];

@@ -29,7 +29,7 @@ export class TestTiming implements Timing {
     return () => void this.#timers.delete(timer);
   }
 
-  /** How many timers are set. */
+  /** The number of timers. */
   get timers(): number {
     return this.#timers.size;
   }

@@ -235,7 +235,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: inTwoSteps((method) => method === 'override'),
     caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
   },
-  'overrides of another kind that are not told': {
+  'overrides of another kind that are not reported': {
     createStore: but((right) => ({
       async decide(query) {
         const reply = await right.decide(query);
@@ -273,7 +273,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     }),
     caughtBy: ['law 9, keys', 'policies of different names do not share, even if only their case differs'],
   },
-  'overrides that are kept, and not obeyed': {
+  'overrides that are stored, and not obeyed': {
     createStore: but((right) => ({
       decide: (query) => right.decide({ ...query, set: { ...query.set, overrides: undefined } }),
     })),
@@ -557,7 +557,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
       'sliding-window: has its full quota after resetAfter, as if nothing had been charged',
     ],
   },
-  'a clock that it believes, wherever it jumps': {
+  'a clock that the store follows, wherever it jumps': {
     createStore(clock) {
       let last = 0;
       return wrap(memoryStore({ clock: () => (last = Math.max(last, clock())) }), () => ({}));
