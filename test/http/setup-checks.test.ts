@@ -98,7 +98,11 @@ describe('the checks of a set-up', () => {
     ['a trusted proxy', proxy('some', '10.0.0.2', via('192.0.2.9')), []],
     ['a request of a trusted proxy itself', proxy('some', '10.0.0.1', via('10.0.0.1')), []],
     ['Forwarded', proxy('nobody', '10.0.0.1', { forwarded: 'for=192.0.2.9' }), ['FORWARDED_UNREAD']],
-    ['Forwarded, which somebody has read', proxy('nobody', '10.0.0.2', { forwarded: 'for=10.0.0.1' }), []],
+    [
+      'Forwarded, which the application has read',
+      proxy('nobody', '10.0.0.2', { forwarded: 'for=10.0.0.1' }),
+      [],
+    ],
     ['both', proxy('some', '10.0.0.2', { ...via('192.0.2.9'), forwarded: 'for=192.0.2.9' }), []],
   ] as const)
     it(`of ${what}: ${expected.join() || 'nothing'}`, () => {
