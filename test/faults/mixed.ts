@@ -160,21 +160,21 @@ class Site {
     this.#responses.set(response.req, response);
     const key = response.req.headers['x-key'] as string | undefined;
     if (key === undefined) return;
-    const told = this.told.get(key);
-    if (told) told.asked++;
+    const answers = this.told.get(key);
+    if (answers) answers.asked++;
     else this.told.set(key, { asked: 1, admitted: 0, degraded: 0, underWay: new Set() });
   }
 
   #note({ allowed, degraded, key }: Decision, req: TestRequest): void {
-    const told = this.told.get(key)!;
+    const answers = this.told.get(key)!;
     this.counts.decisions++;
     if (degraded) {
-      told.degraded++;
+      answers.degraded++;
       this.counts.degraded++;
     } else if (allowed) {
-      told.admitted++;
+      answers.admitted++;
       const response = this.#responses.get('raw' in req ? (req.raw as object) : req)!;
-      const { underWay } = told;
+      const { underWay } = answers;
       const ended = (): unknown => underWay.delete(ending);
       const ending: Ending<ServerResponse> = new Ending(nodeResponse, response, () => queueMicrotask(ended));
       underWay.add(ending);

@@ -460,10 +460,10 @@ describe('the guard', () => {
       return FOREVER;
     };
     const asked = limiter.consume('a');
-    const given = decision.refund();
+    const refund = decision.refund();
     assert.ok(!questions[0]!.call!.abandoned);
     assert.equal(giveBacks[0]!.call!.until, 0, 'its time begins when the store writes it');
-    await Promise.all([asked, given]);
+    await Promise.all([asked, refund]);
     assert.deepEqual([questions[0]!.call!.abandoned, giveBacks[0]!.call!.abandoned], [true, false]);
     await limiter.close();
   });

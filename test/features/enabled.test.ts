@@ -113,8 +113,8 @@ describe('enabled: false', () => {
 
       it('requests pass Express as if there were no limiter', async () => {
         const keyGenerator = () => expect.fail('No key is needed');
-        const given = rateLimit({ limiter: createLimiter({ ...one, store: untouched(), enabled }) });
-        const app = expressApp(rateLimit({ ...one, store: untouched(), enabled, keyGenerator }), given);
+        const sharedLimit = rateLimit({ limiter: createLimiter({ ...one, store: untouched(), enabled }) });
+        const app = expressApp(rateLimit({ ...one, store: untouched(), enabled, keyGenerator }), sharedLimit);
         for (let i = 0; i < 3; i++) {
           const answer = await request(app).get('/').expect(200);
           expect(answer.headers).not.to.have.property('ratelimit');

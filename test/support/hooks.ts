@@ -4,7 +4,7 @@ import type { RootHookObject, Suite, Test } from 'mocha';
 import { runningServers, type TestServer } from './servers.js';
 
 /** URLs of servers that already run. Only the tests use them: processes that tests start do not see these variables. */
-export const given = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
+export const serverUrls = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
 delete process.env['REDIS_URL'];
 delete process.env['VALKEY_URL'];
 

@@ -2,7 +2,7 @@
 //   HEADGATE_SERVERS=none            no servers: npm run test:unit
 //   REDIS_URL, VALKEY_URL            servers that already run
 import { Redis } from 'ioredis';
-import { given, share } from './hooks.js';
+import { serverUrls, share } from './hooks.js';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
 /** The server as tests may use it. No test may stop or stall a server that others use. */
@@ -33,7 +33,7 @@ export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<Ser
 }
 
 async function sharedServer(kind: ServerKind): Promise<SharedServer> {
-  const url = given[kind];
+  const url = serverUrls[kind];
   if (url !== undefined) return running(kind, url);
   const server = await startServer(kind);
   share(new Redis(server.port), server);
