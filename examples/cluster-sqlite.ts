@@ -1,5 +1,5 @@
 // Four workers share a quota in a file, without a server: PORT=3000 npx tsx examples/cluster-sqlite.ts
-// The same file also serves the instances of PM2, and jobs beside the web server. Node 22.13 or later.
+// The instances of PM2, and jobs beside the web server, can share the same file. Node 22.13 or later.
 import cluster from 'node:cluster';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,10 +1,10 @@
-// Limits where the work is, not where the request comes in: functions, methods and classes, with standard decorators.
+// Limits on functions, methods and classes instead of requests, with standard decorators.
 //
 //   npx tsx examples/decorators-standard.ts
 import { HeadgateError } from 'headgate';
 import { rateLimited, RateLimited } from 'headgate/decorators';
 
-// A function of another module: 10 calls a second, later ones wait their turn, at most two seconds.
+// A function of another module: 10 calls a second. Later calls wait their turn, at most two seconds.
 const geocode = rateLimited((address: string) => ({ address, lat: 52.5, lon: 13.4 }), {
   algorithm: 'token-bucket',
   limit: 10,
@@ -17,7 +17,7 @@ class Mailer {
   readonly sent: string[] = [];
   readonly later: string[] = [];
 
-  /** Two mails per recipient and hour; further ones go to the digest. */
+  /** Two mails per recipient and hour. Further mails go to the digest. */
   @RateLimited({ limit: 2, window: '1h', key: (to: string) => to, fallback: 'digest', passArgs: true })
   async send(to: string, text: string): Promise<string> {
     this.sent.push(`${to}: ${text}`);
@@ -30,7 +30,7 @@ class Mailer {
   }
 }
 
-// Every method, each with a quota of its own; `refund` has another one.
+// Each method has a separate quota, and `refund` a different one.
 @RateLimited({ limit: 1, window: '1m', key: (customer: string) => customer })
 class Billing {
   async invoice(customer: string): Promise<string> {

@@ -1,4 +1,4 @@
-// GraphQL: a query costs what it asks for, not 1. The cost is computed before anything is resolved.
+// GraphQL: the cost of a query depends on its fields. It is computed before any field is resolved.
 //
 //   npx tsx examples/graphql-cost.ts
 import express from 'express';
@@ -15,7 +15,7 @@ const schema = buildSchema(`
 const books = [{ title: 'Notes', author: { name: 'Ada', books: [] } }];
 const rootValue = { books: ({ first }: { first: number }) => books.slice(0, first) };
 
-/** A field costs 1, and a list its length times what it holds. Fragments: resolve them first, or refuse them as here. */
+/** A field costs 1, and a list its length times the cost of an item. Resolve fragments first, or refuse them as this example does. */
 function costOf({ selections }: SelectionSetNode): number {
   return selections.reduce((sum, node) => {
     if (node.kind !== Kind.FIELD) throw new Error('Fragments are not supported');

@@ -1,4 +1,4 @@
-// Hono on Node.js. Behind a proxy, say who the client is: `clientIp: (c) => c.req.header('x-real-ip')`.
+// Hono on Node.js. Behind a proxy, read the client's address from its header: `clientIp: (c) => c.req.header('x-real-ip')`.
 //
 //   npx tsx examples/hono.ts
 import { serve } from '@hono/node-server';

@@ -1,4 +1,4 @@
-// Koa. Set `app.proxy` only behind your own proxy: clients are told apart by `ctx.ip`.
+// Koa. The key is `ctx.ip`, so set `app.proxy` only behind your own proxy.
 //
 //   npx tsx examples/koa.ts
 import { rateLimit } from 'headgate/koa';

@@ -1,4 +1,4 @@
-// Login lockout: nobody guesses passwords, and nobody locks somebody else's account.
+// Login lockout: protects passwords against guessing, without letting attackers lock other users' accounts.
 //
 //   npx tsx examples/login-lockout.ts
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
@@ -10,16 +10,16 @@ interface Credentials {
   password: string;
 }
 
-// A real application keeps it with its other secrets, the same in all processes.
+// A real application keeps the secret with its other secrets, the same in all processes.
 const secret = randomBytes(32);
 
-/** What proves that a device has logged in to an account before. */
+/** The proof that a device has logged in to an account before. */
 const proof = (device: string, email: string) =>
   createHmac('sha256', secret).update(`${device} ${email}`).digest('hex');
 
 const emailOf = (req: Request) => String((req.body as Credentials).email).toLowerCase();
 
-/** The device that the request comes from, if it has logged in to this account before. */
+/** The device of the request, if it has logged in to this account before. */
 function knownDevice(req: Request): string | undefined {
   const [, device, given] = /(?:^|; )device=([\w-]+)\.([0-9a-f]{64})/.exec(req.headers.cookie ?? '') ?? [];
   if (!device || !given) return undefined;
@@ -30,7 +30,7 @@ function knownDevice(req: Request): string | undefined {
 const app = express();
 app.use(express.json());
 
-// One address, many accounts: trying leaked passwords. Attempts count that the next limiter denies, too. Successful logins do not.
+// One address, many accounts: trying leaked passwords. Attempts that the next limiter denies count, too. Successful logins do not.
 const perAddress = rateLimit({
   name: 'login-address',
   limit: 20,
@@ -40,8 +40,8 @@ const perAddress = rateLimit({
   ban: { after: 20, within: '1h', for: '1h', factor: 2, max: '24h' },
 });
 
-// Many addresses, one account: guessing a password. No ban, as whoever fails on purpose would ban somebody else. A device that has
-// logged in before has a quota of its own, which others cannot use up.
+// Many addresses, one account: guessing a password. There is no ban, because an attacker could ban the owner by failing on purpose. A device
+// that has logged in before has a separate quota, which others cannot use up.
 const perAccount = rateLimit({
   name: 'login-account',
   limit: 5,
@@ -56,7 +56,7 @@ const perAccount = rateLimit({
 app.post('/login', perAddress, perAccount, (req, res) => {
   const { password } = req.body as Credentials;
   const email = emailOf(req);
-  // In a real application: compare hashes, and answer alike whether the account exists or not.
+  // In a real application: compare hashes, and return the same answer whether the account exists or not.
   if (password !== 'correct horse') {
     res.status(401).json({ error: 'Wrong e-mail address or password' });
     return;

@@ -1,5 +1,5 @@
-// A store on a plain Map of bytes: `npx tsx examples/map-store.ts` decides by it. A store on a table or on a key-value server looks the
-// same: it reads, lets `change` decide, and writes under a lock or a compare-and-set.
+// A store on a plain Map of bytes; `npx tsx examples/map-store.ts` uses it for decisions. A store on a table or a key-value server looks the
+// same: read, let `change` decide, and write under a lock or with a compare-and-set.
 import { pathToFileURL } from 'node:url';
 import { createLimiter, type Clock, type Store } from 'headgate';
 import { stateStore, type StateChange } from 'headgate/stores';
@@ -7,7 +7,7 @@ import { stateStore, type StateChange } from 'headgate/stores';
 export function mapStore(clock: Clock = Date.now): Store {
   const states = new Map<string, { bytes: Uint8Array; expiresAt: number }>();
 
-  /** Deletes states that have expired. Each update looks at the two that were not written for longest, so that no timer is needed. */
+  /** Deletes expired states. Each update looks at the two states that were written longest ago, so that no timer is needed. */
   function sweep(now: number): void {
     let looks = 0;
     for (const [key, state] of states) {
@@ -25,12 +25,12 @@ export function mapStore(clock: Clock = Date.now): Store {
   }
 
   return stateStore({
-    // Nothing else runs between reading and writing: no lock is needed.
+    // No other code runs between reading and writing, so no lock is needed.
     update(key, change) {
       const now = clock();
       write(key, change(states.get(key)?.bytes, now), now);
     },
-    // For policies by several keys, as `by: 'account'`: a table would do this in a transaction.
+    // For policies by several keys, such as `by: 'account'`: a table would do this in a transaction.
     updateAll(keys, change) {
       const now = clock();
       const changes = change(

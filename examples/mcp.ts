@@ -15,10 +15,10 @@ const limiter = createLimiter({
   policies: ['client=token-bucket 60/1m burst 30', 'session=10/1m by session', 'tool=3/1m by tool'],
 });
 
-/** What a call costs its client. In its session and for its tool, each call costs 1. */
+/** The cost of a call for its client. In its session and for its tool, each call costs 1. */
 const costs = { search: 1, report: 10 };
 
-/** Runs a tool, or says when to call again. Calls that are denied are results: a protocol error would end the model's turn. */
+/** Runs a tool, or returns the time to call again. A denial is a result, because a protocol error would end the model's turn. */
 async function limited(
   tool: keyof typeof costs,
   client: string,
@@ -38,7 +38,7 @@ async function limited(
   };
 }
 
-/** The tools for one client. In a real application it is the `clientId` of the token (`req.auth`). */
+/** The tools for one client. In a real application the client is the `clientId` of the token (`req.auth`). */
 function toolsFor(client: string): McpServer {
   const server = new McpServer({ name: 'example', version: '1.0.0' });
   server.registerTool('search', { description: 'Searches' }, ({ sessionId }) =>
@@ -53,7 +53,7 @@ function toolsFor(client: string): McpServer {
 const app = express();
 const sessions = new Map<string, StreamableHTTPServerTransport>();
 
-// Whoever has used up a session opens another one. So requests are limited by address, before anything is read.
+// A client that has used up a session can open another. Therefore requests are limited by address, before the body is read.
 app.use('/mcp', rateLimit({ name: 'mcp', limit: 300, window: '1m' }), express.json());
 app.all('/mcp', async (req, res) => {
   const id = req.get('Mcp-Session-Id');

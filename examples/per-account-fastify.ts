@@ -10,7 +10,7 @@ const both = (name: string, by?: string): Policy[] => [
   { name: `${name}-burst`, limit: 100, window: '5s', ...(by && { by }) },
 ];
 
-// In a real application: whoever your authentication has found. Never trust a header as it is.
+// In a real application: the account from your authentication. Never trust a header without it.
 const accounts = new Map([
   ['token-of-ada', 'ada'],
   ['token-of-bob', 'bob'],

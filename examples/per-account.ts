@@ -1,5 +1,5 @@
-// One limiter for every question: how often may this address ask, how often may this account, how often may this page be asked for? Each
-// of them 300 times a minute, and 100 times in 5 seconds. All six policies are decided together: what one denies, none charges.
+// One limiter by address, by account and by page, each with 300 requests a minute and 100 in 5 seconds. All six policies are decided together:
+// a request that one policy denies is charged in none.
 //
 //   npx tsx examples/per-account.ts
 import express from 'express';
@@ -11,7 +11,7 @@ const both = (name: string, by?: string): Policy[] => [
   { name: `${name}-burst`, limit: 100, window: '5s', ...(by && { by }) },
 ];
 
-// In a real application: whoever your authentication has found. Never trust a header as it is.
+// In a real application: the account from your authentication. Never trust a header without it.
 const accounts = new Map([
   ['token-of-ada', 'ada'],
   ['token-of-bob', 'bob'],
@@ -22,10 +22,10 @@ const app = express();
 app.use(
   rateLimit({
     policies: [...both('address'), ...both('page', 'page'), ...both('account', 'account')],
-    // Policies without `by` are by the client's address.
+    // Policies without `by` use the client's address.
     keys: {
       page: (req) => req.path,
-      // Who is not logged in has no account: policies by it do not apply.
+      // A client without a login has no account, so policies by account do not apply.
       account: (req) => accounts.get(req.get('authorization') ?? ''),
     },
   }),

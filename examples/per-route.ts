@@ -1,4 +1,4 @@
-// Per-route limits: a default for all routes, a stricter one, one for a costly operation, none.
+// Per-route limits: a default for all routes, a stricter one, one for a costly operation, and a route without a limit.
 //
 //   npx tsx examples/per-route.ts
 import Fastify from 'fastify';

@@ -1,5 +1,5 @@
-// Metrics of all limiters for Prometheus, by OpenTelemetry: decisions, what is near its limit, and what a policy on trial
-// would have denied. Alert rules and a dashboard for them are in examples/observability.
+// Metrics of all limiters for Prometheus, by OpenTelemetry: decisions, keys near their limit, and the denials of a policy on trial. Alert rules
+// and a dashboard for them are in examples/observability.
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import express from 'express';
@@ -17,7 +17,7 @@ app.use(
     name: 'api',
     policies: [
       { name: 'minute', limit: 100, window: '1m' },
-      // On trial: what it would deny is counted, and nobody is denied by it.
+      // On trial: the policy only counts the requests that it would deny.
       { name: 'burst', limit: 5, window: '1s', shadow: true },
     ],
   }),

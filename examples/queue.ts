@@ -1,4 +1,4 @@
-// A queue for slow work: at most 2 reports at a time for a user, 5 more in line, the rest are turned away.
+// A queue for slow work: at most 2 reports at a time for a user, 5 more in line. Further requests are denied.
 //
 //   npx tsx examples/queue.ts
 import express from 'express';
@@ -16,7 +16,7 @@ const twoAtATime = rateLimit({
 
 app.get('/report', twoAtATime, async (_req, res) => {
   for (let page = 1; page <= 3; page++) {
-    // Who leaves frees the slot. So the work stops then, too: otherwise more than two would run.
+    // A client that disconnects frees its slot, so the work must stop, too. Otherwise more than two reports would run.
     if (res.destroyed) {
       console.log(`Stopped at page ${page}`);
       return;

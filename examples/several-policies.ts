@@ -1,4 +1,4 @@
-// Several policies, decided together: what one denies, none charges. And what a request costs, by what it asks for.
+// Several policies, decided together: a request that one policy denies is charged in none. The cost depends on the request.
 //
 //   npx tsx examples/several-policies.ts
 import express from 'express';

@@ -9,7 +9,7 @@ import { Server } from 'socket.io';
 const connections = createLimiter({ name: 'connections', limit: 3, window: '1m' });
 const events = createLimiter({ name: 'events', algorithm: 'token-bucket', limit: 5, window: '10s' });
 
-/** What an event costs, if not 1. */
+/** The events whose cost is not 1. */
 const costs: Record<string, number> = { upload: 3 };
 
 const server = createServer();
@@ -23,7 +23,7 @@ io.use((socket, next) => {
 });
 
 io.on('connection', (socket) => {
-  // In a real application: the user whose token the handshake carries. By socket, more sockets would be more quota.
+  // In a real application: the user of the token in the handshake. A key per socket would give more quota to users with more sockets.
   const { user } = socket.handshake.auth as { user?: unknown };
   const key = typeof user === 'string' ? user : clientKey(socket.handshake.address);
 

@@ -1,18 +1,18 @@
-// Tiers by API key: who pays more may do more; who shows no key is limited by address.
+// Tiers by API key: higher plans have higher limits, and requests without a key are limited by address.
 //
 //   npx tsx examples/tiers.ts
 import express from 'express';
 import { rateLimit } from 'headgate/express';
 import { clientKey } from 'headgate/http';
 
-// Policies of one name, algorithm and window share their count: who becomes `pro` keeps what was charged.
+// Policies of one name, algorithm and window share their count, so a customer who becomes `pro` keeps the units that were charged.
 const tiers = {
   anonymous: 'minute=2/1m',
   free: 'minute=5/1m',
   pro: ['burst=token-bucket 10/1s', 'minute=1000/1m'],
 };
 
-// In a real application: a look-up in your accounts, after the key has been verified.
+// In a real application: a look-up in your accounts, after verifying the key.
 const accounts = new Map<string, 'free' | 'pro'>([
   ['key-of-ada', 'pro'],
   ['key-of-bob', 'free'],

@@ -1,5 +1,5 @@
-// An hour of the budgets of token-budget.ts, simulated in a second: how much is spent, how much is reserved and not used, and who is denied.
-// Put your own numbers in before you choose how to reserve. See docs/budgets.md.
+// An hour of the budgets of token-budget.ts, simulated in a second: the tokens that are spent, the tokens that are reserved and not used, and
+// the denials. Put your own numbers in before you choose how to reserve. See docs/budgets.md.
 //
 //   npx tsx examples/token-budget-hour.ts
 import { createLimiter, memoryStore, type Decision, type Policy } from 'headgate';
@@ -14,19 +14,19 @@ const POLICIES: readonly Policy[] = [
   { name: 'month', algorithm: 'calendar', limit: 20_000_000, period: 'month', by: 'org', unit },
 ];
 
-/** Of each organisation: what is left of its month, and how many accounts it has. */
+/** The organisations: the tokens left of the month, and the number of accounts. */
 const ORGS = { acme: { left: 2_000_000, accounts: 8 }, globex: { left: 300_000, accounts: 3 } };
 
-/** Tokens: of prompts, of answers, and how many a call asks for at most. Answers come at this speed, from so many calls at a time. */
+/** Tokens of prompts, tokens of answers, the largest request of a call; then the speed of answers, and the calls at a time. */
 const PROMPT = { least: 100, most: 1_500 };
 const ANSWER = { mean: 350, most: 2_000 };
 const PER_SECOND = 60;
 const CALLS = 2_400;
 
-/** How much is reserved at a time: all that a call can cost, or its prompt and so many tokens, again and again. */
+/** The size of a reservation: the whole possible cost of a call, or its prompt and so many tokens, again and again. */
 type Reserve = 'all' | number;
 
-/** The same calls each time: a small random generator with a seed (mulberry32). */
+/** A small random generator with a seed (mulberry32), so that the calls are the same each time. */
 function randomness(seed: number): () => number {
   let state = seed;
   return () => {
@@ -64,7 +64,7 @@ async function simulate(reserve: Reserve) {
     store: memoryStore({ clock: () => Math.floor(now) }),
     policies: POLICIES,
   });
-  // What the month has spent already: in the hour before, so that this hour begins whole.
+  // The spending of the month so far. It happens in the hour before, so that this hour begins with full budgets.
   for (const [org, { left }] of Object.entries(ORGS)) {
     const before = await budget.consume({ org }, { cost: 0 });
     await before.settle(20_000_000 - left);
@@ -81,7 +81,7 @@ async function simulate(reserve: Reserve) {
   let atOnce = 0;
   let running = 0;
 
-  // What happens next, in order of time.
+  // The events in order of time.
   const events: { at: number; run: () => Promise<void> }[] = [];
   const later = (at: number, run: () => Promise<void>) => {
     let i = events.length;
@@ -115,7 +115,7 @@ async function simulate(reserve: Reserve) {
     stream(keys, first, prompt, answer);
   }
 
-  /** Streams `rest` tokens as far as they are reserved, beside those that are spent; then reserves more, or settles. */
+  /** Streams `rest` tokens up to the reservation, beside the tokens already spent. Then reserves more, or settles. */
   function stream(keys: Call['keys'], held: Decision, before: number, rest: number) {
     const tokens = Math.min(rest, held.cost - before);
     later(now + (1000 * tokens) / PER_SECOND, async () => {

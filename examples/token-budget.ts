@@ -1,5 +1,5 @@
-// Budgets of language-model tokens: of an account and an organisation an hour, of an organisation a month, in one decision. What a call
-// costs is known only afterwards: reserve the most that it can cost, stream the answer, settle what was used. See docs/budgets.md.
+// Budgets of language-model tokens: per hour for an account and an organisation, per month for an organisation, in one decision. The cost of a
+// call is known only afterwards: reserve the largest possible cost, stream the answer, settle the tokens used. See docs/budgets.md.
 //
 //   npx tsx examples/token-budget.ts
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +18,7 @@ const budget = createLimiter({
   ],
 });
 
-// In a real application: whoever your authentication has found. Never trust a header as it is.
+// In a real application: the user from your authentication. Never trust a header without it.
 const users = new Map([
   ['token-of-ada', { account: 'ada', org: 'acme' }],
   ['token-of-bob', { account: 'bob', org: 'acme' }],
@@ -42,16 +42,16 @@ app.post('/complete', async (req, res) => {
   const user = users.get(req.get('authorization') ?? '');
   if (!user) return void res.sendStatus(401);
   const { prompt, maxTokens = 500 } = req.body as { prompt?: unknown; maxTokens?: unknown };
-  // What is reserved must be the most that the call can cost, so a client may not choose less.
+  // The reservation must cover the largest cost of the call, so a client may not choose less.
   if (typeof prompt !== 'string' || !isCount(maxTokens)) return void res.sendStatus(400);
-  // The provider's tokenizer counts exactly. A byte is a token at most.
+  // The provider's tokenizer counts exactly. A token has at least one byte.
   const ofPrompt = Buffer.byteLength(prompt);
   const reserved = await budget.consume(user, { cost: ofPrompt + maxTokens });
   if (!reserved.allowed) {
     const { status, headers, body } = denial(reserved);
     return void res.status(status).set(headers).send(body);
   }
-  // Whoever leaves stops the provider, and pays what was used until then.
+  // A client that disconnects stops the provider, and pays for the tokens used until then.
   const gone = new AbortController();
   res.once('close', () => gone.abort());
   let used = ofPrompt;

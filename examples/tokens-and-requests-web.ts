@@ -1,5 +1,5 @@
 // Requests a minute and tokens a minute in one decision, for a handler that answers a Request with a Response: Next.js, SvelteKit, Remix,
-// Hono, Bun, Deno. It reserves, streams, and settles what was used. See docs/budgets.md.
+// Hono, Bun, Deno. It reserves, streams, and settles the tokens used. See docs/budgets.md.
 //
 //   npx tsx examples/tokens-and-requests-web.ts
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,7 +24,7 @@ async function* complete(prompt: string, maxTokens: number) {
   }
 }
 
-/** Streams an answer. At its end, or when the client leaves, what was used is settled. */
+/** Streams an answer. At its end, or when the client disconnects, it settles the tokens used. */
 function answer(prompt: string, maxTokens: number, promptTokens: number, reserved: Decision) {
   const pieces = complete(prompt, maxTokens);
   let used = promptTokens;
@@ -52,15 +52,15 @@ function answer(prompt: string, maxTokens: number, promptTokens: number, reserve
 
 /** The handler. In Next.js: `export async function POST(request)`. */
 async function POST(request: Request): Promise<Response> {
-  // In a real application: whoever your authentication has found. Never trust a header as it is.
+  // In a real application: the user from your authentication. Never trust a header without it.
   const user = request.headers.get('authorization') ?? 'nobody';
   const body = (await request.json().catch(() => ({}))) as { prompt?: unknown; maxTokens?: unknown };
-  // What is reserved must be the most that the call can cost, so a client may not choose more.
+  // The reservation must cover the largest cost of the call, so a client may not choose more.
   const prompt = String(body.prompt).slice(0, 1000);
   const maxTokens = Number.isInteger(body.maxTokens)
     ? Math.min(Math.max(Number(body.maxTokens), 1), 1000)
     : 500;
-  // The provider's tokenizer counts exactly. A byte is a token at most.
+  // The provider's tokenizer counts exactly. A token has at least one byte.
   const promptTokens = Buffer.byteLength(prompt);
   const reserved = await limiter.consume(user, { cost: { tokens: promptTokens + maxTokens } });
   if (!reserved.allowed) {

@@ -1,5 +1,5 @@
-// Requests a minute and tokens a minute in one decision, as every API of a language model limits them. A request reserves the most that it
-// can cost, streams its answer, and settles what was used. See docs/budgets.md. The same without a framework: tokens-and-requests-web.ts.
+// Requests a minute and tokens a minute in one decision, as the APIs of language models limit them. A request reserves its largest possible
+// cost, streams its answer, and settles the tokens used. See docs/budgets.md. Without a framework: tokens-and-requests-web.ts.
 //
 //   npx tsx examples/tokens-and-requests.ts
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,14 +19,14 @@ interface Ask {
   maxTokens: number;
 }
 
-/** What a client asks for. A client cannot ask for more than this. */
+/** The prompt and the largest answer that a client requests. A client cannot request more than this limit. */
 function askOf(body: unknown): Ask {
   const { prompt, maxTokens } = Object(body) as Partial<Record<keyof Ask, unknown>>;
-  const most = Number.isInteger(maxTokens) ? Math.min(Math.max(Number(maxTokens), 1), 1000) : 500;
-  return { prompt: String(prompt).slice(0, 1000), maxTokens: most };
+  const maxAnswer = Number.isInteger(maxTokens) ? Math.min(Math.max(Number(maxTokens), 1), 1000) : 500;
+  return { prompt: String(prompt).slice(0, 1000), maxTokens: maxAnswer };
 }
 
-/** The tokens of a prompt. A provider's tokenizer counts exactly; a byte is a token at most. */
+/** The tokens of a prompt. A provider's tokenizer counts exactly. A token has at least one byte. */
 const tokensOf = (prompt: string) => Buffer.byteLength(prompt);
 
 const app = express();
@@ -40,9 +40,9 @@ app.use(
       { name: 'requests', algorithm: 'token-bucket', limit: 5, window: '1m' },
       { name: 'tokens', algorithm: 'token-bucket', limit: 10_000, window: '1m', unit: 'tokens' },
     ],
-    // In a real application: whoever your authentication has found. Never trust a header as it is.
+    // In a real application: the user from your authentication. Never trust a header without it.
     keyGenerator: (req) => req.get('authorization') ?? 'nobody',
-    // A policy that is not named costs 1.
+    // A policy that the object does not name costs 1.
     cost: (req) => {
       const { prompt, maxTokens } = askOf(req.body);
       return { tokens: tokensOf(prompt) + maxTokens };
@@ -52,7 +52,7 @@ app.use(
 
 app.post('/complete', async (req, res) => {
   const { prompt, maxTokens } = askOf(req.body);
-  // Whoever leaves stops the provider, and pays what was used until then.
+  // A client that disconnects stops the provider, and pays for the tokens used until then.
   const gone = new AbortController();
   res.once('close', () => gone.abort());
   let used = tokensOf(prompt);

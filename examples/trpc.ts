@@ -1,4 +1,4 @@
-// tRPC: procedures have costs, and a denial is the error that its clients understand (TOO_MANY_REQUESTS), with the time to wait.
+// tRPC: procedures have costs. A denial is the error that tRPC clients understand (TOO_MANY_REQUESTS), with the time to wait.
 //
 //   npx tsx examples/trpc.ts
 import { initTRPC, TRPCError } from '@trpc/server';
@@ -23,7 +23,7 @@ const t = initTRPC
   .context<Context>()
   .meta<{ cost: number }>()
   .create({
-    // What a client finds in `error.data`.
+    // The fields that a client finds in `error.data`.
     errorFormatter: ({ shape, error }) => ({
       ...shape,
       data: {
@@ -35,7 +35,7 @@ const t = initTRPC
 
 const limiter = createLimiter({ name: 'trpc', algorithm: 'token-bucket', limit: 10, window: '1m' });
 
-// Clients send several calls in one request. Each call is asked for here, so a batch costs what its calls do.
+// Clients send several calls in one request. Each call is checked here, so a batch costs the sum of its calls.
 const limited = t.procedure.use(async ({ ctx, meta, next }) => {
   const decision = await limiter.consume(ctx.client, { cost: meta?.cost ?? 1 });
   if (!decision.allowed) throw new Denied(decision);

@@ -9,7 +9,7 @@ const limit = rateLimit({ limit: 5, window: '1m', clientIp: (request) => address
 /** In a route of Next.js: `export const GET = limit((request) => ...)`. */
 const GET = limit(() => Response.json({ hello: 'world' }));
 
-// Node's own server hands over no Request, so this one says who sent it. Behind a proxy, `clientIp` would read its header field.
+// Node's own server has no Request, so this map keeps the sender of each. Behind a proxy, `clientIp` would read the proxy's header.
 const addresses = new WeakMap<Request, string | undefined>();
 const fetch = (request: Request, { incoming }: HttpBindings): Promise<Response> => {
   addresses.set(request, incoming.socket.remoteAddress);

@@ -1,5 +1,5 @@
-// Webhooks out: wait for one's turn instead of being denied, so that no receiver gets more than 5 a second. With
-// REDIS_URL that holds for all our workers together, without it for this process.
+// Outgoing webhooks: deliveries wait for their turn instead of being denied, so that no receiver gets more than 5 a second. With REDIS_URL
+// the limit holds for all workers together, and without it for this process.
 //
 //   npx tsx examples/webhooks.ts
 import { createLimiter, memoryStore } from 'headgate';
@@ -18,10 +18,10 @@ const receivers = createLimiter({
 });
 
 async function deliver(url: string, event: object) {
-  // Whoever waits longer than the timeout gets a coded error: put the event back into the queue.
+  // A delivery that waits longer than the timeout gets a coded error: put the event back into the queue.
   await receivers.wait(new URL(url).host, { timeout: '10s' });
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(event) });
-  if (response.status === 429) throw new Error('The receiver wants less: deliver again later');
+  if (response.status === 429) throw new Error('The receiver denied the delivery: deliver it again later');
 }
 
 const url = process.env.WEBHOOK_URL ?? 'http://localhost:3000/hook';

@@ -1,4 +1,4 @@
-// WebSocket messages: each user may send 5 a second over all connections; who does not listen is disconnected.
+// WebSocket messages: each user may send 5 a second over all connections. Users who ignore denials are disconnected.
 //
 //   npx tsx examples/websocket.ts
 import { createLimiter } from 'headgate';
@@ -16,7 +16,7 @@ const port = Number(process.env.PORT ?? 3000);
 const server = new WebSocketServer({ port }, () => console.log(`ws://localhost:${port}`));
 
 server.on('connection', (socket, request) => {
-  // In a real application: the user of the session that the upgrade request carries.
+  // In a real application: the user of the session in the upgrade request.
   const user = new URL(request.url ?? '/', 'ws://localhost').searchParams.get('user') ?? 'anonymous';
 
   socket.on('message', (data: Buffer) => {

@@ -1,9 +1,9 @@
-// A limiter without HTTP: jobs of a queue, at most 3 per customer and minute, whoever runs them.
+// A limiter without HTTP: jobs of a queue, at most 3 per customer and minute over all workers.
 //
 //   npx tsx examples/without-http.ts
 import { createLimiter } from 'headgate';
 
-// In memory here; pass `store: redisStore(redis)` and all workers share the quota.
+// In memory here. With `store: redisStore(redis)` all workers share the quota.
 const limiter = createLimiter({
   name: 'jobs',
   limit: 3,
@@ -23,7 +23,7 @@ async function run(customer: string, job: string, cost = 1) {
     if (job === 'broken') throw new Error('The job failed');
     console.log(`${customer} ${job}: done, ${decision.remaining} remaining`);
   } catch {
-    await decision.refund(); // What failed is not charged.
+    await decision.refund(); // A failed job is not charged.
     console.log(`${customer} ${job}: failed, given back`);
   }
 }
@@ -35,7 +35,7 @@ await run('ada', 'report');
 await run('ada', 'huge', 10);
 await run('bob', 'report');
 
-const { remaining } = await limiter.peek('ada'); // Looks, charges nothing.
+const { remaining } = await limiter.peek('ada'); // Only looks: charges nothing.
 console.log(`ada has ${remaining} remaining`);
 await limiter.reset('ada');
 await run('ada', 'report');

@@ -1,10 +1,10 @@
-// Writes an access log in the Combined Log Format to try `headgate replay` and `suggest` on. It is the same at every run: `node
+// Writes an access log in the Combined Log Format to try `headgate replay` and `suggest` on. Every run writes the same log: `node
 // scripts/access-log.mjs 1000000 > access.log`. Most clients open a page now and then, some poll, a robot hammers at /login.
 import { once } from 'node:events';
 
 const lines = Number(process.argv[2] ?? 100_000);
 if (!Number.isInteger(lines) || lines < 1) {
-  console.error('Write how many lines: node scripts/access-log.mjs 1000000 > access.log');
+  console.error('Pass the number of lines: node scripts/access-log.mjs 1000000 > access.log');
   process.exit(2);
 }
 process.stdout.on('error', () => process.exit());
@@ -15,7 +15,7 @@ const AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36';
 
 let state = 1;
-/** A number from 0 to 1, exclusive: the same at every run (mulberry32). */
+/** A number from 0 to 1, exclusive, the same at every run (mulberry32). */
 function random() {
   state = (state + 0x6d2b79f5) | 0;
   let x = Math.imul(state ^ (state >>> 15), 1 | state);
@@ -55,7 +55,7 @@ function write(client, request, at) {
 }
 
 while (written < lines) {
-  // There is more traffic by day than by night. Every six hours a robot comes for 20 minutes.
+  // There is more traffic by day than by night. Every six hours a robot sends requests for 20 minutes.
   const hour = (time - START) / 3_600_000;
   const robot = hour % 6 > 1 && hour % 6 < 1.33 && random() < 0.6;
   time += (-Math.log(1 - random()) * 350) / (1 + Math.sin((hour * Math.PI) / 12) / 2) / (robot ? 2 : 1);

@@ -1,4 +1,4 @@
-// Builds the package into dist/, which is replaced whole, so that nothing stale stays.
+// Builds the package into dist/, which is replaced as a whole, so that no stale file stays.
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildPackage } from './lib/library.js';

@@ -25,11 +25,11 @@ const noRedis = ({ message }: Error) => {
 };
 const redis = url ? new Redis(url).on('error', noRedis) : undefined;
 await redis?.ping();
-// From here on the limiters decide what happens when it goes away.
+// From now on the limiters handle an outage of Redis.
 redis?.off('error', noRedis).on('error', () => {});
 const store = redis ? redisStore(redis, { prefix: 'headgate-demo' }) : memoryStore();
 
-/** Each has its own path on both servers: what it is, and its policies of a limit and a window. */
+/** The rows of the demo. Each has its own path on both servers: a description, and its policies with a limit and a window. */
 const rows: Record<string, { about: string; policies: object[] }> = {
   'fixed-window': { about: 'a counter; up to twice the limit around the window’s end', policies: [{}] },
   'sliding-window': { about: 'the default; never more than the limit in any window', policies: [{}] },
@@ -56,7 +56,7 @@ const names = Object.keys(rows);
 
 type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key', string | undefined>>;
 
-/** An app with a route for each row. A query may ask for other limits and say who asks, which only a demo allows. */
+/** An app with a route for each row. A query may change the limits and the key, which only a demo allows. */
 function appOf(): Express {
   const app = express();
   for (const [name, { policies }] of Object.entries(rows)) {
@@ -75,7 +75,7 @@ function appOf(): Express {
       res.send(`${name}: welcome\n`);
     });
   }
-  // Clients are normally not told what is wrong with policies. Here, they wrote them.
+  // Clients normally do not see errors in policies. In this demo they wrote them.
   const refuse: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) =>
     res.status(400).send(`${error.cause instanceof Error ? error.cause.message : error.message}\n`);
   return app.use(refuse);
@@ -112,27 +112,27 @@ Serving until Ctrl-C.`);
   process.once('SIGINT', stop).once('SIGTERM', stop);
 }
 
-/** Sends the same requests to every algorithm, in turn to both servers, and prints what came of them. */
+/** Sends the same requests to every algorithm, in turn to both servers, and prints the verdicts. */
 async function show(): Promise<void> {
-  // When, ms: one; eight on either side of the first window's end; then more than the rate for a while.
+  // The times of requests, ms: one; eight on either side of the end of the first window; then more than the rate for a while.
   const times = [0, ...Array<number>(8).fill(1700), ...Array<number>(8).fill(2100)];
   for (let at = 2700; at < 6100; at += 200) times.push(at);
-  // Each run has its own key, so that a show on Redis begins with full quotas. The first requests of a process are slow.
+  // Each run has a new key, so that a show on Redis begins with full quotas. The first requests of a process are slow.
   const key = randomUUID();
   for (const server of [first, second])
     for (const name of names) await fetch(`${server}/${name}?key=warm-up`);
   const start = performance.now();
   const answers = times.map(async (at, i) => {
     await sleep(start + at - performance.now());
-    const asked = names.map(async (name) => {
+    const answers = names.map(async (name) => {
       const response = await fetch(`${i % 2 ? second : first}/${name}?key=${key}`);
       return { name, response, text: await response.text(), at: performance.now() - start };
     });
-    return Promise.all(asked);
+    return Promise.all(answers);
   });
   const all = (await Promise.all(answers)).flat();
 
-  // A column for each tenth of a second. Held requests are answered after the last one was sent.
+  // A column for each tenth of a second. Held requests are answered after the last request was sent.
   const line = (name: string, kind: string, when: readonly number[]) => {
     const counts = Array<number>(72).fill(0);
     for (const ms of when) counts[Math.min(Math.floor(ms / 100), 71)]! += 1;
@@ -150,11 +150,11 @@ async function show(): Promise<void> {
     const when = (some: typeof all) => some.map(({ at }) => at);
     line(name, 'admitted', when(admitted));
     line('', 'denied', when(denied));
-    // The name in an item is left out, because it is the row's.
+    // The name in an item is left out, because the row has it already.
     const field = ([answer]: typeof all, of: string) =>
       (answer?.response.headers.get(of) ?? '').replaceAll(`"${name}";`, '').replaceAll(', ', '\n');
-    const told = [field(admitted, 'ratelimit-policy'), field(admitted, 'ratelimit')];
-    table.push([name, ...told, field(denied, 'ratelimit'), field(denied, 'retry-after')]);
+    const fields = [field(admitted, 'ratelimit-policy'), field(admitted, 'ratelimit')];
+    table.push([name, ...fields, field(denied, 'ratelimit'), field(denied, 'retry-after')]);
   }
   const { response, text } = all.findLast(
     (answer) => answer.name === 'several' && answer.response.status === 429,

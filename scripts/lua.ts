@@ -1,4 +1,4 @@
-// npm run lua:check: lints the Lua as Redis runs it, in whole scripts, and checks that each file says what it reads and returns.
+// npm run lua:check: lints the Lua in whole scripts, as Redis runs it, and checks that each file documents its inputs and its result.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { compose, scriptNames } from '../src/stores/redis/scripts.js';
 import { root } from './lib/run.mjs';
 import { findProgram, getPrograms } from './programs.mjs';
 
-/** What the comment at the beginning of a file explains. */
+/** The subjects that the comment at the beginning of a file must explain. */
 const explained = {
   'src/algorithms': ['State', 'Params', 'Returns'],
   'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
@@ -36,7 +36,7 @@ interface Script {
   readonly source: string;
 }
 
-/** Each script with every algorithm that it may have, and those for one algorithm with each. */
+/** Each script with every combination of algorithms, and scripts for one algorithm with each. */
 function scripts(): Script[] {
   return scriptNames.flatMap((name) => {
     const sets = name.endsWith('-single') ? kernels.map((kernel) => [kernel]) : [kernels];
@@ -51,7 +51,7 @@ function scripts(): Script[] {
   });
 }
 
-/** What luacheck finds. Something counts as unused only if every script that has its line leaves it unused. */
+/** The findings of luacheck. A variable counts as unused only if every script with its line leaves it unused. */
 function lint(scripts: Script[]): string[] {
   const found = new Map<string, string[]>();
   for (const { script, line, code, text } of luacheck(scripts)) {

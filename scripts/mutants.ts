@@ -1,4 +1,4 @@
-// npm run mutants:lua: do the tests notice? Draws small changes of the Lua in src/, applies each to a copy of the tree, and runs its tests.
+// npm run mutants:lua: checks that the tests notice mistakes. It draws small changes of the Lua in src/, applies each to a copy of the tree, and runs its tests.
 //   HEADGATE_MUTANTS=50 HEADGATE_SEED=1 npm run mutants:lua -- [src/algorithms] [src/algorithms/gcra.lua:92]
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
@@ -11,7 +11,7 @@ import { isDrawn } from './mutants/sample.mjs';
 
 const problems = getPrograms('redis', 'valkey');
 if (problems.length > 0) throw new Error(problems.join('\n'));
-// Whoever works on this machine meanwhile goes first.
+// Other work on this machine goes first.
 setPriority(10);
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
 

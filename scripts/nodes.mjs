@@ -1,13 +1,13 @@
-// Runs tests on each other Node that is supported: npm run test:nodes. Node comes as a package from npm, once. Arguments go to mocha.
+// npm run test:nodes: runs tests on every other supported Node, which comes as a package from npm, once. Arguments go to mocha.
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { read, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-/** On its own Node, `npm test` runs these and all others. */
+/** The other versions. `npm test` runs all tests on the current Node. */
 const MAJORS = [20, 22, 24, 26].filter((major) => !process.versions.node.startsWith(`${major}.`));
 
 /**
- * Tests that depend on Node's own HTTP, streams and timers, which may differ between versions, and on its SQLite, which Node 20 has not.
+ * Tests that depend on Node's HTTP, streams and timers, which may differ between versions, and on its SQLite, which Node 20 does not have.
  * They need no servers.
  */
 const TESTS = [
@@ -22,7 +22,7 @@ const chosen = process.argv.slice(2);
 const problems = chosen.length > 0 ? getPrograms('redis', 'valkey') : [];
 if (problems.length > 0) throw new Error(problems.join('\n'));
 const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pending', ...TESTS];
-// Random tests search elsewhere: here they only have to run.
+// The random searches run elsewhere. Here the random tests only have to run.
 const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
 let failed = 0;
 for (const major of MAJORS) {
@@ -35,7 +35,7 @@ for (const major of MAJORS) {
 process.exit(failed);
 
 /**
- * A Node of this major version, from the package for this machine, which npx keeps.
+ * The command for a Node of this major version, from the package for this machine, which npx caches.
  *
  * @param {number} major
  * @returns {[string, ...string[]]}

@@ -1,4 +1,4 @@
-// Checks the packed package: its declarations in every module system, its manifest, its files, and what each sub-path weighs.
+// Checks the packed package: its declarations in every module system, its manifest, its files, and the size of each sub-path.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,8 +19,8 @@ try {
 }
 
 /**
- * Prints what each sub-path costs its users, as an application bundles it with the libraries that it brings, but without its peers. Resolves to
- * whether all keep their limits (scripts/sizes.json), and all have one.
+ * Prints the size of each sub-path as an application bundles it, with its libraries but without its peers. Resolves with whether all sub-paths
+ * have a limit (scripts/sizes.json) and stay within it.
  */
 async function checkSizes(): Promise<boolean> {
   const readJson = <T>(file: string) => JSON.parse(readFileSync(join(root, file), 'utf8')) as T;
@@ -29,7 +29,7 @@ async function checkSizes(): Promise<boolean> {
     peerDependencies: Record<string, string>;
   }>('package.json');
   const limits = readJson<Record<string, number>>('scripts/sizes.json');
-  let kept = true;
+  let allFit = true;
   console.log('sub-path, KiB minified, gzipped, limit');
   for (const [path, entry] of Object.entries(exports)) {
     if (typeof entry === 'string') continue;
@@ -41,9 +41,9 @@ async function checkSizes(): Promise<boolean> {
     const gzipped = gzipSync(contents).length;
     const { [path]: limit = 0 } = limits;
     const within = gzipped <= limit * 1024;
-    kept &&= within;
+    allFit &&= within;
     const sizes = [contents.length, gzipped].map((bytes) => (bytes / 1024).toFixed(1).padStart(6));
     console.log(path.padEnd(32), ...sizes, String(limit).padStart(5), within ? '' : 'TOO LARGE');
   }
-  return kept;
+  return allFit;
 }

@@ -1,4 +1,4 @@
-// The programs that the tests run: where they are, and, on Debian and Ubuntu, how they come there. `npm run servers` gets both servers.
+// The programs that the tests run: their paths, and their installation on Debian and Ubuntu. `npm run servers` gets both servers.
 import { spawnSync } from 'node:child_process';
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { read, root, run } from './lib/run.mjs';
 
 /** @typedef {'redis' | 'valkey' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
 
-/** By the variable that may name one: what the program may be called (first, its package), and the servers' URLs. */
+/** The programs: the variable with their path, their possible names (first the package's), and the variable with a server's URL. */
 const programs =
   /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string }>} */ ({
     redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
@@ -18,7 +18,7 @@ const programs =
   });
 
 /**
- * The path of a program: what its variable names, or else the first on the PATH. Throws with the fix.
+ * The path of a program: from its variable, or else the first on the PATH. Throws with the fix.
  *
  * @param {ProgramName} name
  * @returns {string}
@@ -40,10 +40,10 @@ export function findProgram(name) {
 }
 
 /**
- * Makes sure that programs are there, with apt-get if need be.
+ * Ensures that programs are installed, with apt-get if needed.
  *
  * @param {ProgramName[]} names
- * @returns {string[]} what is missing, and what to do about it
+ * @returns {string[]} the missing programs, with the fix for each
  */
 export function getPrograms(...names) {
   return names.flatMap((name) => {
@@ -52,7 +52,7 @@ export function getPrograms(...names) {
       return (findProgram(name), []);
     } catch (error) {
       const { message } = /** @type {Error} */ (error);
-      // Given servers serve all tests but those that start their own.
+      // A server from a URL serves all tests except those that start their own.
       if (url && process.env[url]) return [];
       if (process.env[variable] || process.env['HEADGATE_APT'] === 'no') return [message];
       return install(packageOf(name)) ? [] : [message];
@@ -72,7 +72,7 @@ function install(name) {
   const [command = '', ...rest] = [...sudo, 'sh'];
   if (read('apt-get', ['--version']) === undefined || read(command, [...rest, '-c', 'true']) === undefined)
     return false;
-  console.log(`Installing ${name} with apt-get, as root. HEADGATE_APT=no leaves that to you.`);
+  console.log(`Installing ${name} with apt-get, as root. Set HEADGATE_APT=no to install it yourself.`);
   return run(command, [...rest, join(root, 'scripts/lib/install.sh'), name]) === 0;
 }
 

@@ -1,8 +1,8 @@
-// npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
+// npm run soak: tests that take too long for npm test. Prints their counts, and exits with 1 if a promise was broken.
 //   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed] [sqlite]     default: all
-//   npm run soak dimensions -- --steps 1000000 --engine redis      how much is asked of each engine: memory, redis, valkey, slotBy, acrossSlots
+//   npm run soak dimensions -- --steps 1000000 --engine redis      the steps on each engine: memory, redis, valkey, slotBy, acrossSlots
 //   npm run soak sqlite -- --minutes 10                on a Node with node:sqlite
-//   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
+//   npm run soak mixed -- --minutes 60 --from 1       the length of the mixed faults, and the number of the first round
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { flood } from '../test/slow/faults/flood.js';
@@ -61,8 +61,8 @@ if (runs('memory')) {
 if (runs('faults')) {
   const files = ['server', 'sentinel', 'cluster', 'resend'].map((name) => `test/slow/faults/${name}.test.ts`);
   for (let round = 1; round <= 5; round++) {
-    const kept = mocha({ HEADGATE_REPORT: '1' }, ...files);
-    promise(kept, `faults, round ${round}`);
+    const passed = mocha({ HEADGATE_REPORT: '1' }, ...files);
+    promise(passed, `faults, round ${round}`);
   }
 }
 
@@ -104,8 +104,8 @@ if (runs('sqlite')) {
   const counts = await killed(minutes);
   console.table(counts);
   promise(counts.overAdmitted === 0, 'SQLite: nothing is admitted above a limit');
-  promise(counts.lost === 0, 'SQLite: nothing that was told is lost');
-  promise(counts.untold >= 0 && counts.untold <= counts.mostUntold, 'SQLite: nothing else is charged');
+  promise(counts.lost === 0, 'SQLite: no admitted unit is lost');
+  promise(counts.unlogged >= 0 && counts.unlogged <= counts.maxUnlogged, 'SQLite: no other unit is charged');
   promise(counts.integrity === 'ok', 'SQLite: the file is sound');
   const { keys, perSecond, files, logs } = await filled(10_000_000, 20);
   const megabytes = (sizes: readonly number[]): string => sizes.map((size) => size.toFixed(1)).join(', ');

@@ -1,4 +1,4 @@
-// What `npm version` and `npm publish` run. `npm version 1.2.0` runs .ci/run, writes the version into the source and the changelog, commits and
+// Runs for `npm version` and `npm publish`. `npm version 1.2.0` runs .ci/run, writes the version into the source and the changelog, commits and
 // tags; `npm publish` then runs in a CI that signs for it. With `check` nothing is written.
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -23,7 +23,7 @@ if (process.argv[2] === 'check') {
   writeFileSync('CHANGELOG.md', `${before}## [Unreleased]\n\n## [${version}] - ${today}\n${after}`);
   const source = readFileSync('src/common/version.ts', 'utf8');
   writeFileSync('src/common/version.ts', source.replace(/'[^']*'/, `'${version}'`));
-  // What stands in for a transitive express-rate-limit is released with it.
+  // The stand-in for a transitive express-rate-limit is released with this package.
   const standIn = 'packages/express-rate-limit/package.json';
   const text = readFileSync(standIn, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
   writeFileSync(standIn, text.replace(/("headgate": ")[^"]*/, `$1^${version}`));

@@ -1,4 +1,4 @@
-// Law 4. Memory, a store that keeps bytes, Redis and Valkey give the same decision, verdict for verdict, on the same trace.
+// Law 4: memory, a store that keeps bytes, Redis and Valkey return the same decision, verdict for verdict, on the same trace.
 import { identityChecks } from 'headgate/testing';
 import { describeChecks, runsOf, subjects } from './support/kit.js';
 import { regressions } from './vectors/regressions.js';

@@ -12,7 +12,7 @@ const JUNK: readonly unknown[] = [
   ...[undefined, null, 0, 1, '', 'OK', true, [], {}, [now, 0, 4, 1_000], new Date(), () => {}],
   ...[undefined, null, 'now', NaN, Infinity, -1, 1.5, 2 ** 60].map((value) => ({ ...sound, now: value })),
   ...[undefined, null, '0', NaN, 0.5, 2 ** 60].map((ban) => ({ ...sound, ban })),
-  // Banned: but the limiter has no bans, or policies were asked all the same.
+  // Replies that ban: wrong, because the limiter has no bans, or because the reply has verdicts as well.
   ...[1_000, -1_000].map((ban) => ({ ...sound, ban })),
   ...[null, '0', NaN, 0.5, -1, true].map((full) => ({ ...sound, full })),
   ...[undefined, null, '0,4,1000', {}, new Set([0, 4, 1_000])].map((verdicts) => ({ ...sound, verdicts })),
@@ -60,7 +60,7 @@ async function codeOf(call: Promise<unknown>): Promise<string | undefined> {
 }
 
 describe('a malformed reply', () => {
-  it('is a store error, with a code, whether it comes at once or later', async () => {
+  it('is a store error, with a code, whether it arrives at once or later', async () => {
     for (const reply of JUNK) {
       for (const store of [answering(reply), later(reply)]) {
         expect(await codeOf(limiterOn(store).consume('key')), String(JSON.stringify(reply, show))).to.equal(
@@ -83,7 +83,7 @@ describe('a malformed reply', () => {
     }
   });
 
-  it('to a charge that is changed is an error too', async () => {
+  it('to a change of a charge is an error, too', async () => {
     const charges = [undefined, null, 1, [], [1, 1], ['1'], [-1], [0.5], [NaN], [2 ** 60]];
     for (const reply of [...JUNK, ...charges.map((charged) => ({ ...sound, charged }))]) {
       const store: Store = { ...later(sound), adjust: async () => reply as ChangeReply };
@@ -93,7 +93,7 @@ describe('a malformed reply', () => {
     }
   });
 
-  it('is told from a sound one', async () => {
+  it('is distinguished from a sound one', async () => {
     for (const verdicts of [
       [0, 4, 1_000],
       [0, 0, 0],
@@ -108,7 +108,7 @@ describe('a malformed reply', () => {
     expect(await limiterOn(later(banned), { ban: {} }).consume('key')).to.include({ reason: 'banned' });
   });
 
-  it('of Redis, to one call or to many at once', async () => {
+  it('of Redis, to a single call or to a batch', async () => {
     const replies: readonly unknown[] = [
       ...[
         null,

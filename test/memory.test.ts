@@ -18,7 +18,7 @@ function heap(): number {
   return heapUsed + external;
 }
 
-/** Buffers are freed some time after they were collected. */
+/** The heap's size after garbage collection. Buffers are freed some time after their objects. */
 async function settledHeap(): Promise<number> {
   for (let i = 0; i < 3; i++) {
     collect();
@@ -51,14 +51,14 @@ describe('the memory store', () => {
     const before = heap();
     await flood('fresher');
     expect(store.size).to.equal(MAX_KEYS);
-    // 400,000 keys that were kept would be some 20 MB.
+    // 400,000 keys would take about 20 MB if the store kept them.
     expect(heap() - before).to.be.below(5e6);
     for (const key of denied) expect((await limiter.peek(key)).allowed).to.be.false;
     for (const key of banned) expect((await limiter.peek(key)).reason).to.equal('banned');
     console.log(`      longest turn of ${TURN} decisions: ${longest.toFixed(1)} ms`);
   });
 
-  it('finds every key again while the table grows, and after others have left', async () => {
+  it('finds every key again while the table grows, and after other keys were removed', async () => {
     let now = 1e12;
     const store = memoryStore({ clock: () => now });
     const limiter = createLimiter({ store, algorithm: 'fixed-window', limit: 10, window: 1000 });
@@ -75,7 +75,7 @@ describe('the memory store', () => {
     for (let i = 0; i < count; i++) expect(await remaining(`new ${i}`)).to.equal(8);
   });
 
-  it('keeps nothing for tiers that are no longer asked for, however the table has grown since', async () => {
+  it('keeps nothing for tiers that are no longer used, however the table has grown since', async () => {
     const policies = [{ algorithm: 'fixed-window', limit: 10, window: '1h' } as const];
     const count = 200_000;
     const tiers = 20;
@@ -84,17 +84,17 @@ describe('the memory store', () => {
     const sets = Array.from({ length: tiers }, () => limiter.compile(policies));
     for (let i = 0; i < count; i++) void limiter.decide(`key ${i}`, 1, sets[Math.floor((i * tiers) / count)]);
     const size = (await settledHeap()) - before;
-    // All of them are alive until here.
+    // Keeps all sets alive until here.
     expect([...sets, limiter]).to.have.lengthOf(tiers + 1);
-    // A table of its own for each set would take 68 bytes a key, one for all takes 48. Nothing is compared with a second measurement, as
-    // what earlier tests left may be freed meanwhile.
+    // A separate table for each set would take 68 bytes a key; one table for all sets takes 48. The test compares with a constant instead of a
+    // second measurement, because memory of earlier tests may be freed meanwhile.
     expect(size).to.be.below(57 * count);
   });
 
-  it('gives keys that differ in length, order, NUL, surrogates or far inside different fingerprints', () => {
+  it('gives different fingerprints to keys that differ in length, order, NUL, surrogates or deep inside', () => {
     const long = 'x'.repeat(10_000);
     const keys = ['', '\0', '\0\0', 'ab', 'ba', 'a', 'a\0', '\ud800', '\ud801', '\udc00', '\ufffd', '😀'];
-    // What is wide is taken by its bytes, which must not be mistaken for characters, nor their hash.
+    // Wide keys are hashed by their bytes. Neither the bytes nor the hash may be mistaken for those of characters.
     keys.push(
       '\u0100',
       '\u0001',

@@ -1,4 +1,4 @@
-// Likely mistakes: the error of each, when it comes, and where it says to read on.
+// Likely mistakes: the error of each, the moment when it is thrown, and the page that it names.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
@@ -15,7 +15,7 @@ const window = '1m';
 const limiter = createLimiter({ limit, window });
 const bursts = { algorithm: 'token-bucket', limit: 1, window: '10s', burst: 3 } as const;
 
-/** What the first request to an application fails with. */
+/** Throws the error of the first request to an application. */
 async function failureOf(handler: unknown): Promise<unknown> {
   const app = express();
   app.use(handler as express.RequestHandler);
@@ -37,7 +37,7 @@ async function ofHook(hook: unknown): Promise<unknown> {
     return 'failed';
   });
   app.get('/', () => 'ok');
-  // Of each request, not only of the first.
+  // Every request must fail, not only the first.
   for (let i = 0; i < 2; i++) {
     failure = undefined;
     await app.inject('/');
@@ -133,7 +133,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         void app.register(async (child) => void child.rateLimit());
       }),
     'INVALID_OPTION',
-    /^policy\.limit: .*plugin/,
+    /^policy\.limit: .*plugin/i,
   ],
   [
     'app.use(rateLimit)',
@@ -175,7 +175,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     () => rateLimit({ limit, window, burst: 9 } as never),
     'UNKNOWN_OPTION',
-    /sliding-window.*algorithm: 'token-bucket'.*burst/,
+    /'burst'.*sliding-window.*algorithm: 'token-bucket'/,
   ],
   [
     'segments of a fixed window',
@@ -189,21 +189,21 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     mismatch({ limit, window: 60_000 }, { ...bursts }),
     'POLICY_MISMATCH',
-    /5\/1m\. .*: token-bucket 1\/10s burst 3\./,
+    /5\/1m.*token-bucket 1\/10s burst 3\./,
   ],
   [
     'other bans',
     'made',
     mismatch({ limit, window, ban: { after: 3 } }, { limit, window, ban: {} }),
     'POLICY_MISMATCH',
-    /5\/1m, ban after 3 denials within 10m for 1h, factor 2, max 1d\. .*: 5\/1m, ban by hand/,
+    /5\/1m, ban after 3 .*10m.*1h.*2.*1d.*5\/1m, ban by hand/,
   ],
   [
     'a cost above the limit',
     'made',
     () => rateLimit({ limit, window, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5 at once/,
+    /^cost: .*\b5\b/,
   ],
   [
     'a cost above one of the limits',
@@ -217,28 +217,28 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         cost: 4,
       }),
     'INVALID_OPTION',
-    /'burst' never admits more than 3/,
+    /^cost: .*'burst'.*\b3\b/,
   ],
   [
     "a cost above a given limiter's",
     'made',
     () => rateLimit({ limiter, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     "a cost above the limiter's of a function",
     'made',
     () => rateLimited(() => 1, { limit, window, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     'the same of a given limiter',
     'made',
     () => rateLimited(() => 1, { limiter, cost: 6 }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
   [
     'a cost above a route’s limit',
@@ -252,7 +252,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         });
       }),
     'INVALID_OPTION',
-    /more than 5/,
+    /^cost: .*\b5\b/,
   ],
 ];
 
@@ -265,17 +265,17 @@ async function errorOf(call: () => unknown): Promise<HeadgateError> {
   return error as HeadgateError;
 }
 
-describe('likely mistakes', () => {
-  for (const [mistake, when, make, code, says] of mistakes) {
-    it(`${mistake}: said when it is ${when}`, async () => {
+describe('errors of likely mistakes', () => {
+  for (const [mistake, when, make, code, values] of mistakes) {
+    it(`${mistake}: an error when it is ${when}`, async () => {
       const call = when === 'made' ? make : () => make();
       const error = await errorOf(call);
       expect(error.code).to.equal(`HEADGATE_${code}`);
-      expect(withoutPage(error.message)).to.match(says).and.to.match(/[.]$/);
+      expect(withoutPage(error.message)).to.match(values).and.to.match(/[.]$/);
     });
   }
 
-  it('a refused cost has claimed no name', () => {
+  it('a limiter with a refused cost claims no name', () => {
     const store = memoryStore();
     expect(() => rateLimit({ store, limit, window, cost: 6 })).to.throw();
     rateLimit({ store, limit, window });
@@ -286,11 +286,11 @@ describe('likely mistakes', () => {
   });
 });
 
-describe('where to read on', () => {
+describe('the page of an error’s code', () => {
   const page = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8');
   const sections = [...page.matchAll(/^### (\w+)$/gm)].map(([, code]) => code!.toLowerCase());
 
-  it('is at the end of every error, once', async () => {
+  it('appears once at the end of every error', async () => {
     const fail = () => Promise.reject(new Error('NOPERM this user may not'));
     const store: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
     const away = createLimiter({ store, limit, window, onStoreError: 'throw' });
@@ -299,7 +299,7 @@ describe('where to read on', () => {
       errorOf(() => limiter.wait('key', { cost: 6 })),
       errorOf(() => away.consume('key')),
     ]);
-    // Down after a while: an error that quotes another one.
+    // Repeats until the store is down, because that error quotes another one.
     for (let last; last?.code !== 'HEADGATE_STORE_AWAY'; errors.push(last)) {
       last = await errorOf(() => away.reset('key'));
       await new Promise((resolve) => setTimeout(resolve, 20));

@@ -18,7 +18,7 @@ describeChecks(
   contractChecks({ createStore: (clock) => tableStore(clock) }),
 );
 
-/** One that answers later, by wrapping another. */
+/** A store that answers later: it wraps another store. */
 function later(clock: Clock): Store {
   const store = memoryStore({ clock });
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));

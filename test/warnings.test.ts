@@ -1,4 +1,4 @@
-// Mistakes of the set-up that are no errors: the warning of each, and when it comes.
+// Mistakes in the set-up that are not errors: the warning of each, and its moment.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -26,11 +26,11 @@ const forwarded = { 'x-forwarded-for': '198.51.100.7' };
 interface Ask {
   readonly headers?: Record<string, string>;
   readonly times?: number;
-  /** The address that the connection comes from. */
+  /** The address of the client's connection. */
   readonly from?: string;
 }
 
-/** An application's requests. */
+/** Sends requests to an application with the middleware. */
 async function onExpress(
   options: RateLimitOptions,
   { headers = {}, times = 1, from }: Ask = {},
@@ -74,7 +74,7 @@ const express200 = async (): Promise<void> => {
   expect(admitted).to.equal(5);
 };
 
-/** So many requests, each of which makes the limiter that it asks. */
+/** Sends `times` requests, each of which creates the limiter that decides on it. */
 async function limiterOfEach(times: number, options: () => object = () => ({})): Promise<void> {
   const app = Fastify();
   app.get('/', async ({ ip }) => {
@@ -138,43 +138,43 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () =>
       onExpress({ ...quota, keyGenerator: () => 'user', allowList: ['10.0.0.1'] }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'Express: trust proxy is true',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', true)),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: trustProxy is true',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: true }),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Express: trust proxy is a function that is always true',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', () => true)),
     'HEADGATE_ANY_PROXY_TRUSTED',
-    /choose its address/,
+    /trust ?proxy/i,
   ],
   [
     'Express: other proxies are trusted than that which asks',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', '10.0.0.0/8')),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: the same with others',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: '10.0.0.0/8' }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Fastify: trustProxy is a number, which it takes for nobody',
     () => onFastify(quota, { headers: forwarded }, { trustProxy: 1 as never }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /does not trust the proxy/,
+    /trust ?proxy/i,
   ],
   [
     'Express: Forwarded',
@@ -188,14 +188,14 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_FORWARDED_UNREAD',
     /Forwarded/,
   ],
-  ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
-  ['createLimiter in a handler', () => limiterOfEach(500), 'HEADGATE_LIMITER_IN_HANDLER', /500 limiters/],
+  ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /\b5\b/],
+  ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /\b5\b/],
+  ['createLimiter in a handler', () => limiterOfEach(500), 'HEADGATE_LIMITER_IN_HANDLER', /\b500\b/],
   [
     'createLimiter in a handler, with a memory store of its own',
     () => limiterOfEach(500, () => ({ store: memoryStore() })),
     'HEADGATE_LIMITER_IN_HANDLER',
-    /500 limiters/,
+    /\b500\b/,
   ],
   [
     'Express: a bare IPv6 address as key',
@@ -213,31 +213,31 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'a bare IPv6 address as key of a dimension',
     () => onExpress({ ...byAccount, keys: { account: ip } }, { from: '2001:db8::1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
-    /^keys\.account returns/,
+    /^keys\.account\b/,
   ],
   [
     'an IPv6 address within a longer key',
     () => onFastify({ ...quota, keyGenerator: ({ ip }) => `ip:${ip}` }, { from: '2001:db8::1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
-    /^keyGenerator returns/,
+    /^keyGenerator\b/,
   ],
   [
     'an untrusted proxy as key of a dimension',
     () => onFastify({ ...byAccount, keys: { account: ip } }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'an untrusted proxy within a longer key, by clientKey',
     () => onExpress({ ...quota, keyGenerator: (req) => `/${subnet(req)}` }, { headers: forwarded }),
     'HEADGATE_UNTRUSTED_PROXY',
-    /one key/,
+    /X-Forwarded-For/,
   ],
   [
     'never a key of a dimension',
     () => onFastify({ ...byAccount, keys: { account: never } }, { times: 100 }),
     'HEADGATE_NEVER_A_KEY',
-    /keys\.account returned undefined/,
+    /keys\.account\b/,
   ],
   [
     'never a key of either',
@@ -246,7 +246,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
       return onFastify({ policies, keyGenerator: never, keys: { account: never } }, { times: 100 });
     },
     'HEADGATE_NEVER_A_KEY',
-    /100 requests keyGenerator and keys\.account returned/,
+    /\b100\b.*keyGenerator and keys\.account\b/,
   ],
   [
     'never a key of a dimension, while another policy applies',
@@ -255,7 +255,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
       return onFastify({ policies, keys: { account: never } }, { times: 1000 });
     },
     'HEADGATE_NEVER_A_KEY',
-    /999 requests keys\.account returned undefined/,
+    /\b999\b.*keys\.account\b/,
   ],
   [
     'Express: never a key',
@@ -269,18 +269,13 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_NEVER_A_KEY',
     /'preHandler'/,
   ],
-  [
-    'window: 60',
-    () => createLimiter({ limit: 5, window: 60 }),
-    'HEADGATE_SHORT_WINDOW',
-    /60 milliseconds.*'60s'/,
-  ],
+  ['window: 60', () => createLimiter({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /\b60\b.*'60s'/],
   ['window: 60 of Express', () => rateLimit({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /'60s'/],
   [
     'lease: 30',
     () => createLimiter({ algorithm: 'concurrency', limit: 5, lease: 30 }),
     'HEADGATE_SHORT_WINDOW',
-    /30 milliseconds/,
+    /\b30\b/,
   ],
   [
     'window: 60 of a tier',
@@ -288,12 +283,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'HEADGATE_SHORT_WINDOW',
     /'60s'/,
   ],
-  ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /cost of 5.*'default'/],
+  ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /\b5\b.*'default'/],
   [
     'a cost above the capacity of a route',
     () => onExpress({ limit: 3, window: '1h', cost: () => 5 }),
     'HEADGATE_COST_ABOVE_CAPACITY',
-    /cost of 5/,
+    /\b5\b/,
   ],
   [
     'config.rateLimit without the plugin',
@@ -309,8 +304,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ],
 ];
 
-/** What is right, or somebody else's business. */
-/** Limiters that are made late, and kept: one for each of so many tenants. */
+/** Creates a limiter at the first request of each of `tenants` tenants, and keeps it. */
 async function madeLate(tenants: number): Promise<void> {
   const app = express();
   const made = new Map<string, ReturnType<typeof rateLimit>>();
@@ -324,12 +318,9 @@ async function madeLate(tenants: number): Promise<void> {
 }
 
 const fine: readonly [what: string, cause: () => unknown][] = [
-  ['a limiter that the first request makes, and that is kept', () => madeLate(1)],
+  ['a limiter that the first request creates and the application keeps', () => madeLate(1)],
   ['limiters that are made by the first request of each tenant, and kept', () => madeLate(8)],
-  [
-    'a proxy that is trusted',
-    () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1)),
-  ],
+  ['a trusted proxy', () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1))],
   ['by its address', () => onFastify(quota, { headers: forwarded }, { trustProxy: '127.0.0.1' })],
   ['by their number', () => onFastify(quota, { headers: forwarded }, { trustProxy: (_, hop) => hop < 1 })],
   [
@@ -449,10 +440,10 @@ describe('warnings of the set-up', () => {
 
   beforeEach(async () => {
     process.emitWarning = ((message: string, options: { code?: string }) => {
-      // Stores of other suites that stay away are asked now and then.
+      // Stores of other suites that are down are still probed now and then.
       if (options.code !== 'HEADGATE_STORE_DOWN') warned.push({ code: options.code, message });
     }) as typeof emitWarning;
-    // Limiters of other tests that were asked once do not count here.
+    // Limiters of other tests that decided once must not count here.
     const kept = createLimiter(quota);
     for (let i = 0; i < 2; i++) await kept.consume('ada');
     await madeLate(1);
@@ -461,41 +452,41 @@ describe('warnings of the set-up', () => {
   });
   afterEach(() => (process.emitWarning = emitWarning));
 
-  for (const [mistake, cause, code, says] of mistakes) {
+  for (const [mistake, cause, code, values] of mistakes) {
     it(`${mistake}: ${code}, once`, async () => {
       await cause();
       await cause();
       expect(warned.map(({ code }) => code)).to.deep.equal([code]);
       expect(warned[0]!.message)
-        .to.match(says)
+        .to.match(values)
         .and.to.match(new RegExp(`[.] See node_modules/headgate/docs/errors\\.md#${code.toLowerCase()}$`));
     });
   }
 
   for (const [what, cause] of fine) {
-    it(`none for ${what}`, async () => {
+    it(`no warning for ${what}`, async () => {
       await cause();
       expect(warned).to.deep.equal([]);
     });
   }
 
-  it('a limiter that is asked again begins the count of limiters in a row anew', () => {
-    const told: string[] = [];
+  it('a limiter that decides twice resets the count of limiters in a row', () => {
+    const messages: string[] = [];
     const streak: Streak = { most: 3, warning: 'three in a row', length: 0 };
     const made = () => {
-      const question = new FirstQuestion((_, message) => told.push(message), streak);
+      const question = new FirstQuestion((_, message) => messages.push(message), streak);
       expect(question.check()).to.be.true;
       return question;
     };
     for (let i = 0; i < 4; i++) expect(made().check()).to.be.false;
     made();
     made();
-    expect(told).to.deep.equal([]);
+    expect(messages).to.deep.equal([]);
     made();
-    expect(told).to.deep.equal(['three in a row']);
+    expect(messages).to.deep.equal(['three in a row']);
   });
 
-  it('tests make an app for a few requests, or for any number where they say that they are tests', async () => {
+  it('tests may create an app for a few requests, or for any number if NODE_ENV is test', async () => {
     const ask = async (apps: number) => {
       for (let i = 0; i < apps; i++) {
         const app = new Hono();
@@ -518,14 +509,14 @@ describe('warnings of the set-up', () => {
     expect(warned.map(({ code }) => code)).to.deep.equal(['HEADGATE_LIMITER_IN_HANDLER']);
   });
 
-  it('no short window that is written with its unit, whatever the limit is', async () => {
+  it('no warning for a short window with a unit, whatever the limit is', async () => {
     createLimiter({ limit: 100, window: '100ms' });
     createLimiter('500/500ms');
     await new Promise(setImmediate);
     expect(warned).to.deep.equal([]);
   });
 
-  it('only the first 1,000 requests of a limiter are looked at', async () => {
+  it('only the first 1,000 requests of a limiter are checked', async () => {
     const app = Fastify();
     await app.register(rateLimitPlugin, { limit: 1e6, window: '1h' });
     for (let i = 0; i < 1000; i++) await app.inject('/');
@@ -535,7 +526,7 @@ describe('warnings of the set-up', () => {
   });
 
   describe('warnings: false, or a list', () => {
-    it('of a limiter, of adapters, of a store', async () => {
+    it('work on a limiter, on adapters and on a store', async () => {
       for (const warnings of [false, ['HEADGATE_UNTRUSTED_PROXY', 'HEADGATE_COST_ABOVE_CAPACITY']] as const) {
         await onExpress({ ...quota, warnings }, { headers: forwarded });
         await onFastify({ ...quota, warnings }, { headers: forwarded });
@@ -545,17 +536,17 @@ describe('warnings of the set-up', () => {
         memoryStore({ warnings });
       }
       expect(warned).to.deep.equal([]);
-      // What one does not want, another may.
+      // A warning that one limiter silences still appears for another.
       await onExpress(quota, { headers: forwarded });
       expect(warned).to.have.length(1);
     });
 
-    it('silences nothing else', () => {
+    it('silence no other warning', () => {
       createLimiter({ limit: 5, window: 60, warnings: ['HEADGATE_UNTRUSTED_PROXY'] });
       expect(warned.map(({ code }) => code)).to.deep.equal(['HEADGATE_SHORT_WINDOW']);
     });
 
-    it('holds for the routes of a plugin', async () => {
+    it('apply to the routes of a plugin', async () => {
       const app = Fastify();
       await app.register(rateLimitPlugin, { warnings: false });
       app.get('/', { config: { rateLimit: { limit: 5, window: 60 } } }, () => 'ok');
@@ -569,14 +560,14 @@ describe('warnings of the set-up', () => {
         for (const make of [createLimiter, rateLimit, memoryStore] as ((options: object) => unknown)[]) {
           const options = make === memoryStore ? { warnings } : { ...quota, warnings };
           expect(() => make(options))
-            .to.throw(/warnings: .*HEADGATE_UNTRUSTED_PROXY/)
+            .to.throw(/^warnings: .*HEADGATE_UNTRUSTED_PROXY/)
             .with.property('code', 'HEADGATE_INVALID_OPTION');
         }
       });
     }
   });
 
-  it('every code has its section', () => {
+  it('every code has its section in the docs', () => {
     const page = readFileSync(`${root}/docs/errors.md`, 'utf8');
     const [, warnings = ''] = page.split('\n## Warnings\n');
     const sections = [...warnings.matchAll(/^### (\w+)$/gm)].map(([, code]) => code);
@@ -619,7 +610,7 @@ describe('a memory store where several processes serve', function () {
     return stdout;
   }
 
-  it('alone: no warning', async () => {
+  it('a single process: no warning', async () => {
     expect(await run('alone')).to.equal('');
     expect(await run('alone', { NODE_APP_INSTANCE: '0' })).to.equal('');
   });
@@ -634,7 +625,7 @@ describe('a memory store where several processes serve', function () {
     expect(await run('cluster')).to.match(/^HEADGATE_LIMIT_PER_PROCESS .*cluster.*\n$/);
   });
 
-  it('a worker thread, but not that of a test runner', async () => {
+  it('a worker thread, but not the thread of a test runner', async () => {
     expect(await run('thread')).to.match(/^HEADGATE_LIMIT_PER_PROCESS .*thread.*\n$/);
     expect(await run('thread', { NODE_ENV: 'test' })).to.equal('');
   });

@@ -1,4 +1,4 @@
-// Windows below a second and beyond 24.8 days (a timer's longest), and expiry by real time.
+// Windows below a second and beyond 24.8 days (the maximum of a timer), and expiry in real time.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Algorithm } from 'headgate';
@@ -64,8 +64,8 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume('key', { cost: 2_000_000 })).allowed).to.be.false;
     });
 
-    it('by real time: what was spent is back after retryAfter, not before', async () => {
-      const window = 1000; // Enough for a machine that pauses for a part of it.
+    it('in real time: spent units are back after retryAfter, and not before', async () => {
+      const window = 1000; // Long enough for a machine that pauses for a part of the window.
       const limiters = algorithms.map((algorithm) =>
         limiterOn(createStore(), {
           name: algorithm,
@@ -101,10 +101,10 @@ for (const name of serverKinds) {
     });
     const { resetAfterMs } = await limiter.consume('key', { cost: 2 });
     await limiter.consume('key');
-    // Without what is told to operators.
+    // Ignores the keys that are for operators.
     const keys = () => clients[name].keys(`${prefix}:{*:key}*`);
     expect(await keys()).to.have.length(policies.length + 1);
-    // The ban's second, and another until it is forgotten.
+    // The ban lasts a second, and is forgotten a second later.
     await sleep(Math.max(resetAfterMs, 2000) + 5);
     expect(await keys()).to.deep.equal([]);
   });

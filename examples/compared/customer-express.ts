@@ -1,4 +1,4 @@
-// The same as customer-headgate.ts with express-rate-limit. Each request asks Redis twice. While Redis is away, requests fail.
+// The same as customer-headgate.ts with express-rate-limit. Each request calls Redis twice. While Redis is down, requests fail.
 import express from 'express';
 import { rateLimit } from 'express-rate-limit';
 import { Redis } from 'ioredis';

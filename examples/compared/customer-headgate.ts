@@ -1,4 +1,4 @@
-// Ten times as much for one customer, at once and in all processes, on Redis. With express-rate-limit: customer-express.ts.
+// A burst ten times as large for one customer, at once and in all processes, on Redis. With express-rate-limit: customer-express.ts.
 import express from 'express';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';

@@ -1,5 +1,5 @@
-// The same as reports-headgate.ts with rate-limiter-flexible, which has no slots: they are points that are given back. A process that dies
-// keeps its points for up to a minute, and a report of more than a minute loses its own. The line is this process', and has no order.
+// The same as reports-headgate.ts with rate-limiter-flexible, which has no slots, so points stand in for them. A process that dies keeps its
+// points for up to a minute, and a report of more than a minute loses its points. The queue is local to the process, and has no order.
 import express from 'express';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,8 +30,8 @@ async function waitFor(key: string, isGone: () => boolean): Promise<boolean> {
       if (await hasTaken(key)) return true;
     return false;
   } finally {
-    const left = waiting.get(key)! - 1;
-    if (left > 0) waiting.set(key, left);
+    const remaining = waiting.get(key)! - 1;
+    if (remaining > 0) waiting.set(key, remaining);
     else waiting.delete(key);
   }
 }

@@ -1,4 +1,4 @@
-// Two reports at a time for a user, five more in line, the rest are turned away, on Redis. With rate-limiter-flexible: reports-flexible.ts.
+// Two reports at a time for a user, five more in line, on Redis. Further requests are denied. With rate-limiter-flexible: reports-flexible.ts.
 import express from 'express';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';

@@ -1,5 +1,5 @@
-// The same as tokens-headgate.ts with rate-limiter-flexible. It takes two calls, and two more to give back what a denied request was charged:
-// meanwhile others are denied for it. If this process dies between them, the charge stays.
+// The same as tokens-headgate.ts with rate-limiter-flexible. It takes two calls, and two more to return the charge of a denied request.
+// Meanwhile the charge denies other requests. If this process dies between the calls, the charge stays.
 import express from 'express';
 import { Redis } from 'ioredis';
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
@@ -35,7 +35,7 @@ app.use(async (req, res, next) => {
 });
 
 app.post('/complete', async (_req, res) => {
-  const used = 42; // In a real application: what the model has used.
+  const used = 42; // In a real application: the tokens that the model has used.
   await (res.locals.settle as (used: number) => Promise<void>)(used);
   res.json({ used });
 });

@@ -19,7 +19,7 @@ app.use(
 );
 
 app.post('/complete', async (req, res) => {
-  const used = 42; // In a real application: what the model has used.
+  const used = 42; // In a real application: the tokens that the model has used.
   await req.rateLimit?.settle({ tokens: used });
   res.json({ used });
 });

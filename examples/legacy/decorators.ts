@@ -1,4 +1,4 @@
-// Legacy decorators (`experimentalDecorators`), as NestJS uses them: a limit on a provider's methods, whoever calls them.
+// Legacy decorators (`experimentalDecorators`), as NestJS uses them: a limit on a provider's methods, for all callers.
 //
 //   npx tsx --tsconfig examples/legacy/tsconfig.json examples/legacy/decorators.ts
 import 'reflect-metadata';
@@ -7,7 +7,7 @@ import { NestFactory } from '@nestjs/core';
 import { createLimiter, HeadgateError } from 'headgate';
 import { RateLimited } from 'headgate/decorators';
 
-/** Two methods that share one quota are given the same limiter. */
+/** The limiter of two methods that share one quota. */
 const partnerApi = createLimiter({ name: 'partner', limit: 3, window: '1m' });
 
 @Injectable()

@@ -1,5 +1,5 @@
 // npm run bench [-- <part> ...] [--rounds=9] [--json=file] [--strict]
-// Prints a report in Markdown, and writes its figures to a file; progress goes to stderr.
+// Prints a report in Markdown, and writes its figures to a file. Progress goes to stderr.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -88,7 +88,7 @@ const bench: Bench = {
   },
 };
 
-// What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import.
+// The bench measures the compiled package, as it is published. A loader that transforms code makes a getter of each import.
 if (!(await buildPackage(dist))) console.error('The build has type errors.');
 const published: Plugin = {
   name: 'published',

@@ -7,7 +7,7 @@ import { startServer } from '../../test/support/servers.js';
 
 const window = '1h';
 const common = { limit: 100, window };
-/** And how many decisions there are for each key, if they are several. */
+/** The cases: name, policy, and the number of decisions for each key, if there are several. */
 const cases: readonly (readonly [string, Policy, number?])[] = [
   ['fixed-window', { algorithm: 'fixed-window', ...common }],
   ['token-bucket, leaky-bucket, gcra', { algorithm: 'token-bucket', ...common }],
@@ -25,7 +25,7 @@ for (const kind of ['redis', 'valkey'] as const)
   if (runs(kind)) for (const each of cases) await onServer(kind, ...each);
 if (runs('memory')) await inMemory();
 
-/** Each measurement uses a new server, because memory that one has freed would be missing from the next. */
+/** Each measurement uses a new server, because memory that an earlier measurement freed would be missing in the next. */
 async function onServer(kind: 'redis' | 'valkey', name: string, policy: Policy, rounds = 1): Promise<void> {
   const count = rounds > 1 ? 10_000 : 100_000;
   const server = await startServer(kind);

@@ -6,10 +6,10 @@ import { createLimiter, memoryStore } from 'headgate';
 import { live } from '../bench/lib/slice-world.js';
 
 interface Outcome {
-  /** When the request came, ms. */
+  /** The arrival of the request, ms. */
   at: number;
   allowed: boolean;
-  /** When the request was let through. It is later than `at` if the request was held. */
+  /** The admission of the request, which is later than `at` if the request was held. */
   start: number;
 }
 
@@ -33,8 +33,8 @@ const series = (from: number, count: number, every: number): number[] =>
   Array.from({ length: count }, (_, i) => from + i * every);
 
 const LIMIT = 10;
-const WINDOW = 10_000;
-const END = 40_000;
+const WINDOW_MS = 10_000;
+const END_MS = 40_000;
 
 /** One request, two bursts on both sides of the first window's end, twice the rate for a while, silence, a last burst. */
 const trace = [
@@ -45,9 +45,9 @@ const trace = [
   ...series(37_000, 14, 80),
 ];
 
-/** The most requests that were let through in any window. */
+/** The largest number of requests admitted in any window. */
 function peak(starts: readonly number[]): number {
-  return Math.max(...starts.map((start) => starts.filter((s) => s > start - WINDOW && s <= start).length));
+  return Math.max(...starts.map((start) => starts.filter((s) => s > start - WINDOW_MS && s <= start).length));
 }
 
 const STYLE = `<style>
@@ -62,7 +62,7 @@ text { fill: #e6edf3 } .dim { fill: #8d96a0 } .in { fill: #3fb950 } .out { strok
 
 const LEFT = 20;
 const WIDTH = 800;
-const x = (ms: number, end = END): string => (LEFT + (ms / end) * (WIDTH - 2 * LEFT)).toFixed(1);
+const x = (ms: number, end = END_MS): string => (LEFT + (ms / end) * (WIDTH - 2 * LEFT)).toFixed(1);
 
 function svg(title: string, height: number, parts: readonly string[]): string {
   return [
@@ -75,12 +75,12 @@ function svg(title: string, height: number, parts: readonly string[]): string {
   ].join('\n');
 }
 
-const timeAxis = (y: number, times = series(0, 9, 5_000), end = END): string =>
+const timeAxis = (y: number, times = series(0, 9, 5_000), end = END_MS): string =>
   times
     .map((ms) => `<text class="dim" x="${x(ms, end)}" y="${y}" text-anchor="middle">${ms / 1000} s</text>`)
     .join('\n');
 
-/** What stands above a plot, on the left and on the right. */
+/** The headings above a plot, on the left and on the right. */
 const heading = (top: number, name: string, note: string): string =>
   `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>\n` +
   `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">${note}</text>`;
@@ -91,21 +91,24 @@ function rows(title: string, height: number, parts: readonly string[]): string {
   return svg(title, bottom + 24, [...parts, timeAxis(bottom + 14)]);
 }
 
-/** Requests as ticks, admitted above and denied below a line. Above them, the count that the last window let through. */
+/** Requests as ticks, admitted above a line and denied below. Above them, the number admitted in the last window. */
 function row(top: number, name: string, note: string, outcomes: readonly Outcome[]): string {
   const starts = outcomes.filter(({ allowed }) => allowed).map(({ start }) => start);
   const base = top + 86;
   const y = (units: number): string => (base - (units / (2 * LIMIT)) * 62).toFixed(1);
-  const events = [...starts.map((at) => [at, 1] as const), ...starts.map((at) => [at + WINDOW, -1] as const)];
+  const events = [
+    ...starts.map((at) => [at, 1] as const),
+    ...starts.map((at) => [at + WINDOW_MS, -1] as const),
+  ];
   events.sort(([a, up], [b, down]) => a - b || up - down);
   let units = 0;
   let path = `M${x(0)} ${y(0)}`;
   for (const [i, [at, change]] of events.entries()) {
-    if (at > END) break;
+    if (at > END_MS) break;
     units += change;
     if (events[i + 1]?.[0] !== at) path += `H${x(at)}V${y(units)}`;
   }
-  path += `H${x(END)}`;
+  path += `H${x(END_MS)}`;
   const marks = outcomes.map(({ at, allowed, start }) =>
     allowed
       ? `<rect class="in" x="${x(start)}" y="${base + 4}" width="1.6" height="9"/>`
@@ -116,8 +119,8 @@ function row(top: number, name: string, note: string, outcomes: readonly Outcome
     heading(top, name, `${note}, ${counts}`),
     `<path class="area" d="${path}V${y(0)}Z"/>`,
     `<path class="line" d="${path}"/>`,
-    `<path class="axis" d="M${x(0)} ${base}H${x(END)}"/>`,
-    `<path class="limit" d="M${x(0)} ${y(LIMIT)}H${x(END)}"/>`,
+    `<path class="axis" d="M${x(0)} ${base}H${x(END_MS)}"/>`,
+    `<path class="limit" d="M${x(0)} ${y(LIMIT)}H${x(END_MS)}"/>`,
     ...marks,
   ].join('\n');
 }
@@ -138,7 +141,7 @@ async function algorithms(): Promise<string> {
   return rows('What each algorithm admits of the same requests', height, parts);
 }
 
-/** How many units a client gets that asks all the time, by the number of segments. */
+/** The units that a client gets if it asks all the time, by the number of segments. */
 async function segments(): Promise<string> {
   const demand = series(0, 400, 100);
   const choices = [2, 5, 10, 60].map(
@@ -153,14 +156,14 @@ async function segments(): Promise<string> {
     const plot = [
       heading(top, name, `the first unit is back after ${(back / 1000).toFixed(1)} s`),
       ...admitted.map(({ at }) => `<rect class="in" x="${x(at)}" y="${top + 19}" width="1.6" height="9"/>`),
-      `<path class="axis" d="M${x(0)} ${top + 30}H${x(END)}"/>`,
+      `<path class="axis" d="M${x(0)} ${top + 30}H${x(END_MS)}"/>`,
     ];
     parts.push(plot.join('\n'));
   }
   return rows('How soon units are back, by the number of segments', height, parts);
 }
 
-/** What eight processes together spend of one window, hold, and give back. */
+/** The units of one window that eight processes spend, hold and give back. */
 async function slices(): Promise<string> {
   const [limit, window] = [2_000, 2_000];
   const { history } = await live({
@@ -174,9 +177,9 @@ async function slices(): Promise<string> {
   const line = (of: (each: (typeof history)[number]) => number): string =>
     history.map((each) => `${across(each.at)} ${up(of(each))}`).join('L');
   const spent = line((each) => each.spent);
-  const most = Math.max(...history.map(({ held }) => held));
+  const largestHeld = Math.max(...history.map(({ held }) => held));
   const end = history.at(-1)!;
-  const note = `spent (blue), and held besides (up to the red line, at most ${most}); ${end.back} given back in all`;
+  const note = `spent (blue), and held besides (up to the red line, at most ${largestHeld}); ${end.back} given back in all`;
   return svg('What a process holds, spends and gives back of a window', height, [
     heading(0, `${limit} units in ${window / 1000} s, eight processes, 1,250 requests a second`, note),
     `<path class="out" d="M${line((each) => each.spent + each.held)}"/>`,

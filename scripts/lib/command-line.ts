@@ -1,13 +1,13 @@
-// The command line is one file beside the library. It contains all libraries that the package does not depend on, so their licences ship, too.
+// The command line is one file beside the library. It contains all libraries that are not dependencies of the package, so their licences ship, too.
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { root } from './run.mjs';
 
-/** What all supported versions of Node run. */
+/** The syntax that all supported versions of Node run. */
 export const TARGET = 'node20';
 
-/** What a report's page is made of, beside the bundle. */
+/** The files of a report's page, beside the bundle. */
 const page = [
   'node_modules/uplot/dist/uPlot.iife.min.js',
   'node_modules/uplot/dist/uPlot.min.css',
@@ -16,10 +16,10 @@ const page = [
 ];
 
 /**
- * Writes `cli`: the command line, the page of its reports, and the licences of what it contains.
+ * Writes `cli`: the command line, the page of its reports, and the licences of its libraries.
  *
  * @param program an ES module that imports the library by `./`
- * @param packageDirectory where `cjs` has the library
+ * @param packageDirectory the directory whose `cjs` has the library
  */
 export async function writeCommandLine(program: string, packageDirectory: string): Promise<void> {
   const directory = join(packageDirectory, 'cli');
@@ -64,7 +64,7 @@ const libraryBeside: Plugin = {
   },
 };
 
-/** The directory of the package that a file is from. */
+/** The directory of the package that contains a file. */
 const packageOf = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0];
 
 type Manifest = Readonly<Record<'name' | 'version' | 'license', string>> & {

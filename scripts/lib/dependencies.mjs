@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root, run } from './run.mjs';
 
-/** Installs what package-lock.json names, unless it is there already: a fresh clone needs nothing but Node and npm. */
+/** Installs the packages of package-lock.json, unless they are installed already, so that a fresh clone needs only Node and npm. */
 export function ensureDependencies() {
   if (installed()) return;
   console.log('Installing dependencies (npm ci) ...');
@@ -10,7 +10,7 @@ export function ensureDependencies() {
   if (status !== 0) process.exit(status);
 }
 
-// npm records what it has installed beside it; a package at another version than the lock's means: install again.
+// npm records the installed versions. A package at another version than the lock file's means that npm must install again.
 function installed() {
   const record = join(root, 'node_modules/.package-lock.json');
   if (!existsSync(record)) return false;

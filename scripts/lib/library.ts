@@ -1,6 +1,6 @@
-// Builds the package. CommonJS holds the library, as every loader can load that: import, require, Jest, bundlers. The ES modules only re-export
-// it, so a process has one copy, whoever loads it. The price: bundlers cannot leave out the unused parts of a sub-path. The command line is
-// an ES module that imports the same copy.
+// Builds the package. CommonJS holds the library, because every loader can load it: import, require, Jest, bundlers. The ES modules only
+// re-export it, so that a process has one copy, whichever loader it uses. The price is that bundlers cannot leave out the unused parts of a
+// sub-path. The command line is an ES module that imports the same copy.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,10 +20,10 @@ const CONFIG = 'tsconfig.build.json';
 const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
 
-/** The entry of the command line. Its name is none that a sub-path has. */
+/** The entry of the command line. No sub-path has this name. */
 const COMMAND_LINE = 'command-line';
 
-/** Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves to whether the types are right. */
+/** Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves with whether the types are right. */
 export async function buildPackage(directory: string): Promise<boolean> {
   const doors = listDoors();
   const cjs = join(directory, 'cjs');
@@ -36,7 +36,7 @@ export async function buildPackage(directory: string): Promise<boolean> {
   return typesAreRight;
 }
 
-/** What each sub-path loads, by its path in `src` and in `cjs`, without its ending. */
+/** The entry file of each sub-path, by its path in `src` and in `cjs`, without the extension. */
 function listDoors(): string[] {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     exports: Record<string, string | { require: string }>;
@@ -46,7 +46,7 @@ function listDoors(): string[] {
     .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
 }
 
-/** Bundles the doors and the command line: what several of them use is in `shared`, so that each loads what it uses and nothing else. */
+/** Bundles the entry files and the command line. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
 async function bundle(doors: string[], directory: string): Promise<void> {
   const bundled = await rollup({
     input: {
@@ -57,7 +57,7 @@ async function bundle(doors: string[], directory: string): Promise<void> {
     treeshake: { moduleSideEffects: false },
     plugins: [readable],
   });
-  // The same chunks in both formats: what the command line imports of the one is in the other.
+  // The chunks are the same in both formats, because the command line imports the names of one format from the other.
   const chunks = { chunkFileNames: 'shared/[name].js', minifyInternalExports: false };
   await bundled.write({
     ...chunks,
@@ -69,7 +69,7 @@ async function bundle(doors: string[], directory: string): Promise<void> {
     hoistTransitiveImports: false,
     interop: 'default',
     plugins: [libraryOnly],
-    // What these stand in for is called as `require` returns it.
+    // A stand-in for another limiter is called as `require` returns it.
     footer: ({ name, isEntry }) =>
       isEntry && name.startsWith('compat/')
         ? 'module.exports = Object.assign(exports.default, exports);'
@@ -100,10 +100,10 @@ const readable: Plugin = {
   renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
 };
 
-/** The code of a file without types and comments, which the package need not carry: what users read is in the declarations. */
+/** The code of a file without types and comments, which the package does not need: users read the declarations. */
 async function bareCode(file: string): Promise<string> {
   const loader = file.endsWith('ts') ? 'ts' : 'js';
-  // Only so does esbuild leave out all comments. Who bundles the code prints it with whitespace again.
+  // This is the only setting with which esbuild removes all comments. Bundling prints the code with whitespace again.
   const options = { loader, minifyWhitespace: true, target: TARGET } as const;
   return (await transform(await readFile(file, 'utf8'), options)).code;
 }
@@ -117,7 +117,7 @@ async function declare(directory: string): Promise<boolean> {
   return tsc.exitCode === 0;
 }
 
-/** Removes the declarations that no door refers to. */
+/** Removes the declarations that no entry file refers to. */
 function keepReachable(doors: string[], directory: string): void {
   const reachable = new Set(doors.map((door) => join(directory, `${door}.d.ts`)));
   for (const file of reachable) {
@@ -132,14 +132,14 @@ function keepReachable(doors: string[], directory: string): void {
   }
 }
 
-/** Writes the ES module of a door. It names what it exports, which every loader and bundler understands. */
+/** Writes the ES module of an entry file. It names its exports, which every loader and bundler understands. */
 function writeFacade(door: string, directory: string): void {
   const implementation = join(directory, 'cjs', `${door}.js`);
   const facade = join(directory, 'esm', `${door}.js`);
   const from = `from '${relative(dirname(facade), implementation)}';\n`;
   const exported = require(implementation) as Record<string, unknown>;
   const names = Object.keys(exported).filter((name) => name !== 'default');
-  // What `default` of a CommonJS module is, loaders and bundlers disagree about: the default has a name, too.
+  // Loaders and bundlers disagree about the `default` of a CommonJS module, so the default has a name as well.
   const main = names.find((name) => exported[name] === exported['default']);
   if ('default' in exported && main === undefined)
     throw new Error(`${door}: export the default by a name, too.`);

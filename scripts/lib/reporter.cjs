@@ -1,4 +1,4 @@
-// Mocha's usual output, and its JSON report in a file of the folder that the reporter option `output` names.
+// Mocha's usual output, and its JSON report as a file in the folder of the reporter option `output`.
 const { join } = require('node:path');
 const { reporters } = require('mocha');
 

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 export const root = new URL('../../', import.meta.url).pathname;
 
 /**
- * The files of the repository, also new ones that git does not ignore.
- * @param {...string} folders all, if none is named
+ * The files of the repository, including new files that git does not ignore.
+ * @param {...string} folders the folders to list; all files if empty
  * @returns {string[]} their paths from the root
  */
 export function listFiles(...folders) {
@@ -31,10 +31,10 @@ export function run(command, args, env = {}) {
 }
 
 /**
- * Runs a command in silence and returns its standard output, or undefined if it failed or is not there.
+ * Runs a command silently.
  * @param {string} command
  * @param {string[]} args
- * @returns {string | undefined}
+ * @returns {string | undefined} its standard output, or undefined if it failed or does not exist
  */
 export function read(command, args) {
   const { status, stdout } = spawnSync(command, args, { cwd: root, encoding: 'utf8' });

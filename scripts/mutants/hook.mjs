@@ -1,4 +1,4 @@
-// Runs in each process of Stryker that has a test file: one that does not load, or leaves something behind, fails as a test would.
+// Runs in each process of Stryker with a test file. A file that does not load, or leaves something behind, fails like a test.
 process.once('exit', (code) => {
   if (code) process.stdout.write(`not ok 1 the process ends with ${code}\n`);
 });

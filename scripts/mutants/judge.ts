@@ -1,4 +1,4 @@
-// Whether the tests notice a mutant of Lua: it is applied to a copy of the tree, where the tests run until one fails.
+// Decides whether the tests notice a mutant of Lua: applies it to a copy of the tree, and runs the tests until one fails.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { applied, type Mutant } from './lua.js';
 
 type Verdict = 'killed' | 'survived' | 'timed out';
 
-/** Lua runs where nobody measures it: the first place names its tests. */
+/** The tests of Lua files, because coverage cannot be measured in Redis. The first matching place names the tests. */
 const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
   ['src/stores/redis/lua/note-bans.lua', ['cli/ban-book', 'cli/bans']],
   ['src/stores/redis/lua/seal-bans.lua', ['cli/ban-book', 'cli/bans']],
@@ -23,15 +23,15 @@ const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
 export function testsOf(file: string): string[] {
   const names = testsOfPlaces.find(([place]) => file.startsWith(place))?.[1] ?? [];
   const all = listFiles('test').filter((test) => test.endsWith('.test.ts'));
-  const found = names.flatMap((name) =>
+  const tests = names.flatMap((name) =>
     all.filter(
       (test) => test === `test/${name}.test.ts` || (name.endsWith('/') && test.startsWith(`test/${name}`)),
     ),
   );
-  return [...new Set(found)];
+  return [...new Set(tests)];
 }
 
-/** A copy of what git knows of the tree, in which one mutant after the other is judged. */
+/** A copy of the tree as git lists it, in which one mutant after the other is judged. */
 export class Tree {
   readonly #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
 
@@ -48,10 +48,10 @@ export class Tree {
   };
 
   /**
-   * A test that does not end is no failure: it says only that something waits. On a busy machine, tests may fail by themselves: only what
-   * fails twice, and passes without the mutant, is a kill.
+   * Runs the tests on a mutant. A test that does not end is not a failure, because it only shows that some code waits. On a busy machine, tests
+   * may fail by themselves, so only a test that fails twice, and passes without the mutant, kills it.
    *
-   * @param limit how long a test file may take, ms
+   * @param limit the time that a test file may take, ms
    * @returns `by`: the test file that failed, or that did not end
    */
   async judge(
@@ -73,7 +73,7 @@ export class Tree {
     return { verdict: 'survived', by: '' };
   }
 
-  /** Runs a test file in a process group of its own: what does not end in time is ended with all that it has started. */
+  /** Runs a test file in a separate process group. If it does not end in time, it is killed with all processes that it has started. */
   async #run(test: string, limit: number): Promise<Verdict> {
     const args = ['node_modules/mocha/bin/mocha.js', '--bail', '--reporter', 'json', test];
     const options = { cwd: this.#path, detached: true };

@@ -1,18 +1,18 @@
-// The mutants of a Lua file: the kinds of change that Stryker makes of TypeScript, which does not know Lua.
+// The mutants of a Lua file: the same kinds of change that Stryker makes in TypeScript, because Stryker does not know Lua.
 import luaparse, { type BinaryExpression, type LogicalExpression, type Node } from 'luaparse';
 
 /** One change of one file. */
 export interface Mutant {
-  /** Its path from the root. */
+  /** The path of the file from the root. */
   readonly file: string;
-  /** Where what is replaced begins, counted from 1. */
+  /** The line of the replaced text, counted from 1. */
   readonly line: number;
   /** The kind of change. */
   readonly operator: string;
-  /** The offset of what is replaced. */
+  /** The offset of the replaced text. */
   readonly start: number;
   readonly end: number;
-  /** What takes its place. */
+  /** The replacement. */
   readonly to: string;
 }
 
@@ -32,11 +32,11 @@ const comparisons = new Set(['<', '<=', '>', '>=', '==', '~=']);
 
 /** All mutants of a file, in the order of its text. */
 export function mutateLua(file: string, text: string): Mutant[] {
-  // Two operators may come to the same change.
-  const found = new Map<string, Mutant>();
+  // Two operators may produce the same change.
+  const mutants = new Map<string, Mutant>();
   const change = (operator: string, start: number, end: number, to: string): void => {
     const line = text.slice(0, start).split('\n').length;
-    found.set(`${start} ${end} ${to}`, { file, line, operator, start, end, to });
+    mutants.set(`${start} ${end} ${to}`, { file, line, operator, start, end, to });
   };
   const textOf = (node: Node): string => text.slice(...rangeOf(node));
   const replace = (operator: string, node: Node, replacement: string): void =>
@@ -48,7 +48,7 @@ export function mutateLua(file: string, text: string): Mutant[] {
         return swapOperator(node);
       case 'LogicalExpression':
         swapOperator(node);
-        // The tree has no parentheses: an operand that stood in some may need them still.
+        // The tree has no parentheses, and an operand that had some may still need them.
         replace('operand', node, `(${textOf(node.left)})`);
         return replace('operand', node, `(${textOf(node.right)})`);
       case 'UnaryExpression':
@@ -62,8 +62,8 @@ export function mutateLua(file: string, text: string): Mutant[] {
       case 'BooleanLiteral':
         return replace('boolean', node, String(!node.value));
       case 'MemberExpression': {
-        const other = swappedFunctions[node.identifier.name];
-        if (other && textOf(node.base) === 'math') replace('method', node.identifier, other);
+        const swapped = swappedFunctions[node.identifier.name];
+        if (swapped && textOf(node.base) === 'math') replace('method', node.identifier, swapped);
         return;
       }
       case 'IfStatement':
@@ -85,16 +85,16 @@ export function mutateLua(file: string, text: string): Mutant[] {
   }
 
   function swapOperator({ left, operator, right }: BinaryExpression | LogicalExpression): void {
-    const other = swappedOperators[operator];
-    if (other === undefined) return;
-    // Between the operands there are only parentheses and space beside it.
+    const swapped = swappedOperators[operator];
+    if (swapped === undefined) return;
+    // There are only parentheses and spaces beside the operator.
     const from = rangeOf(left)[1];
     const at = text.slice(from, rangeOf(right)[0]).indexOf(operator) + from;
-    change('operator', at, at + operator.length, other);
+    change('operator', at, at + operator.length, swapped);
   }
 
   function negate(condition: Node): void {
-    // These have a mutant of their own that does the same.
+    // Conditions with these operators have a mutant of the operator, which does the same.
     if ('operator' in condition && /^(not|==|~=)$/.test(condition.operator)) return;
     replace('condition', condition, `not (${textOf(condition)})`);
   }
@@ -115,14 +115,14 @@ export function mutateLua(file: string, text: string): Mutant[] {
   }
 
   visit(luaparse.parse(text, { ranges: true, luaVersion: '5.1' }).body);
-  return [...found.values()].sort((a, b) => a.start - b.start || a.end - b.end);
+  return [...mutants.values()].sort((a, b) => a.start - b.start || a.end - b.end);
 }
 
 /** The text of the mutant's file with its change. */
 export const applied = (text: string, { start, end, to }: Mutant): string =>
   text.slice(0, start) + to + text.slice(end);
 
-/** Where a node is: the types of luaparse do not tell that it may be asked to say so. */
+/** The range of a node, which the types of luaparse do not include. */
 const rangeOf = (node: Node) => (node as Node & { range: [number, number] }).range;
 
 const isNode = (value: unknown): value is Node =>

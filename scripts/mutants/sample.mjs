@@ -1,9 +1,9 @@
-// Which mutants a run takes: one in HEADGATE_MUTANTS, by HEADGATE_SEED. For Stryker it is a checker: what is not drawn counts as what does not
-// compile.
+// Selects the mutants of a run: one in HEADGATE_MUTANTS, by HEADGATE_SEED. For Stryker this is a checker that reports all other mutants as
+// compile errors.
 import { createHash } from 'node:crypto';
 
 /**
- * Whether a mutant is drawn: the same for the same seed, whatever else there is.
+ * Whether a mutant is drawn: the same for the same seed, whatever other mutants there are.
  *
  * @param {string} mutant
  * @param {NodeJS.ProcessEnv} [env]

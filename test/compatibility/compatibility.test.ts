@@ -1,4 +1,4 @@
-// docs/compatibility.md: what one version has written, the next one reads; and two do not disturb each other.
+// docs/compatibility.md: a version reads the state of the version before, and two versions side by side do not disturb each other.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
@@ -12,7 +12,7 @@ const layouts = new URL('layouts/', import.meta.url);
 const tags = [...Object.values(kernels).map(({ tag }) => tag), 'b1'];
 const tagOf = ({ key }: Entry) => /\}(\w+)/.exec(key)![1]!;
 
-/** Writes samples under a prefix of their own; returns their keys. */
+/** Writes samples under a separate prefix. Returns their keys. */
 async function write(client: Redis, prefix: string, entries: readonly Entry[]): Promise<string[]> {
   return Promise.all(
     entries.map(async ({ key, string, zset, expires }) => {
@@ -40,11 +40,11 @@ for (const kind of serverKinds) {
         samples: Sample[];
       };
       for (const { what, policies, entries, looks } of samples) {
-        const left = entries.filter((entry) => !tags.includes(tagOf(entry)));
-        if (left.length > 0) {
+        const unreadable = entries.filter((entry) => !tags.includes(tagOf(entry)));
+        if (unreadable.length > 0) {
           it(`layout ${file.replace('.json', '')}: ${what}: versions side by side do not see each other's state`, async () => {
             const [prefix, other] = [freshPrefix(), freshPrefix()];
-            const names = await write(client, prefix, left);
+            const names = await write(client, prefix, unreadable);
             const dump = () =>
               Promise.all(
                 names.map(async (name) => [name, await client.dump(name), await client.pexpiretime(name)]),
@@ -77,7 +77,7 @@ for (const kind of serverKinds) {
   });
 }
 
-describe('the layout of now', () => {
+describe('the current layout', () => {
   it('has samples of every kernel, under the tags that keys end with', () => {
     const found = readdirSync(layouts).flatMap((file) =>
       (JSON.parse(readFileSync(new URL(file, layouts), 'utf8')) as { samples: Sample[] }).samples.flatMap(
@@ -95,7 +95,7 @@ describe('two policy sets of one name at once, as in a deployment', () => {
 
   const windowed = ['fixed-window', 'sliding-window', 'sliding-log', 'token-bucket'] as const;
 
-  it('counts that differ in the limit alone share their count; what has another shape has its own', async () => {
+  it('policies that differ only in the limit share their count; a policy of another shape has its own count', async () => {
     const shared: Record<string, readonly [number, number]> = {};
     for (const algorithm of windowed) {
       const prefix = freshPrefix();
@@ -117,7 +117,7 @@ describe('two policy sets of one name at once, as in a deployment', () => {
     });
   });
 
-  it('another algorithm has other keys: both decide as if alone', async () => {
+  it('another algorithm has other keys: each decides as if it were alone', async () => {
     const prefix = freshPrefix();
     const now = START;
     const limiters = windowed.map((algorithm) =>

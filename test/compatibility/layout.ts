@@ -1,14 +1,14 @@
-// State as one version wrote it, so that the next ones are tested against it.
+// State as one version wrote it, to test later versions against.
 import type { Redis } from 'ioredis';
 import { createLimiter, type Decision, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 
-/** What a Redis key holds: a string as base64, or a sorted set as members and scores. */
+/** The content of a Redis key: a string as base64, or a sorted set as members and scores. */
 export interface Entry {
   readonly key: string;
   readonly string?: string;
   readonly zset?: readonly string[];
-  /** ms since the epoch */
+  /** ms since 1970 */
   readonly expires: number;
 }
 
@@ -16,7 +16,7 @@ export interface Sample {
   readonly what: string;
   readonly policies: readonly Policy[];
   readonly entries: readonly Entry[];
-  /** What a look at the key says so long after the state was written, ms. */
+  /** The results of a look at the key, `after` ms after the state was written. */
   readonly looks: readonly { readonly after: number; readonly says: Look }[];
 }
 
@@ -24,14 +24,14 @@ type Look = Pick<Decision, 'allowed' | 'reason'> & {
   readonly policies: readonly Omit<Decision['policies'][number], 'key'>[];
 };
 
-/** When samples are written: far ahead, so that no server expires them. */
+/** The time of the samples: far ahead, so that no server expires them. */
 export const WRITTEN = Date.UTC(2100, 0, 1);
 
 export const KEY = 'someone';
 
 const BAN = { after: 2, within: '1h', for: '10m', factor: 2, max: '1h' } as const;
 
-/** Decides on samples: by their own time, and with a ban. */
+/** Decides on samples, at the samples' time and with a ban. */
 export function limiterOf(
   client: Redis,
   prefix: string,
@@ -52,6 +52,6 @@ export function limiterOf(
 export async function look(limiter: ReturnType<typeof limiterOf>): Promise<Look> {
   const { allowed, reason, policies: verdicts } = await limiter.peek(KEY);
   const policies = verdicts.map(({ key: _, ...verdict }) => verdict);
-  // As JSON keeps it.
+  // The form that JSON keeps.
   return JSON.parse(JSON.stringify({ allowed, reason, policies })) as Look;
 }

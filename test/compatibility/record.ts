@@ -1,6 +1,6 @@
 // Writes the samples of the layout that this version writes. Run it once for each new layout, never for an old one:
 //   npx tsx test/compatibility/record.ts <number>
-// or, of what is new beside a layout, with its name and the name of the only policies below to record:
+// For an addition to a layout, pass a name and the name of the policies below to record:
 //   npx tsx test/compatibility/record.ts <name> <policies>
 import { existsSync, writeFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
@@ -29,7 +29,7 @@ const policies: Record<string, readonly Policy[]> = {
   ],
 };
 
-/** Requests: how long after the one before, ms, and their cost. */
+/** Requests: the delay after the previous request, ms, and the cost. */
 const traffic = [
   [0, 1],
   [900, 2],

@@ -29,14 +29,14 @@ const KEYS = [
   ],
 ];
 
-/** Everything on a server under a prefix: values and expiry times. */
+/** All keys of a server under a prefix: values and expiry times. */
 async function dump(client: Redis, prefix: string): Promise<Map<string, string>> {
-  const found = new Map<string, string>();
+  const values = new Map<string, string>();
   for (const key of (await client.keys(`${prefix}:*`)).sort()) {
     const [value, until] = await Promise.all([client.dumpBuffer(key), client.pexpiretime(key)]);
-    found.set(key, `${value.toString('base64')} until ${until}`);
+    values.set(key, `${value.toString('base64')} until ${until}`);
   }
-  return found;
+  return values;
 }
 
 for (const [name, createStore] of Object.entries(stores)) {
@@ -52,17 +52,17 @@ for (const [name, createStore] of Object.entries(stores)) {
         limiterOn(store, { name: scope, policies: policies as never, ban: {} }),
       );
       for (const limiter of scopes) for (const key of KEYS) await limiter.consume(key, { cost: 2 });
-      const left = async () => {
-        const found: Record<string, number[]> = {};
+      const remainingUnits = async () => {
+        const units: Record<string, number[]> = {};
         for (const limiter of scopes) {
           for (const key of KEYS) {
             const { policies: verdicts } = await limiter.peek(key);
-            found[`${limiter.name} ${key}`] = verdicts.map(({ remaining }) => remaining);
+            units[`${limiter.name} ${key}`] = verdicts.map(({ remaining }) => remaining);
           }
         }
-        return found;
+        return units;
       };
-      const expected = await left();
+      const expected = await remainingUnits();
       expect(
         Object.values(expected)
           .flat()
@@ -73,11 +73,11 @@ for (const [name, createStore] of Object.entries(stores)) {
           await limiter.reset(key);
           expected[`${limiter.name} ${key}`] = windowed.map(() => 9);
         }
-        expect(await left()).to.deep.equal(expected);
+        expect(await remainingUnits()).to.deep.equal(expected);
       }
     });
 
-    it('does not matter to a key that has no state', async () => {
+    it('has no effect on a key without state', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), { limit: 3, window: '1h' });
       await limiter.reset('nobody');
       await limiter.reset('nobody');
@@ -105,7 +105,7 @@ for (const kind of serverKinds) {
         const after = await dump(client, prefix);
         const states = [...after].filter(([name]) => !name.includes('}r2:'));
         expect(states.length).to.equal(KEYS.length - i - 1);
-        // What is new tells of a reset, and nothing else.
+        // The new keys only record the reset.
         expect(after.size).to.equal(KEYS.length);
         for (const [name, value] of states) expect(value).to.equal(before.get(name));
       }
@@ -120,7 +120,7 @@ for (const kind of serverKinds) {
           ),
           fc.array(
             fc.record({
-              // A clock that jumps leaves state that a decision would heal: a look may not.
+              // A clock that jumps leaves state that a decision would heal, but a look must not.
               wait: fc.constantFrom(0, 1, 700, 20_000, -5_000, 3_600_000),
               cost: fc.constantFrom(1, 2, 7),
             }),

@@ -1,4 +1,4 @@
-// `count: 'attempts'`: a policy that is also charged for what another policy denies, but never for what it denies itself.
+// `count: 'attempts'`: the policy also charges requests that another policy denies, but never those that it denies itself.
 import { expect } from 'chai';
 import express from 'express';
 import fc from 'fast-check';
@@ -38,7 +38,7 @@ const requests = fc.array(
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`attempts on ${name}`, () => {
-    it('are charged by each policy as by a limiter that has it alone', () =>
+    it('are charged by each policy as by a limiter with that policy alone', () =>
       fc.assert(
         fc.asyncProperty(policies, requests, async (list, trace) => {
           const clock = new TestClock();
@@ -63,7 +63,7 @@ for (const [name, createStore] of Object.entries(stores)) {
             expect(decision.allowed).to.equal(admitted);
             expect(
               decision.policies.map(({ allowed }) => allowed),
-              'what each said of this request, whatever was charged for it',
+              'the verdict of each policy on this request, whatever was charged for it',
             ).to.deep.equal(looks.map(({ allowed }) => allowed));
             const denying = list.filter(({ shadow }, i) => !shadow && !looks[i]!.allowed);
             if (!admitted) expect(denying.map((policy) => policy.name)).to.include(decision.policy);
@@ -75,8 +75,8 @@ for (const [name, createStore] of Object.entries(stores)) {
               expect((await limiter.peek('key', { cost })).allowed, 'at `retryAfter`').to.be.true;
               clock.now = now;
             }
-            const left = await Promise.all(alone.map((each) => each.peek('key')));
-            const remaining = left.map((each) => each.remaining);
+            const peeks = await Promise.all(alone.map((each) => each.peek('key')));
+            const remaining = peeks.map((each) => each.remaining);
             expect(decision.policies.map((each) => each.remaining)).to.deep.equal(remaining);
             const { policies: verdicts } = await limiter.peek('key');
             expect(verdicts.map((each) => each.remaining)).to.deep.equal(remaining);
@@ -93,8 +93,8 @@ for (const [name, createStore] of Object.entries(stores)) {
           { name: 'quota', algorithm: 'fixed-window', limit: 1, window: '5s' },
         ],
       });
-      const asked = [await limiter.consume('k'), await limiter.consume('k'), await limiter.consume('k')];
-      expect(asked.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs])).to.deep.equal([
+      const decisions = [await limiter.consume('k'), await limiter.consume('k'), await limiter.consume('k')];
+      expect(decisions.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs])).to.deep.equal([
         [true, 0],
         [false, 5_000],
         [false, 60_000],
@@ -145,13 +145,13 @@ for (const [name, createStore] of Object.entries(stores)) {
       const store = createStore(new TestClock().read);
       const address = limiterOn(store, { name: 'address', policies: [ADDRESS, { ...ACCOUNT, limit: 50 }] });
       const account = limiterOn(store, ACCOUNT);
-      const both = [
+      const asks = [
         { limiter: address, key: '1.2.3.4' },
         { limiter: account, key: 'ada' },
       ];
-      for (let i = 0; i < 8; i++) await consumeAll(both);
-      const left = (await address.peek('1.2.3.4')).policies.map(({ remaining }) => remaining);
-      expect(left, 'attempts, and what was admitted').to.deep.equal([12, 45]);
+      for (let i = 0; i < 8; i++) await consumeAll(asks);
+      const remainingUnits = (await address.peek('1.2.3.4')).policies.map(({ remaining }) => remaining);
+      expect(remainingUnits, 'attempts, and what was admitted').to.deep.equal([12, 45]);
       const admitted = await consumeAll([{ limiter: address, key: 'other' }]);
       await admitted.cancel();
       expect((await address.peek('other')).remaining, 'taken back as a whole').to.equal(20);
@@ -160,7 +160,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('attempts', () => {
-  it('are not made by who waits, also while the store is away', async () => {
+  it('do not include waiting requests, even while the store is down', async () => {
     const fail = () => Promise.reject(new Error('away'));
     const store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
     const policies = ['a=fixed-window 1000/1h attempts', 'b=fixed-window 1/200ms'];

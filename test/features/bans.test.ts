@@ -11,7 +11,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** What the documentation says of bans, without a store. */
+/** A model of bans as the documentation describes them, without a store. */
 class Model {
   #denials = 0;
   #spanEnd = 0;
@@ -27,7 +27,7 @@ class Model {
     return Math.max(0, this.#bannedUntil - now);
   }
 
-  /** Counts a denial; returns how long it bans. */
+  /** Counts a denial. Returns the length of its ban, ms. */
   deny(now: number): number {
     const { after, within, for: first, factor, max } = this.#ban;
     if (this.#spanEnd <= now) {
@@ -60,7 +60,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     function setup(ban: BanOptions) {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), { ...policy, ban });
-      /** Denials in a row; of the last, how long it bans. */
+      /** Denials in a row. Returns the length of the last one's ban, ms. */
       const deny = async (times = 1) => {
         let last = await limiter.consume('k', { cost: 2 });
         for (let i = 1; i < times; i++) last = await limiter.consume('k', { cost: 2 });
@@ -69,7 +69,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       return { clock, limiter, deny };
     }
 
-    it('ban a key at the denial that is one too many within the span', async () => {
+    it('ban a key at the denial that exceeds the number within the span', async () => {
       const { clock, limiter, deny } = setup({ after: 3, within: '10m', for: '1h' });
       expect(await deny(2)).to.equal(0);
       clock.now += 10 * MINUTE;
@@ -81,7 +81,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume('k')).allowed).to.be.true;
     });
 
-    it('keep what is banned from the policies, and others out of it', async () => {
+    it('keep banned requests from the policies, and do not affect other keys', async () => {
       const { clock, limiter } = setup({});
       await limiter.ban('k', '1h');
       for (let i = 0; i < 3; i++) {
@@ -94,7 +94,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume('k')).allowed).to.be.true;
     });
 
-    it('leave nothing of a quota, whatever is left of it', async () => {
+    it('show an empty quota, whatever its remaining units', async () => {
       const { limiter, deny } = setup({ after: 1, for: '1h' });
       await limiter.ban('by hand', '2h');
       await deny();
@@ -105,22 +105,22 @@ for (const [name, createStore] of Object.entries(stores)) {
         const decision = await limiter.consume(key);
         const { limit } = limiter.policies[0]!;
         expect(decision).to.include({ limit, remaining: 0, charged: 0, resetAfterMs: retryAfterMs });
-        const told = rateLimitHeaders(decision, ['draft-6', 'draft-11', 'legacy']);
+        const fields = rateLimitHeaders(decision, ['draft-6', 'draft-11', 'legacy']);
         const seconds = String(retryAfterMs / 1000);
-        expect(told).to.include({ 'RateLimit-Remaining': '0', 'RateLimit-Reset': seconds });
-        expect(told).to.include({ 'X-RateLimit-Remaining': '0', 'RateLimit-Limit': String(limit) });
-        expect(told.RateLimit).to.equal(`"default";r=0;t=${seconds}`);
+        expect(fields).to.include({ 'RateLimit-Remaining': '0', 'RateLimit-Reset': seconds });
+        expect(fields).to.include({ 'X-RateLimit-Remaining': '0', 'RateLimit-Limit': String(limit) });
+        expect(fields.RateLimit).to.equal(`"default";r=0;t=${seconds}`);
         const { RateLimit } = rateLimitHeaders(decision, 'draft-7');
         expect(RateLimit).to.equal(`limit=${limit}, remaining=0, reset=${seconds}`);
       }
     });
 
-    it('of any length are told by the denial that starts them', async () => {
+    it('of any length are reported by the denial that starts them', async () => {
       for (let length = 1; length <= 5; length++)
         expect(await setup({ after: 1, for: length }).deny(), `${length} ms`).to.equal(length);
     });
 
-    it('grow by the factor up to the maximum, and are forgotten as long after', async () => {
+    it('grow by the factor up to the maximum, and are forgotten after the same time again', async () => {
       const { clock, deny } = setup({ after: 1, for: '1h', factor: 3, max: '5h' });
       for (const hours of [1, 3, 5, 5]) {
         expect(await deny()).to.equal(hours * HOUR);
@@ -132,7 +132,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await deny()).to.equal(HOUR);
     });
 
-    it('show in a peek, which counts for nothing', async () => {
+    it('show in a peek, which does not count as a denial', async () => {
       const { limiter, deny } = setup({ after: 2, for: '1h' });
       for (let i = 0; i < 5; i++) await limiter.peek('k', { cost: 2 });
       expect(await deny()).to.equal(0);
@@ -141,7 +141,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek('k')).to.include({ allowed: false, reason: 'banned', retryAfterMs: HOUR });
     });
 
-    it('come and go by hand; a reset leaves them alone', async () => {
+    it('start and end by hand; a reset does not change them', async () => {
       const { limiter, deny } = setup({ after: 2, for: '1h' });
       expect(await deny()).to.equal(0);
       await limiter.ban('k', '2h');
@@ -149,7 +149,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek('k')).to.include({ reason: 'banned', retryAfterMs: 2 * HOUR });
       await limiter.unban('k');
       expect((await limiter.consume('k')).allowed).to.be.true;
-      // The denial before it is forgotten as well.
+      // The earlier denial is forgotten as well.
       expect(await deny()).to.equal(0);
       expect(await deny()).to.equal(HOUR);
     });
@@ -169,7 +169,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await deny(2)).to.equal(2 * HOUR);
     });
 
-    it('do as the model does', () =>
+    it('equal the model', () =>
       fc.assert(
         fc.asyncProperty(
           fc.record({
@@ -227,7 +227,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           ...runs(name, 300, 15),
           examples: [
             [
-              // A ban by hand does not remember what was forgotten before it.
+              // A ban by hand does not remember the state that was forgotten before it.
               { after: 1, within: MINUTE, for: MINUTE, factor: 2, max: HOUR },
               [
                 { wait: 0, act: 'deny' },
@@ -236,7 +236,7 @@ for (const [name, createStore] of Object.entries(stores)) {
               ],
             ] as never,
             [
-              // While a ban is remembered, denials count within the span alone; at the end of its memory it is forgotten.
+              // While a ban is remembered, only denials within the span count. At the end of its memory the ban is forgotten.
               { after: 2, within: MINUTE, for: MINUTE, factor: 2, max: HOUR },
               [0, 0, 'end', MINUTE, MINUTE - 1, 'end', HOUR - 1, 0, 'end', HOUR, 0].map((wait) => ({
                 wait,
@@ -251,7 +251,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`fresh bans, ${name}`, () => {
-    it('end with a whole quota, however long its window is', async () => {
+    it('end with a full quota, however long its window is', async () => {
       for (const fresh of [true, false]) {
         const clock = new TestClock();
         const limiter = limiterOn(createStore(clock.read), {

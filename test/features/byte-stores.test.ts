@@ -1,4 +1,4 @@
-// Stores that keep bytes: what is in them, and how many reads and writes a request costs.
+// Stores that keep bytes: the content of the bytes, and the reads and writes of a request.
 import { expect } from 'chai';
 import { createLimiter, type Policy, type Store } from 'headgate';
 import type { Subject } from 'headgate/stores';
@@ -30,7 +30,7 @@ const ask = (policies: readonly Policy[], ban?: object) => ({
 const text = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
 
 describe('the state of a key as bytes', () => {
-  it('holds policies, a ban, leases and returns; read back, it decides alike', () => {
+  it('holds policies, a ban, leases and returns; after reading it back, it decides alike', () => {
     const query = ask(all, { after: 1 });
     const before = new KeyState(undefined, START);
     const { step, now, verdicts } = before.decide({ ...query, cost: 2 });
@@ -102,7 +102,7 @@ describe('the state of a key as bytes', () => {
       expect(remainingOf(counts), counts).to.equal(5);
   });
 
-  it('keeps what other policies of the name have charged, until it expires', () => {
+  it('keeps the charges of other policies of the name, until they expire', () => {
     const one = ask([policyOf('fixed-window')]);
     const other = ask([policyOf('gcra')]);
     const first = new KeyState(undefined, START);
@@ -117,7 +117,7 @@ describe('the state of a key as bytes', () => {
     expect(text(late.save().bytes)).to.not.contain('fixed-window');
   });
 
-  it('keeps what has expired for a minute, for a clock that goes back', () => {
+  it('keeps expired state for a minute, for a clock that goes back', () => {
     const query = ask([policyOf('fixed-window')], { after: 1, for: 60_000, within: 60_000, max: 60_000 });
     const other = ask([policyOf('gcra')], { after: 1 });
     const first = new KeyState(undefined, START);
@@ -137,7 +137,7 @@ describe('the state of a key as bytes', () => {
     expect(new KeyState(bytes, START + 10).decide(query).ban).to.equal(59_990);
   });
 
-  it('is none if any part of it is invalid', () => {
+  it('counts as no state if any part of it is invalid', () => {
     const state = new KeyState(undefined, START);
     const query = ask([policyOf('gcra')], { after: 1 });
     state.decide({ ...query, cost: 5 });
@@ -169,7 +169,7 @@ describe('the state of a key as bytes', () => {
     expect(isNone([ban, states, histories], 'k1 x')).to.be.true;
   });
 
-  it('does not change by looks and denials, and is none once it is reset', () => {
+  it('is not changed by looks and denials, and is empty after a reset', () => {
     const query = ask([policyOf('gcra')]);
     const state = new KeyState(undefined, START);
     expect(state.save()).to.deep.equal({ changed: false, bytes: undefined, expiresAt: 0 });
@@ -183,7 +183,7 @@ describe('the state of a key as bytes', () => {
     expect(again.save()).to.deep.equal({ changed: true, bytes: undefined, expiresAt: 0 });
   });
 
-  it('has a key that tells names, keys and versions apart, and is bounded', () => {
+  it('has a bounded key that separates names, keys and versions', () => {
     const set = setOf([policyOf('gcra')]);
     const keyOf = (name: string, key: string) => stateKey({ set: { ...set, name }, key });
     expect(keyOf('api', 'ada')).to.equal('{api:ada}k2');
@@ -203,7 +203,7 @@ describe('the state of a key as bytes', () => {
     expect(new Set(all).size).to.equal(all.length);
   });
 
-  it('has keys of several dimensions that are bounded, too', () => {
+  it('has bounded keys for several dimensions, too', () => {
     const by = ['d', 'e'].map((letter) => letter.repeat(32));
     const limiter = createLimiter({
       ...{ name: ':'.repeat(128), store: mapStore(), slotBy: by[1]! },
@@ -214,7 +214,7 @@ describe('the state of a key as bytes', () => {
     expect(new Set(keys).size).to.equal(2);
   });
 
-  it('is refused for keys of several dimensions: each has a state of its own', () => {
+  it('is refused for keys of several dimensions: each has a separate state', () => {
     const { set } = createLimiter({ policies: ['1/1s', 'by-org=1/1s by org'] });
     const query = { set, key: ['ada', 'acme'], cost: 1, peek: false, lease: '' };
     expect(() => new KeyState(undefined, START).decide(query))
@@ -231,7 +231,7 @@ describe('a store that keeps bytes elsewhere', () => {
   const subject = (key: string): Subject => ({ set: setOf([policyOf('fixed-window', 10)]), key });
   const query = (key: string) => ({ ...subject(key), cost: 1, peek: false, lease: '' });
 
-  it('asks once for all requests of a key that come while it is being asked for', async () => {
+  it('updates once for all requests of a key that arrive during an update', async () => {
     const table = new Table();
     const limiter = limiterOn(stateStore(table), { limit: 60, window: '1m' });
     const decisions = await Promise.all(Array.from({ length: 100 }, () => limiter.consume('hot')));
@@ -260,7 +260,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect(table).to.include({ updates: 2, writes: 1 });
   });
 
-  it('does not decide what is not waited for any more', async () => {
+  it('does not decide on abandoned requests', async () => {
     const table = new Table();
     const store: Store = stateStore(table);
     const call = { until: 0, server: undefined, abandoned: false };
@@ -274,7 +274,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect((await store.decide(query('key'))).verdicts[1]).to.equal(7);
   });
 
-  it('takes nothing back of what it charged in an attempt that did not succeed, and nobody waits for any more', async () => {
+  it('undoes no charge of a failed attempt whose callers have left', async () => {
     const clock = new TestClock();
     let bytes: Uint8Array | undefined;
     let other = Promise.resolve();
@@ -301,7 +301,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect((await limiter.peek('key')).remaining).to.equal(4);
   });
 
-  it('tells all callers when a write fails, and asks again for later ones', async () => {
+  it('rejects all callers when a write fails, and updates again for later ones', async () => {
     const table = new Table();
     const store = stateStore(table);
     table.failure = new Error('the disk is full');
@@ -321,7 +321,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect(closed).to.equal(1);
   });
 
-  it('takes its time from the backend', async () => {
+  it('uses the backend’s clock', async () => {
     const clock = new TestClock();
     const limiter = limiterOn(tableStore(clock.read), { limit: 1, window: '1m', algorithm: 'fixed-window' });
     await limiter.consume('key');

@@ -1,4 +1,4 @@
-// Periods of the calendar: where they begin, and that the store's clock alone decides which one it is.
+// Periods of the calendar: their begins, and that only the store's clock selects the period.
 import { expect } from 'chai';
 import { createLimiter, type CalendarPolicy, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -14,7 +14,7 @@ type Period = Omit<CalendarPolicy, 'algorithm' | 'limit'>;
 const endOf = (period: Period, at: string) =>
   new Date(new Calendar('policy', { ...period }).endAt(Date.parse(at))).toISOString();
 
-/** A period; a moment; when its period ends, and so on: each the end of the one before. */
+/** A title, a period, a moment, and the ends of its period and of the following ones. */
 const rows: [title: string, period: Period, at: string, ...ends: string[]][] = [
   [
     'hours',
@@ -179,12 +179,12 @@ describe('the params of a calendar', () => {
   for (const [title, period] of rows) {
     it(`are integers that mean the same in every process: ${title}`, () => {
       const { params, id } = compilePolicies('policy', [{ algorithm: 'calendar', limit: 5, ...period }])[0]!;
-      const sent = JSON.parse(JSON.stringify(params)) as typeof params;
-      expect(Object.values(sent).every(Number.isSafeInteger)).to.be.true;
-      const column = algorithms.calendar.createColumn(1, sent);
+      const received = JSON.parse(JSON.stringify(params)) as typeof params;
+      expect(Object.values(received).every(Number.isSafeInteger)).to.be.true;
+      const column = algorithms.calendar.createColumn(1, received);
       const now = Date.parse('2026-10-24T23:30:00Z');
-      column.look(1, sent, 1, now, true);
-      column.commit(1, sent, 1, now, '');
+      column.look(1, received, 1, now, true);
+      column.commit(1, received, 1, now, '');
       expect(column.until(1), id).to.equal(new Calendar('policy', { ...period }).endAt(now));
     });
   }
@@ -195,7 +195,7 @@ describe('periods of the calendar', () => {
     it(title, () => {
       let moment = at;
       for (const end of ends) expect((moment = endOf(period, moment))).to.equal(end);
-      // A period ends when the next one begins, and not before.
+      // A period ends exactly when the next one begins.
       const end = Date.parse(ends[0]!);
       expect(endOf(period, new Date(end - 1).toISOString())).to.equal(ends[0]);
     });
@@ -218,7 +218,7 @@ describe('periods of the calendar', () => {
     expect(lengths('day', 'Pacific/Chatham')).to.deep.equal([1380, 1440, 1500]);
   });
 
-  it('are told with those that follow them, in order', () => {
+  it('are listed with the following ones, in order', () => {
     for (const [, period, at] of rows) {
       const now = Date.parse(at);
       const calendar = new Calendar('policy', { ...period });
@@ -238,9 +238,9 @@ const wrong: [policy: object, ...says: string[]][] = [
   [{ period: 'fortnight' }, 'policy.period: "fortnight"'],
   [{ period: 'day', timeZone: 'Europe/Berlim' }, 'policy.timeZone: "Europe/Berlim"', "'Europe/Berlin'"],
   [{ period: 'day', timeZone: 5 }, 'policy.timeZone: 5'],
-  [{ period: 'day', anchor: 3 }, 'policy.anchor: 3', 'no anchor'],
+  [{ period: 'day', anchor: 3 }, 'policy.anchor: 3', 'day'],
   [{ period: 'week', anchor: 3 }, 'policy.anchor: 3', "'monday'"],
-  [{ period: 'month', anchor: 32 }, 'policy.anchor: 32', '1 to 31'],
+  [{ period: 'month', anchor: 32 }, 'policy.anchor: 32', '31'],
   [{ period: 'month', anchor: '2026-02-30' }, 'policy.anchor: "2026-02-30"'],
   [{ period: 'year', anchor: '13-01' }, 'policy.anchor: "13-01"', "'07-01'"],
   [{ period: 'month', window: '1d' }, "'window'"],
@@ -258,13 +258,13 @@ describe('a calendar policy that is wrong', () => {
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`calendar on ${name}`, () => {
-    /** A server expires keys by its own clock, so that the test's time is ahead of it. */
+    /** A server expires keys by its own clock, so the test's time is ahead of the server's. */
     const year = new Date().getUTCFullYear() + 2;
     const at = (text: string) => Date.parse(`${year}-${text}Z`);
     const open = (options: CreateLimiterOptions | string) => {
       const clock = new TestClock();
-      const given = typeof options === 'string' ? { policies: options } : options;
-      return { clock, limiter: limiterOn(createStore(clock.read), given) };
+      const compiled = typeof options === 'string' ? { policies: options } : options;
+      return { clock, limiter: limiterOn(createStore(clock.read), compiled) };
     };
 
     it('counts until the period ends, whenever the first request comes', async () => {
@@ -278,7 +278,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.consume('k')).to.include({ remaining: 2, resetAfterMs: 30 * 86_400_000 });
     });
 
-    it('gives back what was charged in the same period only', async () => {
+    it('gives back only charges of the same period', async () => {
       const { clock, limiter } = open('calendar 5/day');
       clock.now = at('05-01T23:00:00');
       const [one, two] = [await limiter.consume('k', { cost: 2 }), await limiter.consume('k', { cost: 2 })];
@@ -290,7 +290,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek('k')).to.include({ remaining: 4 });
     });
 
-    it('after a change of the zone or the anchor, a key has the old and the new quota at most', async () => {
+    it('after a change of the zone or the anchor, a key has at most the old and the new quota', async () => {
       const { clock, limiter } = open('calendar 5/month');
       clock.now = at('05-10T00:00:00');
       let admitted = 0;
@@ -304,7 +304,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.decide('k', 0, more)).to.include({ remaining: 3 });
     });
 
-    it('beside other policies, with a ban: all charge, or none', async () => {
+    it('beside other policies, with a ban: all charge, or none does', async () => {
       const { clock, limiter } = open({
         policies: ['day=calendar 2/day Asia/Kathmandu', 'minute=1/1m', 'year=calendar 10/year anchor 07-01'],
         ban: {},
@@ -334,7 +334,7 @@ for (const kind of serverKinds) {
         for (const days of [0, 1, -1, 3, -100, 100_000, 0]) {
           const limiter = limiterOn(redisStore(clients[kind], { prefix }), { name: 'shared', policies });
           Date.now = () => now() + days * 86_400_000;
-          // A second call, and one that gives back, know the server's time.
+          // The second call, and the call that gives back, know the server's time.
           const decision = await limiter.consume('k');
           await limiter.peek('k');
           if (days === 100_000) await decision.refund();
@@ -347,7 +347,7 @@ for (const kind of serverKinds) {
       });
     }
 
-    it('a call is sent twice at most, whatever the client’s clock does', async () => {
+    it('a call is sent at most twice, whatever the client’s clock does', async () => {
       const limiter = limiterOn(redisStore(clients[kind], { prefix: freshPrefix() }), {
         policies: 'calendar 5/day',
       });

@@ -38,7 +38,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.acquire('k', { cost: 5 })).allowed).to.be.true;
     });
 
-    it('renews a lease, and says when it is too late', async () => {
+    it('renews a lease, and reports when it is too late', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), slots(1));
       const held = await limiter.acquire('k');
@@ -51,13 +51,13 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(next.allowed).to.be.true;
       expect(await held.renew()).to.be.false;
       expect(await held.release()).to.be.false;
-      // Whose lease has ended takes nothing from who came after.
+      // A holder whose lease has ended takes no slot from a later holder.
       expect((await limiter.peek('k')).remaining).to.equal(0);
       expect(await next.release()).to.be.true;
       expect(await next.renew()).to.be.false;
     });
 
-    it('a shadow without a slot, or whose slot has ended, does not matter to the enforced one', async () => {
+    it('a shadow without a slot, or whose slot has ended, does not affect the enforced one', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), {
         policies: [
@@ -78,7 +78,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).policies.map(({ remaining }) => remaining)).to.deep.equal([2, 1, 5]);
     });
 
-    it('shadows alone tell of their own slots', async () => {
+    it('shadows alone report their own slots', async () => {
       const clock = new TestClock();
       const shadow = { ...slots(1), shadow: true };
       const limiter = limiterOn(createStore(clock.read), shadow);
@@ -93,7 +93,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect([await held.release(), await held.release()]).to.deep.equal([true, false]);
     });
 
-    it('releases at the end of a block, also by an error', async () => {
+    it('releases at the end of a block, even by an error', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), slots(1));
       const work = async () => {
         await using slot = await limiter.acquire('k');
@@ -105,7 +105,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).remaining).to.equal(1);
     });
 
-    it('has released when the block has ended, however long the store takes; what fails is released later', async () => {
+    it('has released when the block has ended, however long the store takes; a failed release is repeated later', async () => {
       const inner = createStore(new TestClock().read);
       let release: 'late' | 'fails' = 'late';
       const store: Store = {
@@ -141,17 +141,17 @@ for (const [name, createStore] of Object.entries(stores)) {
           { name: 'quota', algorithm: 'fixed-window', limit: 3, window: '1h' },
         ],
       });
-      const left = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
+      const remainingUnits = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
       const [a, b] = [await limiter.acquire('k'), await limiter.acquire('k')];
       expect(await limiter.acquire('k')).to.include({ allowed: false, policy: 'slots' });
-      expect(await left()).to.deep.equal([0, 1]);
+      expect(await remainingUnits()).to.deep.equal([0, 1]);
       await a.release();
       const c = await limiter.acquire('k');
       await b.release();
       expect(await limiter.acquire('k')).to.include({ allowed: false, policy: 'quota' });
-      expect(await left()).to.deep.equal([1, 0]);
+      expect(await remainingUnits()).to.deep.equal([1, 0]);
       await c.cancel();
-      expect(await left()).to.deep.equal([2, 1]);
+      expect(await remainingUnits()).to.deep.equal([2, 1]);
     });
 
     it('never exceeds its limit, in any order of acquires, releases, renewals, crashes and expiries', () =>
@@ -170,7 +170,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           async (limit, steps) => {
             const clock = new TestClock();
             const limiter = limiterOn(createStore(clock.read), slots(limit));
-            // Who holds what until when. A crash is a slot that is never released.
+            // The held slots, with their ends. A crash is a slot that is never released.
             let held: { decision: Decision; cost: number; until: number }[] = [];
             const used = () => held.reduce((sum, { cost }) => sum + cost, 0);
             for (const { wait, act, cost, which } of steps) {
@@ -200,7 +200,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 
 for (const kind of serverKinds) {
   describe(`a killed process on ${kind}`, () => {
-    it('has its slots taken from it after their lease', async () => {
+    it('loses its slots after their lease', async () => {
       const prefix = freshPrefix();
       const args = [servers[kind].url, prefix];
       const child = fork(new URL('../support/hold-child.ts', import.meta.url), args, {
@@ -215,7 +215,7 @@ for (const kind of serverKinds) {
       const gone = once(child, 'exit');
       child.kill('SIGKILL');
       await gone;
-      // It sleeps for as long as the store says, and asks again.
+      // The waiting call sleeps for the time that the store returns, and asks again.
       expect((await limiter.wait('k', { cost: 2, timeout: '10s' })).allowed).to.be.true;
     });
   });
@@ -230,7 +230,7 @@ describe('acquire', () => {
     expect((await limiter.peek('k')).remaining).to.equal(5);
   });
 
-  it('refuses what consume refuses', async () => {
+  it('refuses the same arguments as consume', async () => {
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
     expect(await codeOf(limiter.acquire(7 as never))).to.equal('HEADGATE_INVALID_KEY');
     expect(await codeOf(limiter.acquire('k', { cost: -1 }))).to.equal('HEADGATE_INVALID_COST');

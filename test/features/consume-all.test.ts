@@ -30,8 +30,8 @@ for (const [name, createStore] of Object.entries(stores)) {
         { limiter: perAccount, key: 'ada', cost: 2 },
         { limiter: slots, key: 'all' },
       ];
-      const left = () => remaining(all);
-      return { perAddress, perAccount, slots, all, left };
+      const remainingUnits = () => remaining(all);
+      return { perAddress, perAccount, slots, all, left: remainingUnits };
     }
 
     it('charges all if all admit', async () => {
@@ -47,27 +47,27 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await left()).to.deep.equal([10, 3, 4]);
     });
 
-    it('tells of a limiter whose policies apply to the request, wherever the others stand', async () => {
+    it('reports a limiter whose policies apply to the request, in any order', async () => {
       const { perAddress, slots } = setup();
       const byOrg = limiterOn(createStore(new TestClock().read), { limit: 5, window: '1m', by: 'org' });
-      const none: Ask = { limiter: byOrg, key: { org: undefined } };
-      const some: Ask[] = [
+      const withoutOrg: Ask = { limiter: byOrg, key: { org: undefined } };
+      const withOrg: Ask[] = [
         { limiter: perAddress, key: '10.0.0.1', cost: 5 },
         { limiter: slots, key: 'all' },
       ];
       for (const order of [
-        [none, ...some],
-        [...some, none],
-        [some[1]!, none, some[0]!],
+        [withoutOrg, ...withOrg],
+        [...withOrg, withoutOrg],
+        [withOrg[1]!, withoutOrg, withOrg[0]!],
       ]) {
         const joint = await consumeAll(order);
         expect(joint.decision).to.include({ key: '10.0.0.1', limit: 10, remaining: 5 });
         await joint.cancel();
       }
-      expect((await consumeAll([none])).decision).to.include({ allowed: true, limit: 0 });
+      expect((await consumeAll([withoutOrg])).decision).to.include({ allowed: true, limit: 0 });
     });
 
-    it('a shadow, and a limiter that is off, do not change what is told', async () => {
+    it('a shadow, and a limiter that is off, do not change the reported limiter', async () => {
       const { perAddress } = setup();
       const store = createStore(new TestClock().read);
       const small = { limit: 1, window: '1m' } as const;
@@ -131,7 +131,7 @@ for (const [name, createStore] of Object.entries(stores)) {
               return limiterOn(store, options as never);
             });
             for (const { keys, cost } of requests) {
-              // A key of three for each limiter.
+              // One of three keys for each limiter.
               const all = limiters.map((limiter, i) => ({
                 limiter,
                 key: `k${Math.floor(keys / 3 ** i) % 3}`,
@@ -196,7 +196,7 @@ describe('consumeAll', () => {
     });
   }
 
-  it('gives back what was charged when a store fails', async () => {
+  it('gives back the charges when a store fails', async () => {
     const failing = limiterOn(broken, { limit: 1, window: '1h' });
     expect(
       await codeOf(
@@ -209,7 +209,7 @@ describe('consumeAll', () => {
     expect((await limiter.peek('failing')).remaining).to.equal(5);
   });
 
-  it('denies although what was charged cannot be given back', async () => {
+  it('denies although the charges cannot be given back', async () => {
     const inner = memory();
     const forgetful: Store = {
       decide: (query) => inner.decide(query),
@@ -232,7 +232,7 @@ describe('consumeAll', () => {
   ];
   const leftOf = async (of: Limiter) => (await of.peek('k')).policies.map((verdict) => verdict.remaining);
 
-  /** A limiter on a store in this process, which changes charges as `change` lets it. */
+  /** A limiter on a store in this process, whose changes of charges go through `change`. */
   function changing(change: <T>(work: () => T) => Promise<T>): Limiter {
     const inner = memory();
     const store: Store = {
@@ -246,7 +246,7 @@ describe('consumeAll', () => {
     return createLimiter({ store, policies });
   }
 
-  it('has given everything back when it ends, however long a store takes', async () => {
+  it('has given all units back when it ends, however long a store takes', async () => {
     const slow = changing(async (work) => {
       await new Promise(setImmediate);
       return work();
@@ -269,7 +269,7 @@ describe('consumeAll', () => {
     await isFull();
   });
 
-  it('tells what a store fails with after all were tried', async () => {
+  it('rejects with a store’s error after all limiters were tried', async () => {
     const forgetful = changing(() => Promise.reject(new Error('down')));
     const right = createLimiter({ policies });
     for (const act of ['refund', 'release', 'cancel'] as const) {
@@ -281,10 +281,10 @@ describe('consumeAll', () => {
   });
 
   it('asks no limiter before all costs are valid', async () => {
-    let asked = 0;
-    const counting = createLimiter({ limit: 5, window: '1h', onDecision: () => asked++ });
+    let calls = 0;
+    const counting = createLimiter({ limit: 5, window: '1h', onDecision: () => calls++ });
     const dimensions = [1, -1].map((cost) => ({ limiter: counting, key: 'k', cost }));
     expect(await codeOf(consumeAll(dimensions))).to.equal('HEADGATE_INVALID_COST');
-    expect(asked).to.equal(0);
+    expect(calls).to.equal(0);
   });
 });

@@ -17,7 +17,7 @@ import { runs } from '../support/random.js';
 
 type Asked = [cost: number, key: string][];
 
-/** What `Decision` says of each reason. @param maxDelay the longest that a policy holds an admitted request, ms */
+/** The documentation of each reason in `Decision`. @param maxDelay the longest that a policy holds an admitted request, ms */
 function expectAsTyped({ allowed, reason, retryAfterMs, delayMs }: Decision, maxDelay = 0): void {
   expect(delayMs).to.be.within(0, allowed ? maxDelay : 0);
   switch (reason) {
@@ -35,7 +35,7 @@ function expectAsTyped({ allowed, reason, retryAfterMs, delayMs }: Decision, max
   }
 }
 
-describe('what TypeScript says of a decision', () => {
+describe('the types of a decision', () => {
   const quota = { algorithm: 'fixed-window', limit: 2, window: '1h' } as const;
   const away = () => Promise.reject(new Error('away'));
   const failing: Store = { decide: away, adjust: away, lease: away, reset: away, ban: away };
@@ -82,7 +82,7 @@ describe('what TypeScript says of a decision', () => {
     }
   }
 
-  it('is true of lists, of a full queue, and of what a handler is given', async () => {
+  it('hold for lists, for a full queue, and for the decision that a handler gets', async () => {
     const decisions: Decision[] = [];
     const app = express();
     const options = {
@@ -140,7 +140,7 @@ describe('what TypeScript says of a decision', () => {
     await waiting;
   });
 
-  it('is true of random policies, shadows and costs', async () => {
+  it('hold for random policies, shadows and costs', async () => {
     const scene = fc.record({
       policies: fc
         .array(

@@ -7,7 +7,7 @@ import { limiterOn, stores } from '../support/stores.js';
 const one = { algorithm: 'fixed-window', limit: 1, window: '1h' } as const;
 const two = { ...one, limit: 2 } as const;
 
-/** What became of a call: its result, or the code of its error. */
+/** The outcome of a call: its result, or the code of its error. */
 const outcome = (promise: Promise<unknown>) =>
   promise.catch((error: HeadgateError) => error.code ?? String(error));
 
@@ -49,7 +49,7 @@ describe('rateLimited', () => {
     expect(await outcome(fn('ada'))).to.equal('HEADGATE_DENIED');
   });
 
-  it('goes to the fallback, with the arguments only if they are asked for', async () => {
+  it('calls the fallback, with the arguments only if passArgs is set', async () => {
     const calls: unknown[][] = [];
     const fallback = (...args: unknown[]) => {
       calls.push(args);
@@ -64,7 +64,7 @@ describe('rateLimited', () => {
     expect(calls).to.deep.equal([[], ['second']]);
   });
 
-  it('goes to a method by its name', async () => {
+  it('calls a fallback method by its name', async () => {
     const service = {
       name: 'ada',
       find: rateLimited((id: number) => `found ${id}`, { ...one, fallback: 'busy', passArgs: true }),
@@ -142,7 +142,7 @@ describe('rateLimited', () => {
     expect(rateLimited(limitedFind, { ...one, name: 'outer' }).limiter.name).to.equal('outer');
   });
 
-  it('shares a limiter that it is given', async () => {
+  it('shares a limiter from its options', async () => {
     const limiter = createLimiter(two);
     const [f, g] = [rateLimited(() => 'f', { limiter }), rateLimited(() => 'g', { limiter })];
     expect([await f(), await g(), await outcome(f()), await outcome(g())]).to.deep.equal([
@@ -164,15 +164,15 @@ describe('rateLimited', () => {
     const limiter = createLimiter(one);
     const cases: [name: string, options: object, code: string][] = [
       ['no policy', {}, 'HEADGATE_INVALID_OPTION'],
-      ['a limiter that is none', { limiter: {} }, 'HEADGATE_INVALID_OPTION'],
+      ['a limiter that is not a limiter', { limiter: {} }, 'HEADGATE_INVALID_OPTION'],
       ['a limiter and a policy', { limiter, limit: 5 }, 'HEADGATE_INVALID_OPTION'],
-      ['a key that is no function', { ...one, key: 'ada' }, 'HEADGATE_INVALID_OPTION'],
+      ['a key that is not a function', { ...one, key: 'ada' }, 'HEADGATE_INVALID_OPTION'],
       ['a negative cost', { ...one, cost: -1 }, 'HEADGATE_INVALID_COST'],
       ['a fallback that is neither', { ...one, fallback: 5 }, 'HEADGATE_INVALID_OPTION'],
       ['passArgs without a fallback', { ...one, passArgs: true }, 'HEADGATE_INVALID_OPTION'],
-      ['passArgs that is no boolean', { ...one, fallback: 'x', passArgs: 1 }, 'HEADGATE_INVALID_OPTION'],
+      ['passArgs that is not a boolean', { ...one, fallback: 'x', passArgs: 1 }, 'HEADGATE_INVALID_OPTION'],
       ['wait that is neither', { ...one, wait: '1s' }, 'HEADGATE_INVALID_OPTION'],
-      ['a timeout that is none', { ...one, wait: { timeout: 'soon' } }, 'HEADGATE_INVALID_OPTION'],
+      ['a timeout that is not a duration', { ...one, wait: { timeout: 'soon' } }, 'HEADGATE_INVALID_OPTION'],
       ['unknown options of wait', { ...one, wait: { ms: 5 } }, 'HEADGATE_UNKNOWN_OPTION'],
       ['unknown options', { ...one, keyGenerator: () => 'x' }, 'HEADGATE_UNKNOWN_OPTION'],
       ['a policy by a key that no call has', { policies: '1/1h by account' }, 'HEADGATE_UNKNOWN_DIMENSION'],
@@ -215,7 +215,7 @@ describe('rateLimited', () => {
       expect(await byAccount('bob')).to.equal('bob');
     });
 
-    it('what is no function', () => {
+    it('a value that is not a function', () => {
       expect(() => rateLimited('fn' as never, one))
         .to.throw()
         .with.property('code', 'HEADGATE_INVALID_OPTION');
@@ -287,7 +287,7 @@ describe('@RateLimited, standard', () => {
     ]);
   });
 
-  it('goes to a method by its name, own, inherited or overridden', async () => {
+  it('calls a fallback method by its name: own, inherited or overridden', async () => {
     class Base {
       async busy(id: string) {
         return `busy ${id}`;
@@ -311,7 +311,7 @@ describe('@RateLimited, standard', () => {
     ]).to.deep.equal([...['found 1', 'busy 2', 'shh']]);
   });
 
-  it('limits all methods of a class, each by itself; a method’s own wins; what is inherited stays', async () => {
+  it('limits all methods of a class, each by itself; a method’s own limit wins, and inherited methods stay', async () => {
     class Base {
       async inherited() {
         return 'inherited';
@@ -361,7 +361,7 @@ describe('@RateLimited, standard', () => {
     expect(await twice('busy')).to.deep.equal(['busy', 'busy']);
   });
 
-  it('of a class leaves the fallbacks of its methods alone, those that it inherits and those that it overrides', async () => {
+  it('of a class does not change the fallbacks of its methods, inherited or overridden', async () => {
     class Base {
       @RateLimited({ ...one, fallback: 'later' })
       async first() {
@@ -413,7 +413,7 @@ describe('@RateLimited, standard', () => {
     expect(await calls(() => users.other())).to.match(/^other( HEADGATE_DENIED){3}$/);
   });
 
-  it('twice on a class: each leaves the fallback of the other alone', async () => {
+  it('twice on a class: neither changes the fallback of the other', async () => {
     @RateLimited(one)
     @RateLimited({ ...one, fallback: 'busy' })
     class Users {
@@ -481,7 +481,7 @@ describe('@RateLimited, standard', () => {
     expect(define).to.throw().with.property('code', 'HEADGATE_NAME_REQUIRED');
   });
 
-  it('refuses a fallback that is not there, and what is no method', () => {
+  it('refuses a missing fallback, and a member that is not a method', () => {
     class Users {
       @RateLimited({ ...one, fallback: 'nowhere' })
       async find() {}
@@ -499,7 +499,7 @@ describe('@RateLimited, standard', () => {
     expect(defineClass).to.throw().with.property('code', 'HEADGATE_INVALID_OPTION');
     const defineGetter = () => {
       class Getter {
-        // @ts-expect-error -- a getter is no method
+        // @ts-expect-error -- a getter is not a method
         @RateLimited(one)
         get size() {
           return 1;
@@ -513,7 +513,7 @@ describe('@RateLimited, standard', () => {
   });
 });
 
-// As TypeScript calls them under `experimentalDecorators`; examples/legacy is compiled so.
+// Decorators as TypeScript calls them under `experimentalDecorators`, with which examples/legacy is compiled.
 describe('@RateLimited, legacy', () => {
   function decorateMethod(target: object, name: string | symbol, decorator: unknown) {
     const descriptor = Object.getOwnPropertyDescriptor(target, name)!;
@@ -548,7 +548,7 @@ describe('@RateLimited, legacy', () => {
       .with.property('code', 'HEADGATE_INVALID_OPTION');
   });
 
-  it('limits a class, except for methods of their own', async () => {
+  it('limits a class, except its private methods', async () => {
     class Users {
       async find() {
         return 'found';
@@ -567,7 +567,7 @@ describe('@RateLimited, legacy', () => {
     ]);
   });
 
-  it('of a class leaves the fallbacks of its methods alone', async () => {
+  it('of a class does not change the fallbacks of its methods', async () => {
     const quiet = Symbol('quiet');
     class Users {
       async find() {
@@ -619,7 +619,7 @@ describe('@RateLimited, legacy', () => {
     expect(Reflect.getMetadata('path', method())).to.equal('/users');
   });
 
-  it('leaves no limiter behind that metrics count but for that of each method', () => {
+  it('leaves only the limiter of each method for metrics to count', () => {
     class Users {
       @RateLimited({ ...one, name: 'counted' })
       async find() {
@@ -658,15 +658,15 @@ describe('types of limited functions', () => {
     same<ThisParameterType<typeof _method>, { tenant: string }>(true);
   });
 
-  it('have the fallback’s result as well', () => {
+  it('include the fallback’s result', () => {
     const _fn = rateLimited((id: string) => id, { ...one, fallback: async () => null });
     same<ReturnType<typeof _fn>, Promise<string | null>>(true);
     rateLimited((id: string) => id, { ...one, fallback: (id) => id.length, passArgs: true });
-    // @ts-expect-error -- without passArgs it gets no arguments
+    // @ts-expect-error -- without passArgs the fallback gets no arguments
     rateLimited((id: string) => id, { ...one, fallback: (id: string) => id.length });
   });
 
-  it('refuse a key of other arguments', () => {
+  it('refuse a key with other arguments', () => {
     // @ts-expect-error -- id is a string
     rateLimited((id: string) => id, { ...one, key: (id: number) => String(id) });
     class Users {

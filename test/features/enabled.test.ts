@@ -8,7 +8,7 @@ import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 
-/** Fails, if it is asked. */
+/** A store that fails if it is called. */
 const untouched = () =>
   new Proxy({} as Store, {
     get: (_, name) =>
@@ -58,7 +58,7 @@ describe('without options', () => {
     });
   }
 
-  it('half a quota is still a mistake', () => {
+  it('an incomplete quota is still an error', () => {
     for (const options of [{ limit: 5 }, { window: '1m' }, { limit: undefined }, { algorithm: 'gcra' }]) {
       expect(() => rateLimit(options as never))
         .to.throw()
@@ -70,7 +70,7 @@ describe('without options', () => {
 describe('enabled: false', () => {
   for (const enabled of [false, () => false]) {
     describe(typeof enabled, () => {
-      it('a limiter admits everything, without asking the store', async () => {
+      it('a limiter admits every request, without asking the store', async () => {
         const reported: unknown[] = [];
         const limiter = createLimiter({
           ...one,
@@ -111,10 +111,10 @@ describe('enabled: false', () => {
         expect(error).to.have.property('code', 'HEADGATE_INVALID_COST');
       });
 
-      it('requests pass Express as if there was no limiter', async () => {
+      it('requests pass Express as if there were no limiter', async () => {
         const keyGenerator = () => expect.fail('No key is needed');
-        const given = rateLimit({ limiter: createLimiter({ ...one, store: untouched(), enabled }) });
-        const app = expressApp(rateLimit({ ...one, store: untouched(), enabled, keyGenerator }), given);
+        const sharedLimit = rateLimit({ limiter: createLimiter({ ...one, store: untouched(), enabled }) });
+        const app = expressApp(rateLimit({ ...one, store: untouched(), enabled, keyGenerator }), sharedLimit);
         for (let i = 0; i < 3; i++) {
           const answer = await request(app).get('/').expect(200);
           expect(answer.headers).not.to.have.property('ratelimit');
@@ -122,7 +122,7 @@ describe('enabled: false', () => {
         }
       });
 
-      it('the plugin switches its routes, too, and a route itself alone', async () => {
+      it('the plugin switches its routes, too, and a route only itself', async () => {
         for (const [options, config] of [
           [{ ...one, enabled }, { rateLimit: { limit: 2, window: '1h' } }],
           [{ ...one }, { rateLimit: { enabled } }],
@@ -135,7 +135,7 @@ describe('enabled: false', () => {
         }
       });
 
-      it('a function is called as if it was not limited', async () => {
+      it('a function is called as if it were not limited', async () => {
         const key = () => expect.fail('No key is needed');
         const limited = rateLimited((n: number) => n, { ...one, enabled, key });
         expect(await limited(1)).to.equal(1);
@@ -144,7 +144,7 @@ describe('enabled: false', () => {
     });
   }
 
-  it('the function is asked for each decision', async () => {
+  it('the function is called for each decision', async () => {
     let enabled = true;
     const limiter = createLimiter({ ...one, enabled: () => enabled });
     expect((await limiter.consume('key')).allowed).to.equal(true);
@@ -155,16 +155,16 @@ describe('enabled: false', () => {
     expect((await limiter.consume('key')).allowed).to.equal(false);
   });
 
-  it('overrides are not asked for, either', async () => {
+  it('overrides are not read, either', async () => {
     let enabled = true;
-    let asked = 0;
+    let reads = 0;
     const isOn = () => {
-      asked++;
+      reads++;
       return enabled;
     };
     const store = memoryStore();
     const limiter = createLimiter({ ...one, store, overrides: true, enabled: isOn });
-    // No policy is left to decide, so the limiter reads before each decision whether the override is still there.
+    // The override leaves no policy, so the limiter reads before each decision whether the override still exists.
     await limiter.override('key', { default: false });
     await limiter.consume('key');
     enabled = false;
@@ -172,11 +172,11 @@ describe('enabled: false', () => {
     store.decide = () => expect.fail('The store was asked');
     Object.defineProperty(store.overrides, 'read', { value: () => expect.fail('The record was read') });
     expect((await limiter.consume('key')).allowed).to.equal(true);
-    expect(asked, 'once for each decision').to.equal(2);
+    expect(reads, 'once for each decision').to.equal(2);
     store.decide = decide;
   });
 
-  it('a function that answers later, or with something else, is refused', async () => {
+  it('a function that answers later, or without a boolean, is refused', async () => {
     for (const answer of [Promise.resolve(false), undefined, 0, 'off']) {
       const limiter = createLimiter({ ...one, enabled: (() => answer) as never });
       const error = await limiter.consume('key').catch((reason: unknown) => reason);

@@ -1,4 +1,4 @@
-// Tests of apps replace time. The memory store goes with it; what waits for a server does not.
+// Apps' tests that replace time: the memory store follows the fake time, and calls to a server follow the real time.
 import { execFile } from 'node:child_process';
 import { mock } from 'node:test';
 import { promisify } from 'node:util';
@@ -14,7 +14,7 @@ const execute = promisify(execFile);
 const never = () => new Promise<never>(() => {});
 const hanging = (): Store => ({ decide: never, adjust: never, lease: never, reset: never, ban: never });
 
-/** How tests replace time; each returns what moves it, and what ends it. */
+/** The ways to replace time. Each returns the functions that advance and restore it. */
 const fakes = {
   'node:test': () => {
     mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'], now: Date.now() });
@@ -37,7 +37,7 @@ for (const [name, begin] of Object.entries(fakes)) {
       store.clear();
     });
 
-    it('a memory store that was made before goes by their time', async () => {
+    it('a memory store that was created before follows their time', async () => {
       expect((await limiter.consume('ada')).allowed).to.be.true;
       time.tick(59_000);
       expect((await limiter.consume('ada')).retryAfterMs).to.equal(1000);
@@ -55,15 +55,15 @@ for (const [name, begin] of Object.entries(fakes)) {
           onStoreError: 'throw',
         });
         for (let round = 0; round < 3; round++) {
-          const asked = Array.from({ length: 12 }, () => onServer.consume('ada'));
-          const admitted = (await Promise.all(asked)).filter(({ allowed }) => allowed);
+          const pending = Array.from({ length: 12 }, () => onServer.consume('ada'));
+          const admitted = (await Promise.all(pending)).filter(({ allowed }) => allowed);
           expect(admitted).to.have.length(round < 2 ? 12 : 6);
         }
         await onServer.close();
       });
     }
 
-    it('a store that never answers is given up in real time', async () => {
+    it('a call to a store that never answers times out in real time', async () => {
       const options = { limit: 1, window: '1m', timeout: 20, connectTimeout: 20 } as const;
       const { degraded, allowed } = await createLimiter({ ...options, store: hanging() }).consume('ada');
       expect({ degraded, allowed }).to.deep.equal({ degraded: true, allowed: true });

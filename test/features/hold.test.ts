@@ -9,7 +9,7 @@ import { TestTiming } from '../support/timing.js';
 
 const policy = { algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, maxDelay: '1s' } as const;
 
-/** A limiter and a queue in one test's time, and what happened to whom, when. */
+/** A limiter and a queue in one test's time, and a log of the events. */
 function setup(most = 100, options: Parameters<typeof limiterOn>[1] = policy) {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), options);
@@ -33,7 +33,7 @@ interface Arrival {
 }
 
 describe('holding requests for their turn', () => {
-  it('lets them go one by one at the leak rate, in order', async () => {
+  it('releases them one by one at the leak rate, in order', async () => {
     const { timing, log, start, queue } = setup();
     for (const name of ['a', 'b', 'c', 'd']) expect(start(name).allowed).to.be.true;
     await timing.advance(1000);
@@ -55,7 +55,7 @@ describe('holding requests for their turn', () => {
     expect(decisions[11]).to.include({ delayMs: 0, retryAfterMs: 100, reason: 'quota-exceeded' });
   });
 
-  it('moves those behind up when one leaves, and the next newcomer takes the last slot', async () => {
+  it('moves later requests up when one leaves, and the next newcomer takes the last slot', async () => {
     const { timing, log, start } = setup();
     const leave = new AbortController();
     start('a');
@@ -77,7 +77,7 @@ describe('holding requests for their turn', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('has a line and a timer per key, whatever decides beside the bucket', async () => {
+  it('has a line and a timer per key, whatever other policies decide', async () => {
     const { timing, log, start } = setup(100, {
       policies: [
         { ...policy, name: 'paced' },
@@ -91,7 +91,7 @@ describe('holding requests for their turn', () => {
     expect(log.map(([name]) => name).sort()).to.deep.equal(['x1', 'x2', 'x3', 'y1', 'y2', 'y3']);
   });
 
-  it('holds no more than it may, and gives back what the others were charged', async () => {
+  it('holds at most its maximum, and gives back the charges of other requests', async () => {
     const { timing, log, start, queue, limiter } = setup(2);
     for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
     await timing.advance(0);
@@ -103,7 +103,7 @@ describe('holding requests for their turn', () => {
     expect((await limiter.peek('k')).resetAfterMs).to.equal(300);
   });
 
-  it('ends all when it is closed, and does not start with an aborted signal', async () => {
+  it('ends all held requests when it is closed, and does not start with an aborted signal', async () => {
     const { timing, log, start, queue, limiter } = setup();
     start('a');
     start('b');
@@ -119,7 +119,7 @@ describe('holding requests for their turn', () => {
     expect((await limiter.peek('k')).resetAfterMs).to.equal(100);
   });
 
-  it('moves up by what left, also where a unit takes a fraction of a millisecond', async () => {
+  it('moves up by the units that left, even if a unit takes a fraction of a millisecond', async () => {
     // A unit takes 142.9 ms, or 1.001 ms.
     for (const limit of [7, 999]) {
       const uneven = { ...policy, limit, burst: 3, maxDelay: '3s' } as const;
@@ -136,7 +136,7 @@ describe('holding requests for their turn', () => {
       for (const { timing } of [whole, left]) await timing.advance(2000);
       const turns = left.log.filter(([, outcome]) => outcome === 'turn');
       expect(turns.map(([name]) => name)).to.deep.equal(['a', 'c', 'd']);
-      // As if it had never come, but for a millisecond to which the store rounds up.
+      // As if the request had never come, except for a millisecond by which the store rounds up.
       for (const [i, [, , at]] of turns.entries()) expect(at - whole.log[i]![2]).to.be.within(-1, 1);
       expect(left.timing.timers).to.equal(0);
       const [one, other] = [whole, left].map(async ({ limiter }) => (await limiter.peek('k')).resetAfterMs);
@@ -144,7 +144,7 @@ describe('holding requests for their turn', () => {
     }
   });
 
-  it('lets them go in the order of their slots, in whatever order the answers of a store come', () =>
+  it('releases them in the order of their slots, in whatever order the answers of a store come', () =>
     fc.assert(
       fc.asyncProperty(
         fc
@@ -204,7 +204,7 @@ describe('holding requests for their turn', () => {
           await timing.advance(10_000);
           expect(timing.timers).to.equal(0);
           expect(queue.size).to.equal(0);
-          // In order; and never more than the bucket leaks, beyond its burst.
+          // Requests leave in order, and never more of them than the bucket leaks beyond its burst.
           expect(gone.map(({ i }) => i)).to.deep.equal(gone.map(({ i }) => i).sort((a, b) => a - b));
           let level = 0;
           let last = 0;
@@ -237,7 +237,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
-    it('gives the slot back when the signal says so', async () => {
+    it('gives the slot back when the signal aborts', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), slow);
       await limiter.consume('k');
       const leave = new AbortController();
@@ -251,7 +251,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
-    it('denies one too many, and charges it nothing', async () => {
+    it('denies a request beyond its maximum, and charges nothing for it', async () => {
       const reported: Decision[] = [];
       const limiter = limiterOn(createStore(new TestClock().read), {
         ...slow,
@@ -277,7 +277,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('limiter.hold', () => {
-  it('does not hold what is not delayed, was denied, was only looked at, or is shadowed', async () => {
+  it('does not hold decisions without a delay, denials, looks, or shadows', async () => {
     const limiter = createLimiter({ ...policy, window: '1h' });
     const admitted = await limiter.consume('k');
     expect(await limiter.hold(admitted)).to.equal(admitted);
@@ -297,7 +297,7 @@ describe('limiter.hold', () => {
     expect(await shadow.consume('k')).to.include({ allowed: true, delayMs: 0 });
   });
 
-  it('of a limiter that is closed gives the turn back', async () => {
+  it('on a closed limiter gives the turn back', async () => {
     const store = memoryStore();
     const make = () => createLimiter({ name: 'turns', store, ...policy, window: '1h', maxDelay: '9h' });
     const [limiter, other] = [make(), make()];
@@ -309,7 +309,7 @@ describe('limiter.hold', () => {
     expect((await other.peek('k')).delayMs).to.be.at.most(3_600_000);
   });
 
-  it('refuses what is no signal, and options that it does not know', async () => {
+  it('refuses a value that is not a signal, and unknown options', async () => {
     const limiter = createLimiter(policy);
     const decision = await limiter.consume('k');
     const refusal = (options: object) => limiter.hold(decision, options).catch((error: unknown) => error);

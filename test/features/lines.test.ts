@@ -1,4 +1,4 @@
-// What the queue of held requests and the waiting room share: lines by key, fair, whose every step takes the same time.
+// The common core of the queue of held requests and of the waiting room: fair lines by key, whose steps all take the same time.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { HeadgateError } from 'headgate';
@@ -10,13 +10,13 @@ import { limiterOn, memory } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 import { workOf } from '../support/work.js';
 
-/** Lets all that follows at once happen. */
+/** Waits until all immediate effects have happened. */
 const settled = () => new Promise(setImmediate);
 
-/** What both have: requests come, and leave. */
+/** The common interface of both: requests come, and leave. */
 interface Room {
   readonly size: number;
-  /** Resolves to how it ended. */
+  /** Resolves with the outcome. */
   come(key: string, signal?: AbortSignal, isUnbounded?: boolean): Promise<string>;
   close(): void;
 }
@@ -56,7 +56,7 @@ function waiting(most: number, mostPerKey: number): Room {
       return room.size;
     },
     come(key, signal, isUnbounded = false) {
-      // Nobody is admitted: who comes first only takes the quota.
+      // No request is admitted, because the first decision takes the quota.
       void limiter.decide(key, 1);
       return room.wait({ key, set: limiter.set, ids: [key], isUnbounded }, 1, Infinity, signal).then(
         () => 'turn',
@@ -106,12 +106,12 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       it(`does no more work for each if there are many: ${what}`, async () => {
         const [few, many] = [await workOf(() => program(250)), await workOf(() => program(1000))];
         expect(few).to.be.above(250);
-        // Four times as many: 4, or 16 if each event went over all.
+        // Four times as many requests: 4 times the work, or 16 times if each event visited all of them.
         expect(many / few).to.be.below(10);
       });
     }
 
-    it('refuses and replaces no request of a key with less than its part of the room', async () => {
+    it('refuses and replaces no request of a key with fewer requests than its part of the room', async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.integer({ min: 1, max: 5 }),
@@ -121,7 +121,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
           }),
           async (modest, most, steps) => {
             const room = make(most, most);
-            // One key of five never has more waiting than its part; the others do as they like.
+            // One key of five never has more waiting requests than its part. The other keys have any number.
             const part = Math.floor(most / 5);
             const mine: AbortController[] = [];
             const others: AbortController[] = [];
@@ -146,7 +146,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       );
     });
 
-    it('the last of the longest line gives way to a newcomer whose line is still shorter', async () => {
+    it('the last of the longest line is replaced by a newcomer whose line is still shorter', async () => {
       const room = make(6, 6);
       const ends: string[] = [];
       const come = async (who: string) => {

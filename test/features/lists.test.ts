@@ -4,7 +4,7 @@ import { HeadgateError } from 'headgate';
 import { compileList, type List } from '../../src/http/lists.js';
 import { runs } from '../support/random.js';
 
-/** Whether a client of this address, with this key, is on the list. */
+/** Whether a client with this address and this key is on the list. */
 function listed(list: List<object>, address: string | undefined, key?: string) {
   return list({}, address, key);
 }
@@ -58,7 +58,7 @@ describe('allow and deny lists', () => {
       });
     }
 
-    it('never takes a key for an address: a client may choose its key', () => {
+    it('never takes a key for an address, because a client may choose its key', () => {
       expect(listed(list, '11.0.0.1', '192.0.2.7')).to.be.false;
       expect(listed(list, '11.0.0.1', '10.0.0.1')).to.be.false;
       expect(listed(list, '11.0.0.1', '10.0.0.0/8')).to.be.false;
@@ -112,7 +112,7 @@ describe('allow and deny lists', () => {
 
   describe('refuses', () => {
     const entries: unknown[] = [
-      // A part of an address, or the wrong parts.
+      // A part of an address, or invalid parts.
       ...[
         '10.0.0',
         '10.0',
@@ -147,7 +147,7 @@ describe('allow and deny lists', () => {
         '64:ff9b::0x1.2.3.4',
         '::ffff:010.0.0.0/104',
       ],
-      // Ranges, wildcards, ports, several, and what else stands beside one.
+      // Ranges, wildcards, ports, several addresses, and other text beside an address.
       ...[
         '1.2.3.4-9',
         '1.2.3.4-1.2.3.9',
@@ -195,7 +195,7 @@ describe('allow and deny lists', () => {
         fc.array(bits, { minLength: 1, maxLength: 6 }),
         (networks, addresses) => {
           const list = compileList<object>('denyList', networks.map(writeNetwork));
-          // Neighbours of the networks' edges find what strangers miss.
+          // Neighbours of the networks' edges find errors that random addresses miss.
           const edges = networks.map(({ of, prefix }) => flip(of, Math.max(0, prefix - 1)));
           for (const address of [...addresses, ...networks.map(({ of }) => of), ...edges]) {
             const expected = networks.some(
@@ -210,7 +210,7 @@ describe('allow and deny lists', () => {
     );
   });
 
-  it('looks as often among ten thousand entries as among ten', () => {
+  it('takes as many steps with ten thousand entries as with ten', () => {
     const looks = (count: number) => {
       const entries = Array.from({ length: count }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
       const list = compileList<object>('denyList', [...entries, ...entries.map((_, i) => `key-${i}`)]);
@@ -238,7 +238,7 @@ const bits = fc
   .constantFrom(32, 128)
   .chain((length) => fc.array(fc.constantFrom('0', '1'), { minLength: length, maxLength: length }))
   .map((array) => array.join(''))
-  // 80 zeros and 16 ones begin a mapped address, which is an IPv4 one.
+  // 80 zeros and 16 ones begin a mapped address, which counts as an IPv4 address.
   .filter((text) => !text.startsWith('0'.repeat(80)));
 
 const network = bits.chain((of) => fc.record({ of: fc.constant(of), prefix: fc.nat(of.length) }));
@@ -253,7 +253,7 @@ function groups(text: string, size: number): number[] {
   );
 }
 
-/** The ways to write an address. */
+/** The notations of an address. */
 function writeAddress(address: string): string[] {
   const hex = groups(address, 16).map((group) => group.toString(16));
   if (address.length === 128) return [hex.join(':'), hex.map((group) => group.padStart(4, '0')).join(':')];

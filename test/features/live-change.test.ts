@@ -16,7 +16,7 @@ const ranges = {
   maxDelays: [0, 500],
 };
 
-/** Two ways to change a limit: another set of the same limiter (a tier), and another limiter of that name (a new process). */
+/** Two ways to change a limit: another set of the same limiter (a tier), and another limiter of the same name (a new process). */
 const ways = ['another set', 'another process'] as const;
 
 /** Spends by one policy, then looks by another. */
@@ -56,7 +56,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     for (const algorithm of algorithms) {
-      it(`${algorithm}: whatever it becomes, a unit is free within one new window`, () =>
+      it(`${algorithm}: after any change, a unit is free within one new window`, () =>
         fc.assert(
           fc.asyncProperty(
             fc.constantFrom(...ways),
@@ -69,7 +69,7 @@ for (const [name, createStore] of Object.entries(stores)) {
               if (decision.allowed) return;
               const { retryAfterMs } = decision;
               expect(retryAfterMs).to.be.within(1, windowOf(after) + overhangOf(after));
-              // And what was told holds.
+              // The announced wait holds.
               clock.now += retryAfterMs! - 1;
               expect((await ask(1)).allowed).to.be.false;
               clock.now += 1;
@@ -79,7 +79,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           runs(name, 150, 10),
         ));
 
-      it(`${algorithm}: a higher limit gives more at once`, () =>
+      it(`${algorithm}: a higher limit gives more units at once`, () =>
         fc.assert(
           fc.asyncProperty(
             fc.constantFrom(...ways),
@@ -87,12 +87,12 @@ for (const [name, createStore] of Object.entries(stores)) {
             fc.integer({ min: 1, max: 100 }),
             spending,
             async (way, random, more, steps) => {
-              // With the burst as it is by default: the limit.
+              // With the default burst, which equals the limit.
               const { burst: _, ...before } = random as Policy & { burst?: number };
               const after = { ...before, limit: before.limit + more } as Policy;
               const { old, ask } = await change(createStore, way, before, after, steps);
               const { remaining } = await ask(0);
-              // Counters keep the units that were spent; a bucket of another rate is full.
+              // Counters keep the spent units. A bucket with another rate is full.
               if (/bucket|gcra/.test(algorithm)) expect(remaining).to.equal(after.limit);
               else expect(remaining).to.equal(old.remaining + more);
               expect((await ask(1)).retryAfterMs).to.be.at.most(old.retryAfterMs! + 1);
@@ -130,17 +130,17 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
     });
 
-    it('does as the guide says, at limit 10 of which all is spent, per minute', async () => {
+    it('behaves as in the guide, with a spent limit of 10 per minute', async () => {
       const at = { limit: 10, window: '1m' } as const;
-      const told: Record<string, [higher: number | undefined, lower: number | undefined]> = {};
+      const waits: Record<string, [higher: number | undefined, lower: number | undefined]> = {};
       for (const algorithm of windowed.filter((each) => each !== 'concurrency')) {
         const before = { algorithm, ...at } as Policy;
         const spent = [{ wait: 0, cost: 10 }];
         const higher = await change(createStore, 'another process', before, { ...before, limit: 100 }, spent);
         const lower = await change(createStore, 'another process', before, { ...before, limit: 1 }, spent);
-        told[algorithm] = [(await higher.ask(1)).retryAfterMs, (await lower.ask(1)).retryAfterMs];
+        waits[algorithm] = [(await higher.ask(1)).retryAfterMs, (await lower.ask(1)).retryAfterMs];
       }
-      expect(told).to.deep.equal({
+      expect(waits).to.deep.equal({
         'fixed-window': [0, 60_000],
         'sliding-window': [0, 66_000],
         'sliding-log': [0, 60_000],

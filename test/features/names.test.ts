@@ -1,4 +1,4 @@
-// Limiters of one name on one store: who may share it, and when it is free again.
+// Limiters of one name on one store: the limiters that may share it, and the end of its use.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type HeadgateError, type Limiter } from 'headgate';
 
@@ -16,11 +16,11 @@ describe('limiters of one name on one store', () => {
     return 'no error';
   }
 
-  it('agree on the policies for as long as one of them is open', async () => {
+  it('agree on the policies while one of them is open', async () => {
     const [first, second] = [make(5), make(5)];
     expect(codeOf(() => make(6))).to.equal('HEADGATE_POLICY_MISMATCH');
     await first.close();
-    // Twice is once.
+    // A second close has no effect.
     await first.close();
     expect(codeOf(() => make(6))).to.equal('HEADGATE_POLICY_MISMATCH');
     await second.close();
@@ -29,7 +29,7 @@ describe('limiters of one name on one store', () => {
     await other.close();
   });
 
-  it('are told apart from those without a name only while these are open', async () => {
+  it('conflict with limiters without a name only while these are open', async () => {
     const unnamed = make(5, '');
     expect(codeOf(() => make(5, ''))).to.equal('HEADGATE_NAME_REQUIRED');
     expect(codeOf(() => make(5, 'default'))).to.equal('HEADGATE_NAME_REQUIRED');
@@ -39,31 +39,31 @@ describe('limiters of one name on one store', () => {
     await make(6, '').close();
   });
 
-  it('claim nothing if they are refused', async () => {
+  it('claim no name if they are refused', async () => {
     const first = make(5);
     for (let i = 0; i < 3; i++) expect(codeOf(() => make(6))).to.equal('HEADGATE_POLICY_MISMATCH');
     await first.close();
     await make(6).close();
   });
 
-  it('differ also in their bans and tiers, and an error tells both', async () => {
+  it('differ also in their bans and tiers, and an error shows both', async () => {
     const ban = { after: 3, for: '2h', factor: 1.5 };
     const options = { name: 'told', store, limit: 5, window: '1m' } as const;
     const first = createLimiter({ ...options, ban, tiers: { more: ['a=9/1m', 'b=1/1s'] } });
-    const texts = 'ban after 3 denials within 10m for 2h, factor 1.5, max 1d';
+    const texts = 'ban after 3 .*10m.*2h.*1\\.5.*1d';
     expect(() => createLimiter({ ...options, ban: {} })).to.throw(
-      `has other policies: 5/1m, ${texts}; or a=9/1m, b=1/1s, ${texts}. This limiter has: 5/1m, ban by hand for 1h, factor 2, max 1d. `,
+      new RegExp(`: 5/1m, ${texts}; or a=9/1m, b=1/1s, ${texts}\\. .*: 5/1m, ban by hand .*1h.*2.*1d\\.`),
     );
-    expect(() => createLimiter({ ...options, ban })).to.throw('This limiter has: 5/1m, ban after 3');
+    expect(() => createLimiter({ ...options, ban })).to.throw(/: 5\/1m, ban after 3 .*: 5\/1m, ban after 3 /);
     await first.close();
   });
 });
 
 describe('policies without names', () => {
-  it('are numbered if there are several, and a name is given once', () => {
+  it('are numbered if there are several, and each name is used once', () => {
     const namesOf = (policies: string[]) => createLimiter({ policies }).policies.map(({ name }) => name);
     expect(namesOf(['5/1m'])).to.deep.equal(['default']);
     expect(namesOf(['5/1m', 'own=9/1h', '50/1d'])).to.deep.equal(['policy-1', 'own', 'policy-3']);
-    expect(() => namesOf(['policy-2=5/1m', '9/1h'])).to.throw('policies: name: "policy-2" is not valid');
+    expect(() => namesOf(['policy-2=5/1m', '9/1h'])).to.throw('policies: name: "policy-2"');
   });
 });

@@ -1,4 +1,4 @@
-// What goes on can be seen: diagnostics channels, and OpenTelemetry on top of them.
+// Diagnostics channels, and the OpenTelemetry metrics that are built on them.
 import diagnostics, { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -22,7 +22,7 @@ import { rateLimit } from '../../src/web.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 
-/** A cluster of two that fails when the test says so. */
+/** A cluster of two servers that fails while `fails` is set. */
 class Switched implements Store {
   /** All servers, or one of them. */
   fails: boolean | 'one' = false;
@@ -46,14 +46,14 @@ class Switched implements Store {
 }
 
 describe('diagnostics channels', () => {
-  const seen: Record<string, unknown[]> = {};
+  const published: Record<string, unknown[]> = {};
   const listeners: [string, (message: unknown) => void][] = ['decision', 'store', 'health'].map((name) => [
     `headgate:${name}`,
-    (message) => (seen[name] ??= []).push(message),
+    (message) => (published[name] ??= []).push(message),
   ]);
 
   beforeEach(() => {
-    for (const name of Object.keys(seen)) delete seen[name];
+    for (const name of Object.keys(published)) delete published[name];
     for (const [name, listener] of listeners) subscribe(name, listener);
   });
   afterEach(() => {
@@ -64,17 +64,17 @@ describe('diagnostics channels', () => {
     const limiter = createLimiter({ name: 'seen', limit: 1, window: '1m', shadow: true });
     await limiter.consume('k');
     const second = await limiter.consume('k');
-    const messages = seen.decision as DecisionMessage[];
+    const messages = published.decision as DecisionMessage[];
     expect(messages.map(({ limiter: name, shadow, local }) => [name, shadow, local])).to.deep.equal([
       ['seen', true, false],
       ['seen', true, false],
     ]);
     expect(messages[1]!.decision).to.equal(second);
     expect(messages[1]!.decision.reason).to.equal('quota-exceeded');
-    expect(seen.store, 'memory answers at once').to.equal(undefined);
+    expect(published.store, 'memory answers at once').to.equal(undefined);
   });
 
-  it('publish what a list decides', async () => {
+  it('publish the decisions of a list', async () => {
     const limit = rateLimit({
       name: 'lists',
       limit: 1,
@@ -83,29 +83,29 @@ describe('diagnostics channels', () => {
       denyList: ['192.0.2.1'],
     });
     await limit(() => new Response())(new Request('http://service.test/'));
-    const messages = seen.decision as DecisionMessage[];
+    const messages = published.decision as DecisionMessage[];
     expect(messages.map(({ limiter, decision }) => [limiter, decision.reason])).to.deep.equal([
       ['lists', 'deny-listed'],
     ]);
   });
 
-  it('publish how long the store took, and what happened to it', async () => {
+  it('publish how long the store took, and the changes of its state', async () => {
     const server = await startServer('redis');
     const redis = new Redis(server.port, { retryStrategy: () => 20 });
     redis.on('error', () => {});
     const limiter = createLimiter({ name: 'timed', store: redisStore(redis), limit: 9, window: '1m' });
     await limiter.consume('k');
-    expect(seen.store).to.have.length(1);
-    const [first] = seen.store as StoreMessage[];
+    expect(published.store).to.have.length(1);
+    const [first] = published.store as StoreMessage[];
     expect(first).to.include({ limiter: 'timed', degraded: false });
     expect(first!.durationMs).to.be.within(0, 1000);
 
-    // A late process is told from a slow store.
-    const asked = limiter.consume('k');
+    // A late process is distinguished from a slow store.
+    const pending = limiter.consume('k');
     const end = performance.now() + 150;
     while (performance.now() < end);
-    await asked;
-    const second = (seen.store as StoreMessage[])[1]!;
+    await pending;
+    const second = (published.store as StoreMessage[])[1]!;
     expect(second.degraded).to.equal(false);
     expect(second.busyMs).to.be.within(140, second.durationMs + 1);
     expect(limiter.health).to.include({ state: 'up', failures: 0, late: 1 });
@@ -115,13 +115,13 @@ describe('diagnostics channels', () => {
       await limiter.consume('k');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    expect((seen.store as StoreMessage[]).at(-1)).to.include({ degraded: true });
-    expect((seen.health as HealthMessage[]).map(({ health }) => health.state)).to.deep.equal(['down']);
+    expect((published.store as StoreMessage[]).at(-1)).to.include({ degraded: true });
+    expect((published.health as HealthMessage[]).map(({ health }) => health.state)).to.deep.equal(['down']);
     redis.disconnect();
     await limiter.close();
   });
 
-  it('publish what a store throws', async () => {
+  it('publish the errors of a store', async () => {
     const redis = new Redis(servers.redis.port);
     const store = redisStore(redis);
     const limiter = createLimiter({ name: 'throws', store, limit: 9, window: '1m', onStoreError: 'throw' });
@@ -129,7 +129,7 @@ describe('diagnostics channels', () => {
     await redis.expire('hg:{throws:k}s3@6sx10', 60);
     let thrown: unknown;
     await limiter.consume('k').catch((error: unknown) => (thrown = error));
-    expect((seen.store as StoreMessage[])[0]!.error)
+    expect((published.store as StoreMessage[])[0]!.error)
       .to.equal(thrown)
       .and.not.equal(undefined);
     redis.disconnect();
@@ -165,7 +165,7 @@ describe('headgate/opentelemetry', () => {
     );
   }
 
-  it('counts decisions by policy and outcome, what is near its limit, and what a shadow would deny', async () => {
+  it('counts decisions by policy and outcome, keys near their limit, and the denials of shadows', async () => {
     const limiter = createLimiter({
       name: 'api',
       policies: [
@@ -183,7 +183,7 @@ describe('headgate/opentelemetry', () => {
     expect(await points('headgate.near_limit')).to.deep.equal({ 'api tight': 2, 'api trial': 1 });
   });
 
-  it('says what a limiter that is a shadow would have denied', async () => {
+  it('counts the denials of a shadow limiter', async () => {
     const limiter = createLimiter({ name: 'dry', limit: 1, window: '1m', shadow: true });
     for (let i = 0; i < 3; i++) await limiter.consume('k');
     expect(await points('headgate.decisions')).to.include({
@@ -192,7 +192,7 @@ describe('headgate/opentelemetry', () => {
     });
   });
 
-  it('counts the requests for whose key a memory store had no room', async () => {
+  it('counts the requests without room in a memory store', async () => {
     for (const onFull of ['admit', 'deny'] as const) {
       for (const shadow of [false, true]) {
         const store = memoryStore({ maxKeys: 100, onFull });
@@ -222,7 +222,7 @@ describe('headgate/opentelemetry', () => {
     await limiter.close();
   });
 
-  it('tells durations in seconds', async () => {
+  it('reports durations in seconds', async () => {
     const channel = diagnostics.channel('headgate:store');
     const message = { limiter: 'timed', durationMs: 1500, busyMs: 500, degraded: false };
     channel.publish(message);
@@ -245,8 +245,8 @@ describe('headgate/opentelemetry', () => {
     }
   });
 
-  it('tells whether a store is up, for how long it was not, and how many servers are down', async () => {
-    // Metrics look at all limiters of the process, and other tests have left some whose stores never answer. These are found by looking.
+  it('reports whether a store is up, its time down, and the number of servers that are down', async () => {
+    // Metrics read all limiters of the process. Other tests have left some whose stores never answer, and reading them starts probes.
     const others = openLimiters().filter(({ source, health }) => !source.embedded && health.state === 'up');
     await new Promise((resolve) => setTimeout(resolve, others.length > 0 ? 2500 : 0));
     const gone = openLimiters().filter(({ health }) => health.state === 'down');
@@ -282,7 +282,7 @@ describe('headgate/opentelemetry', () => {
     const after = (await points('headgate.degraded.time'))[''];
     expect(await points('headgate.degraded.time')).to.deep.equal({ '': after });
 
-    // What nobody asks any more is not down for ever.
+    // A store without questions is not down forever.
     store.fails = true;
     await fall();
     await limiter.close();
@@ -307,8 +307,8 @@ describe('headgate/opentelemetry', () => {
     const seconds = async (): Promise<number> => {
       const { resourceMetrics } = await later.collect();
       const all = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
-      const found = all.find(({ descriptor }) => descriptor.name === 'headgate.degraded.time');
-      return found!.dataPoints[0]!.value as number;
+      const descriptor = all.find(({ descriptor }) => descriptor.name === 'headgate.degraded.time');
+      return descriptor!.dataPoints[0]!.value as number;
     };
     const first = await seconds();
     expect(await seconds()).to.be.greaterThan(first);
@@ -317,13 +317,13 @@ describe('headgate/opentelemetry', () => {
     await limiter.close();
   });
 
-  it('counts no keys of a store that does not tell how many it has', async () => {
+  it('counts no keys of a store without a count', async () => {
     const limiter = createLimiter({ name: 'uncounted', store: new Switched(), limit: 1, window: '1h' });
     expect(limiter.gauges.keys).to.equal(0);
     await limiter.close();
   });
 
-  it('tells how many requests wait and are held, and how many may', async () => {
+  it('reports the numbers of waiting and held requests, and their maximums', async () => {
     const common = { name: 'queue', limit: 1, window: '1h' } as const;
     const limiter = createLimiter({ ...common, algorithm: 'leaky-bucket', maxDelay: '100d', maxWaiting: 60 });
     const other = createLimiter({ ...common, maxWaiting: 20 });
@@ -351,7 +351,7 @@ describe('headgate/opentelemetry', () => {
   });
 
   for (const kind of ['memory', 'redis'] as const) {
-    it(`tells how many slots are in use: ${kind}`, async () => {
+    it(`reports the number of slots in use: ${kind}`, async () => {
       const client = new Redis(servers.redis.port);
       const store = kind === 'redis' ? redisStore(client) : memoryStore();
       const policies = [
@@ -376,7 +376,7 @@ describe('headgate/opentelemetry', () => {
     });
   }
 
-  it('counts no slot whose lease has ended, and keeps none of them', async () => {
+  it('counts no slot whose lease has ended, and does not keep them', async () => {
     let now = 0;
     const slots = new Slots(() => now);
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
@@ -397,7 +397,7 @@ describe('headgate/opentelemetry', () => {
     expect(slots.size).to.equal(0);
     slots.renew('b', limiter.set);
     expect(slots.size).to.equal(0);
-    // Nobody reads the gauge here.
+    // No reader reads the gauge here.
     for (let i = 0; i < 5000; i++) {
       now += 1000;
       await take(`${i}`);
@@ -407,7 +407,7 @@ describe('headgate/opentelemetry', () => {
     await limiter.close();
   });
 
-  it('counts slots until the longest lease of the policies that have admitted them', async () => {
+  it('counts slots until the end of the longest lease of the admitting policies', async () => {
     let now = 0;
     const slots = new Slots(() => now);
     const lease = (name: string, ms: number, limit: number): Policy => ({
@@ -432,19 +432,19 @@ describe('headgate/opentelemetry', () => {
     await limiter.close();
   });
 
-  it('looks for ended slots more and more rarely, the more are held', async () => {
-    let asked = 0;
-    const slots = new Slots(() => (asked++, 0));
+  it('looks for ended slots more rarely while more slots are held', async () => {
+    let reads = 0;
+    const slots = new Slots(() => (reads++, 0));
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
     const { policies } = await limiter.acquire('k');
     for (let i = 0; i < 5000; i++)
       slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies);
-    // Each slot asks for the time, and so does each look: at 100 slots, 200, 400 and so on.
-    expect(asked).to.equal(5000 + 6);
+    // Each slot reads the time, and so does each look: at 100 slots, 200, 400 and so on.
+    expect(reads).to.equal(5000 + 6);
     await limiter.close();
   });
 
-  it('tells how many keys are in memory, also those of what decides while the store is away', async () => {
+  it('reports the number of keys in memory, including those of the local stand-in for a store that is down', async () => {
     const store = memoryStore();
     const names = ['keys', 'keys', 'by two'];
     const limiters = names.map((name) =>
@@ -466,7 +466,7 @@ describe('headgate/opentelemetry', () => {
     for (const limiter of [...limiters, local]) await limiter.close();
   });
 
-  it('counts denials that cost no call', async () => {
+  it('counts denials without a call', async () => {
     const client = new Redis(servers.redis.port);
     const store = redisStore(client, { localDenials: '1m' });
     const limiter = createLimiter({ name: 'remembers', store, limit: 1, window: '1h', timeout: '10s' });
@@ -475,7 +475,7 @@ describe('headgate/opentelemetry', () => {
     expect(await points('headgate.decisions')).to.include({
       'remembers denied quota-exceeded default false': 4,
     });
-    // What memory denies is no saving.
+    // Denials of a memory store save no call.
     const memory = createLimiter({ name: 'memory', limit: 1, window: '1h' });
     for (let i = 0; i < 5; i++) await memory.consume('k');
     expect(await points('headgate.local.denials')).to.not.have.property('memory');
@@ -483,26 +483,26 @@ describe('headgate/opentelemetry', () => {
     client.disconnect();
   });
 
-  it('reads limiters that were never closed only as long as they are in use', async () => {
+  it('reads limiters that were never closed only while they are in use', async () => {
     for (let i = 0; i < 50; i++) createLimiter({ name: 'dropped', limit: 1, window: '1m' });
     const dropped = () => openLimiters().filter(({ name }) => name === 'dropped');
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     await new Promise(setImmediate);
     collect();
-    // Variables of compiled code may keep a few.
+    // Variables of compiled code may keep some of them.
     expect(dropped().length).to.be.below(25);
   });
 
-  it('tells nothing any more when it is stopped', async () => {
-    // Of cumulative ones the SDK repeats what it was told last.
+  it('reports no more values after it is stopped', async () => {
+    // With cumulative metrics, the SDK would repeat the last values.
     const exporter = new InMemoryMetricExporter(AggregationTemporality.DELTA);
     const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
     const others = new MeterProvider({ readers: [reader] });
     const end = instrument({ meter: others.getMeter('stopped') });
     const limiter = createLimiter({ name: 'stopped', limit: 1, window: '1m' });
     await limiter.consume('k');
-    const told = async (): Promise<string[]> => {
+    const exported = async (): Promise<string[]> => {
       const { resourceMetrics } = await reader.collect();
       const all = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
       const gauges = all.filter(({ dataPointType }) => dataPointType === DataPointType.GAUGE);
@@ -510,9 +510,9 @@ describe('headgate/opentelemetry', () => {
         .filter(({ dataPoints }) => dataPoints.length > 0)
         .map(({ descriptor }) => descriptor.name);
     };
-    expect(await told()).to.have.length(7);
+    expect(await exported()).to.have.length(7);
     end();
-    expect(await told()).to.deep.equal([]);
+    expect(await exported()).to.deep.equal([]);
     await others.shutdown();
     await limiter.close();
   });
@@ -523,7 +523,7 @@ describe('headgate/opentelemetry', () => {
       await limiter.consume('secret-key');
     }
     const names = Object.keys(await points('headgate.decisions'));
-    // Those that the tests before have used count, too.
+    // Names that earlier tests have used count, too.
     expect(new Set(names.map((name) => name.split(' ')[0])).size).to.be.within(100, 201);
     expect(names.join()).to.include('other allowed');
     expect(names.join()).to.not.include('secret-key');
@@ -534,10 +534,10 @@ describe('headgate/opentelemetry', () => {
       expect(() => instrument({ nearLimit } as never))
         .to.throw('nearLimit')
         .with.property('code', 'HEADGATE_INVALID_OPTION');
-    expect(() => instrument({ metre: 1 } as never)).to.throw('Did you mean `meter`?');
+    expect(() => instrument({ metre: 1 } as never)).to.throw('`meter`');
   });
 
-  it("counts what nobody decided, because the store's error was thrown", async () => {
+  it("counts requests without a decision, because the store's error was thrown", async () => {
     const { adjust, lease, reset, ban } = memoryStore();
     const decide = async (): Promise<never> => Promise.reject(new Error('away'));
     const limiter = createLimiter({

@@ -1,4 +1,4 @@
-// What docs/testing-your-app.md promises to those who test or reload an app.
+// The promises of docs/testing-your-app.md for tests and reloads of an app.
 import { expect } from 'chai';
 import express from 'express';
 import fastify from 'fastify';
@@ -46,7 +46,7 @@ describe('memoryStore().clear', () => {
     expect((await limiter.peek('ada')).remaining).to.equal(3);
   });
 
-  it('takes held slots away', async () => {
+  it('removes held slots', async () => {
     const store = memoryStore();
     const limiter = createLimiter({ store, algorithm: 'concurrency', limit: 1, lease: '1m' });
     const held = await limiter.acquire('ada');
@@ -59,7 +59,7 @@ describe('memoryStore().clear', () => {
 });
 
 describe('the limiter of a middleware', () => {
-  it('is at hand in Express', async () => {
+  it('is available in Express', async () => {
     const limit = rateLimit({ ...minute, limit: 1, keyGenerator: () => 'ada' });
     const app = express().use(limit, (_req, res) => void res.send('ok'));
     await request(app).get('/').expect(200);
@@ -69,7 +69,7 @@ describe('the limiter of a middleware', () => {
     await limit.limiter.close();
   });
 
-  it('is at hand in Fastify', async () => {
+  it('is available in Fastify', async () => {
     const app = fastify();
     await app.register(rateLimitPlugin, { ...minute, limit: 1, keyGenerator: () => 'ada' });
     app.get('/', () => 'ok');
@@ -82,11 +82,11 @@ describe('the limiter of a middleware', () => {
   });
 });
 
-describe('an app that is made twice', () => {
+describe('an app that is created twice', () => {
   const make = (store: Store, limit = 1, name?: string) =>
     rateLimit({ ...minute, store, limit, ...(name !== undefined && { name }) });
 
-  it('has a store each, or gives its names back', async () => {
+  it('has separate stores, or gives its names back', async () => {
     const store = memoryStore();
     const first = make(store);
     expect(() => make(store))

@@ -1,4 +1,4 @@
-// What a store knows of charges that were given back or reset, and for how many keys.
+// The record of charges that were given back or reset, and the number of keys with such a record.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
@@ -7,8 +7,8 @@ import { History, Returns } from '../../src/stores/state/returns.js';
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
 
-describe('what is known of a key’s charges', () => {
-  it('a reset is over for charges of its step and before, and forgets what moved', () => {
+describe('the record of a key’s charges', () => {
+  it('a reset is over for charges of its step and before, and forgets the moves', () => {
     const history = new History();
     expect(history.isReset(1)).to.be.false;
     history.note({ from: 1, to: 3, amount: 5 });
@@ -19,7 +19,7 @@ describe('what is known of a key’s charges', () => {
     expect(history.save()).to.deep.equal([7]);
   });
 
-  it('of more than 32 cells the two become one that differ least, which moves too much rather than too little', () => {
+  it('with more than 32 cells merges the two that differ least, which moves too much rather than too little', () => {
     const history = new History();
     history.note({ from: 10, to: 11, amount: 1 });
     history.note({ from: 5, to: 20, amount: 2 });
@@ -35,7 +35,7 @@ describe('what is known of a key’s charges', () => {
     expect(again.save()).to.deep.equal(history.save());
   });
 
-  it('values that were never saved count as nothing', () => {
+  it('values that were never saved count as no record', () => {
     for (const saved of [[], [1, 2], [1, 2, 3, 4], ['x'], [1, 2, 'x']]) {
       const history = new History();
       history.load(saved);
@@ -43,22 +43,22 @@ describe('what is known of a key’s charges', () => {
     }
   });
 
-  it('keeps no long key itself, and tells long keys apart', () => {
+  it('stores no long key itself, and distinguishes long keys', () => {
     const returns = new Returns();
     const long = 'x'.repeat(200);
     const keys = [long, `${long}\ud800`, `${long}\udfff`, long.slice(0, 128)];
-    const made = keys.map((key) => returns.open('policy', key, 0, 1));
-    expect(new Set(made).size).to.equal(keys.length);
-    expect(keys.map((key) => returns.find('policy', key))).to.deep.equal(made);
+    const records = keys.map((key) => returns.open('policy', key, 0, 1));
+    expect(new Set(records).size).to.equal(keys.length);
+    expect(keys.map((key) => returns.find('policy', key))).to.deep.equal(records);
     gc();
     const before = process.memoryUsage().heapUsed;
     for (let i = 0; i < 200; i++) returns.open('policy', 'x'.repeat(100_000) + i, 0, 1);
     gc();
     expect(process.memoryUsage().heapUsed - before).to.be.below(2 ** 21);
-    expect(returns.find('policy', long)).to.equal(made[0]);
+    expect(returns.find('policy', long)).to.equal(records[0]);
   });
 
-  it('is kept of the last 1,000 keys, and of 100,000 as long as it matters', () => {
+  it('is kept for the last 1,000 keys, and for 100,000 while it is needed', () => {
     for (const [life, most] of [
       [0, 1000],
       [1, 100_000],
@@ -69,8 +69,8 @@ describe('what is known of a key’s charges', () => {
       const first = returns.find('policy', '0');
       expect(open(0)).to.equal(first);
       open(most);
-      const known = (key: number) => returns.find('policy', String(key)) !== undefined;
-      expect([0, 1, 2, most].map(known)).to.deep.equal([true, false, true, true]);
+      const isKnown = (key: number) => returns.find('policy', String(key)) !== undefined;
+      expect([0, 1, 2, most].map(isKnown)).to.deep.equal([true, false, true, true]);
       expect(returns.find('other', '0')).to.be.undefined;
     }
   });

@@ -28,7 +28,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       };
 
       describe(algorithm, () => {
-        it('gives back what was too much, and charges what was too little', async () => {
+        it('gives back an excess, and charges a shortfall', async () => {
           const { limiter, remaining } = setup();
           const decision = await limiter.consume('k', { cost: 5 });
           await decision.settle(2);
@@ -61,7 +61,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect((await limiter.peek('k')).allowed).to.be.true;
         });
 
-        it('gives back where it was charged what was charged later', async () => {
+        it('gives a later charge back where it was charged', async () => {
           const { clock, limiter, remaining } = setup();
           const decision = await limiter.consume('k', { cost: 2 });
           clock.now += decision.resetAfterMs;
@@ -71,7 +71,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.equal(10);
         });
 
-        it('forgives no other charge when one that drained the quota is taken back', async () => {
+        it('forgives no other charge when the charge that drained the quota is given back', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 4 });
           const decision = await limiter.consume('k');
@@ -80,7 +80,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.be.at.most(6);
         });
 
-        it('refunds once, however often it is asked to', async () => {
+        it('refunds once, however often it is called', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 3 });
           const decision = await limiter.consume('k', { cost: 2 });
@@ -88,7 +88,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.equal(7);
         });
 
-        it('refunds and settles nothing of a denied request, or of a look', async () => {
+        it('has no effect on a denied request, or on a look', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 9 });
           const denied = await limiter.consume('k', { cost: 2 });
@@ -101,7 +101,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.equal(1);
         });
 
-        it('refunds nothing once the charge has left the account by itself', async () => {
+        it('refunds nothing once the charge has expired by itself', async () => {
           const { clock, limiter, remaining } = setup();
           const decision = await limiter.consume('k', { cost: 6 });
           clock.now += decision.resetAfterMs;
@@ -114,7 +114,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect((await limiter.peek('idle')).remaining).to.equal(10);
         });
 
-        it('gives back by hand, never more than is charged', async () => {
+        it('gives back by hand, never more than the charge', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 6 });
           await limiter.refund('k', 2);
@@ -125,7 +125,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect((await limiter.peek('stranger')).remaining).to.equal(10);
         });
 
-        it('never raises the quota above its capacity, below zero, or beyond one window, and never counts less than what is charged', () =>
+        it('never raises the quota above its capacity, below zero, or beyond one window, and never counts less than the charges', () =>
           fc.assert(
             fc.asyncProperty(
               policyOf(algorithm, { windows: [1_000, 1_500, 60_000] }),
@@ -163,19 +163,19 @@ for (const [name, createStore] of Object.entries(stores)) {
           { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' },
         ],
       });
-      const left = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
+      const remainingUnits = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
       const decision = await limiter.consume('k', { cost: 3 });
       await decision.settle(5);
-      expect(await left()).to.deep.equal([5, 95, 1]);
+      expect(await remainingUnits()).to.deep.equal([5, 95, 1]);
       await decision.refund();
-      expect(await left()).to.deep.equal([10, 100, 1]);
+      expect(await remainingUnits()).to.deep.equal([10, 100, 1]);
       await decision.cancel();
-      expect(await left()).to.deep.equal([10, 100, 4]);
+      expect(await remainingUnits()).to.deep.equal([10, 100, 4]);
       await decision.cancel();
-      expect(await left()).to.deep.equal([10, 100, 4]);
+      expect(await remainingUnits()).to.deep.equal([10, 100, 4]);
     });
 
-    it('gives a shadow back only what it was charged', async () => {
+    it('gives a shadow back only its own charge', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), {
         policies: [
           { name: 'real', limit: 10, window: '1m' },
@@ -190,7 +190,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(policies.map(({ remaining }) => remaining)).to.deep.equal([8, 0]);
     });
 
-    it('a log does not grow with what was given back', async () => {
+    it('a log does not grow with units that were given back', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), {
         algorithm: 'sliding-log',
@@ -226,7 +226,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('settle and refund', () => {
-  it('a log in memory does not grow with what was given back', () => {
+  it('a log in memory does not grow with units that were given back', () => {
     const p = { limit: 8, window: 3_600_000 };
     const column = slidingLog.createColumn(1, p);
     for (let now = 1000; now < 1300; now++) {
@@ -258,7 +258,7 @@ describe('settle and refund', () => {
     return state;
   };
 
-  it('changes a degraded decision where it was charged', async () => {
+  it('settles a degraded decision in the process that charged it', async () => {
     const inner = memory();
     const state = failing(inner);
     const limiter = createLimiter({ store: state.store, name: 'x', limit: 10, window: '1h' });
@@ -288,7 +288,7 @@ describe('settle and refund', () => {
     expect((await limiterOn(inner, options).peek('k')).remaining).to.equal(6);
   });
 
-  it('charges nothing for what was admitted without any store', async () => {
+  it('charges nothing for a request that was admitted without any store', async () => {
     const state = failing(memory());
     state.down = true;
     const limiter = createLimiter({ store: state.store, limit: 10, window: '1h', onStoreError: 'allow' });

@@ -7,7 +7,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     const real = { name: 'real', algorithm: 'fixed-window', limit: 5, window: '1h' } as const;
     const tried = { name: 'tried', algorithm: 'fixed-window', limit: 2, window: '1h', shadow: true } as const;
 
-    it('a policy is evaluated and reported, never denies, and does not decide what is said', async () => {
+    it('a policy is evaluated and reported, never denies, and is never the deciding policy', async () => {
       const reported: Decision[] = [];
       const limiter = limiterOn(createStore(new TestClock().read), {
         policies: [tried, real],
@@ -31,22 +31,22 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(reported.filter(({ policies }) => !policies[0]!.allowed)).to.have.length(3);
     });
 
-    it('a policy that would deny does not make the others deny, nor they it', async () => {
+    it('a policy that would deny does not make the others deny, nor the others this one', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), { policies: [real, tried] });
       await limiter.consume('k', { cost: 2 });
-      // The shadow alone would deny: the real one charges.
+      // Only the shadow would deny, so the enforced policy charges.
       expect((await limiter.consume('k', { cost: 3 })).policies.map(({ allowed }) => allowed)).to.deep.equal([
         true,
         false,
       ]);
-      // The real one denies: neither charges.
+      // The enforced policy denies, so neither charges.
       const denied = await limiter.consume('k');
       expect(denied).to.include({ allowed: false, policy: 'real', reason: 'quota-exceeded' });
       const { policies } = await limiter.peek('k');
       expect(policies.map(({ remaining }) => remaining)).to.deep.equal([0, 0]);
     });
 
-    it('a limiter admits and charges like the real one, and says what that would have said', async () => {
+    it('a limiter admits and charges like the real one, and reports the enforced limiter’s verdict', async () => {
       const clock = new TestClock();
       const options = { policies: [real], ban: { after: 2, for: '1h' } } as const;
       const strict = limiterOn(createStore(clock.read), options);
@@ -61,7 +61,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await shadow.peek('k')).to.include({ allowed: true, reason: 'banned' });
     });
 
-    it('a slot that a shadow would not have given is not given back', async () => {
+    it('a slot that a shadow would have denied is not given back', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), {
         algorithm: 'concurrency',
         limit: 1,

@@ -1,4 +1,4 @@
-// Named tiers whose policies are by several keys: each tier has its own dimensions.
+// Named tiers with policies by several keys: each tier has its own dimensions.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type CreateLimiterOptions, type HeadgateError } from 'headgate';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
@@ -18,20 +18,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       return limiterOn(createStore(clock.read), { tiers: TIERS, ...options });
     };
 
-    it('each tier decides by its own keys, and leaves the others alone', async () => {
+    it('each tier decides by its own keys, and ignores the others', async () => {
       const limiter = open();
       const namesOf = async (tier: string) =>
         (await limiter.consume(all, { tier })).policies.map((each) => `${each.name} ${each.key}`);
       expect(await namesOf('free')).to.deep.equal(['ip ::1']);
       expect(await namesOf('team')).to.deep.equal(['ip ::1', 'account ada', 'org acme']);
       expect(await namesOf('bot')).to.deep.equal(['account ada']);
-      // The account's quota has one name in both tiers, and so one state.
+      // The account's quota has one name in both tiers, and therefore one state.
       expect(await limiter.peek(all, { tier: 'bot' })).to.include({ allowed: false, remaining: 0 });
       const { policies } = await limiter.peek(all, { tier: 'team' });
       expect(policies.map(({ remaining }) => remaining)).to.deep.equal([2, 2, 4]);
     });
 
-    it('a key of another tier’s dimension is known, one of none is not', async () => {
+    it('a key of another tier’s dimension is known, one of no tier is not', async () => {
       const limiter = open();
       expect(await limiter.consume({ key: 'x', org: 'acme' }, { tier: 'free' })).to.include({
         allowed: true,
@@ -42,19 +42,19 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(unknown).to.have.property('code', 'HEADGATE_UNKNOWN_DIMENSION');
     });
 
-    it('a refund and a reset are of one tier’s keys, or of all', async () => {
+    it('a refund and a reset concern the keys of one tier, or of all', async () => {
       const limiter = open();
       await limiter.consume(all, { tier: 'team', cost: 2 });
       await limiter.refund({ account: 'ada' }, 1, { tier: 'bot' });
-      const left = async () =>
+      const remainingUnits = async () =>
         (await limiter.peek(all, { tier: 'team' })).policies.map(({ remaining }) => remaining);
-      expect(await left()).to.deep.equal([2, 2, 3]);
+      expect(await remainingUnits()).to.deep.equal([2, 2, 3]);
       await limiter.reset(all, { tier: 'bot' });
-      expect(await left()).to.deep.equal([2, 3, 3]);
+      expect(await remainingUnits()).to.deep.equal([2, 3, 3]);
       await limiter.reset({ org: 'acme' });
-      expect(await left()).to.deep.equal([2, 3, 5]);
+      expect(await remainingUnits()).to.deep.equal([2, 3, 5]);
       await limiter.reset(all);
-      expect(await left()).to.deep.equal([4, 3, 5]);
+      expect(await remainingUnits()).to.deep.equal([4, 3, 5]);
     });
 
     it('a ban by a dimension holds in every tier', async () => {
@@ -67,7 +67,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek(all, { tier: 'free' })).to.include({ allowed: true });
     });
 
-    it('a waiter is asked for with its own keys and its own tier', async () => {
+    it('a waiting request is decided by its own keys and its own tier', async () => {
       const limiter = open();
       await limiter.consume('::1', { tier: 'free', cost: 2 });
       const first = limiter.wait({ key: '::1', account: 'ada' }, { tier: 'free' });
@@ -90,7 +90,7 @@ describe('tiers by several keys', () => {
     }
   };
 
-  it('a ban and slotBy may be by a dimension that any tier has, and by no other', () => {
+  it('a ban and slotBy may be by a dimension of any tier, and by no other', () => {
     expect(codeOf({ ban: { by: 'org' } })).to.equal('none');
     expect(codeOf({ slotBy: 'org' })).to.equal('none');
     expect(codeOf({ ban: { by: 'planet' } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
@@ -119,7 +119,7 @@ describe('tiers by several keys', () => {
     expect(policies.map(({ remaining }) => remaining)).to.deep.equal([3, 2, 4]);
   });
 
-  it('a limiter that is off says so also where no policy applies', async () => {
+  it('a limiter that is off reports it even if no policy applies', async () => {
     const limiter = createLimiter({ tiers: TIERS, enabled: false });
     for (const key of [all, { org: 'acme' }])
       expect(await limiter.consume(key, { tier: 'bot' })).to.include({ allowed: true, reason: 'disabled' });

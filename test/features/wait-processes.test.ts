@@ -1,9 +1,9 @@
-// Requests of several processes that wait for one quota, however far each is from the store.
+// Requests of several processes that wait for one quota, at any distance from the store.
 import { expect } from 'chai';
 import type { Policy } from 'headgate';
 import { Fleet, sequence } from '../support/fleet.js';
 
-/** The last process is farther from the store than the others, ms each way. */
+/** The distance of each process from the store, ms each way. The last process is farther than the others. */
 const DISTANCES = [0, 0, 0, 8];
 const FAR = 3;
 
@@ -19,21 +19,21 @@ const windows: Readonly<Record<string, Policy>> = {
 };
 
 describe('waiting in several processes', function () {
-  // Who asks first is random, so the shares are, too.
+  // The order of the first questions is random, and therefore the shares are, too.
   this.retries(2);
 
   const { random } = Math;
   beforeEach(() => (Math.random = sequence(1)));
   afterEach(() => (Math.random = random));
 
-  /** So many wait in each process, for some seconds. */
+  /** The figures of `each` waiting requests in each process, for some seconds. */
   async function figures(policy: Policy, each: number, seconds = 15) {
     const fleet = new Fleet(policy, DISTANCES);
     await fleet.keepWaiting(each, 1000 * seconds);
     const { length } = fleet.grants;
     return {
       overtaking: fleet.overtaking(),
-      // The first window has quota for all: they do not wait.
+      // The first window has units for all requests, so none of them waits.
       share: fleet.shareOf(FAR, 1100),
       calls: fleet.calls / length,
       used: length / (seconds * 50),
@@ -42,9 +42,9 @@ describe('waiting in several processes', function () {
 
   for (const [name, policy] of Object.entries(buckets)) {
     for (const each of [1, 5, 9]) {
-      it(`${name} serves in the order of arrival, by about a call a request, ${each} waiting in each process`, async () => {
+      it(`${name} serves in the order of arrival, with about one call a request, ${each} waiting in each process`, async () => {
         const { overtaking, share, calls, used } = await figures(policy, each);
-        // One who comes while another is under way to the store may arrive before it.
+        // A request that arrives while another is on its way to the store may overtake it.
         expect(overtaking).to.be.below(30);
         expect(share).to.be.within(0.95, 1.05);
         expect(calls).to.be.below(1.2);
@@ -52,7 +52,7 @@ describe('waiting in several processes', function () {
       });
     }
 
-    it(`${name} gives each process its share, by a call a request, when the lines are longer than a second`, async () => {
+    it(`${name} gives each process its share, with one call a request, when the lines are longer than a second`, async () => {
       const { share, calls, used } = await figures(policy, 30, 40);
       expect(share).to.be.within(0.8, 1.2);
       expect(calls).to.be.below(1.5);
@@ -73,11 +73,11 @@ describe('waiting in several processes', function () {
 
   for (const [name, policy] of Object.entries(windows)) {
     for (const each of [5, 10, 30]) {
-      it(`${name} gives each process its share, by a call a request, ${each} waiting in each process`, async () => {
+      it(`${name} gives each process its share, with one call a request, ${each} waiting in each process`, async () => {
         const { share, calls, used } = await figures(policy, each);
         expect(share).to.be.within(0.8, 1.2);
         expect(calls).to.be.below(1.5);
-        // A sliding window counts its oldest segment whole.
+        // A sliding window counts its oldest segment fully.
         expect(used).to.be.above(0.9);
       });
     }

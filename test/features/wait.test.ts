@@ -25,9 +25,9 @@ interface Wish {
 }
 
 /**
- * A limiter and a waiting room in one test's time, and what happened to whom, when.
+ * A limiter and a waiting room in one test's time, with a log of the events.
  *
- * @param distance how long a message to the store takes, ms; 0: nobody else is there
+ * @param distance the time of a message to the store, ms; 0: a store in this process that no other process uses
  */
 function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = memory) {
   const timing = new TestTiming();
@@ -39,10 +39,10 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
   const room = new WaitingRoom(most, most, timing, {
     isShared: distance > 0,
     decide: async (key, cost, set, peek) => {
-      // Questions of one moment are one call.
+      // Questions of one moment count as one call.
       if (!together) calls++;
       together = true;
-      // Whoever asks without end would never let the test come to its own.
+      // Endless questions would keep the test from going on.
       expect(calls).to.be.below(10_000);
       await Promise.resolve();
       together = false;
@@ -71,7 +71,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
 const perSecond = { algorithm: 'token-bucket', limit: 10, window: '1s', burst: 2 } as const;
 
 describe('waiting, in the test’s time', () => {
-  it('admits in the order of arrival, as soon as the quota allows, and asks for all behind the first together', async () => {
+  it('admits in the order of arrival, as soon as the quota allows, and asks for all later requests together', async () => {
     const { timing, log, start, calls, room } = setup(perSecond);
     for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
     await timing.advance(1000);
@@ -118,7 +118,7 @@ describe('waiting, in the test’s time', () => {
     expect(log).to.deep.equal(names.map((name, i) => [name, 'admitted', 100 * i]));
   });
 
-  it('lets nobody with a higher priority take the turn of who has one, or a place of who has one', async () => {
+  it('a higher priority takes neither a turn nor the place of a request that has a turn', async () => {
     const { timing, log, start, room } = setup({ ...perSecond, burst: 1 }, 3);
     for (const name of ['a', 'b', 'c', 'd']) start(name);
     await timing.advance(0);
@@ -136,7 +136,7 @@ describe('waiting, in the test’s time', () => {
     expect(room.size).to.equal(0);
   });
 
-  it('any priorities: everybody is served, the higher one first among those that wait, and nobody is forgotten', async () => {
+  it('any priorities: all requests are served, the highest priority first, and none is forgotten', async () => {
     const step = fc.record({ wait: fc.nat(150), priority: fc.integer({ min: -2, max: 2 }) });
     const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
       const { timing, log, start, room } = setup({ limit: 1, window: 100, algorithm: 'fixed-window' });
@@ -152,7 +152,7 @@ describe('waiting, in the test’s time', () => {
       expect(timing.timers).to.equal(0);
       log.forEach(([name, , at], n) => {
         const { priority } = steps[Number(name)]!;
-        // Whoever went later was not there yet, is no more urgent, or came at the very moment in which this one was asked for.
+        // A request that went later was not there yet, is no more urgent, or arrived at the very moment of this one's question.
         for (const [other] of log.slice(n + 1))
           expect(came[Number(other)]! >= at || steps[Number(other)]!.priority <= priority).to.equal(true);
       });
@@ -167,7 +167,7 @@ describe('waiting, in the test’s time', () => {
     expect(log.map(([name]) => name)).to.deep.equal(['x', 'y']);
   });
 
-  it('gives up at once if the quota comes too late, and lets the next have its turn', async () => {
+  it('gives up at once if the quota comes too late, and passes the turn to the next request', async () => {
     const { timing, log, start, limiter, room } = setup({
       limit: 10,
       window: '10s',
@@ -204,7 +204,7 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('leaves at an abort, first or not, and asks for the next waiter', async () => {
+  it('leaves at an abort, first or not, and asks for the next request', async () => {
     const { timing, log, start, calls } = setup({ ...perSecond, limit: 1, burst: 1 });
     const [first, second] = [new AbortController(), new AbortController()];
     start('a');
@@ -255,7 +255,7 @@ describe('waiting, in the test’s time', () => {
     expect(log[1]).to.deep.equal(['hasty', 'HEADGATE_WAIT_TIMEOUT', 3_600_000]);
   });
 
-  it('waits for the policies that deny, and for no shadow beside them', async () => {
+  it('waits for the policies that deny, and not for shadows beside them', async () => {
     const { timing, log, start, calls } = setup({
       policies: [
         { name: 'real', algorithm: 'token-bucket', limit: 1, window: '1s' },
@@ -270,7 +270,7 @@ describe('waiting, in the test’s time', () => {
       ['b', 'admitted', 1000],
       ['c', 'admitted', 2000],
     ]);
-    // Once when it is first in line, and once when its turn has come.
+    // One call when the request is first in line, and one when its turn has come.
     expect(calls()).to.equal(5);
   });
 
@@ -293,7 +293,7 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('asks once more if something is given back while it asks, however much that is', async () => {
+  it('asks once more if units are given back while it asks, however many', async () => {
     const { timing, log, limiter, room, start, calls } = setup({
       algorithm: 'fixed-window',
       limit: 1,
@@ -320,7 +320,7 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('sleeps even where a denial lasts a millisecond', async () => {
+  it('sleeps even if a denial lasts a millisecond', async () => {
     const { timing, log, start, calls } = setup({
       algorithm: 'sliding-log',
       limit: 1,
@@ -333,7 +333,7 @@ describe('waiting, in the test’s time', () => {
     expect(calls()).to.equal(3);
   });
 
-  it('heeds what happens in each step between an answer and the sleep', async () => {
+  it('notices changes in each step between an answer and the sleep', async () => {
     for (let steps = 0; steps < 12; steps++) {
       const { timing, log, limiter, room, start } = setup({
         algorithm: 'fixed-window',
@@ -356,7 +356,7 @@ describe('waiting, in the test’s time', () => {
     }
   });
 
-  it('wakes a waiter with several keys by each of them, as long as there are waiters', async () => {
+  it('wakes a request with several keys by each of them, while requests wait', async () => {
     const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
     const wait = (name: string, ids = ['ip', 'org']) =>
       void room.wait({ key: 'k', set: limiter.set, ids }, 1, Infinity, undefined).then(
@@ -454,7 +454,7 @@ describe('waiting, in the test’s time', () => {
     }
   }
 
-  it('asks for all who come at once in two calls, whatever they cost, and in two more when there is room again', async () => {
+  it('asks for all simultaneous requests in two calls, whatever they cost, and in two more when there is room again', async () => {
     const { timing, log, start, calls, limiter, room } = setup(
       { algorithm: 'fixed-window', limit: 10_000, window: '1h' },
       5_000,
@@ -476,7 +476,7 @@ describe('waiting, in the test’s time', () => {
     expect(calls() - before).to.be.at.most(10);
   });
 
-  it('gives back what was charged for one before another who came first', async () => {
+  it('gives back the charge of a request that overtook an earlier one', async () => {
     let now = START;
     const { timing, log, start, limiter } = setup(
       { algorithm: 'fixed-window', limit: 3, window: '10ms' },
@@ -485,7 +485,7 @@ describe('waiting, in the test’s time', () => {
       () => memory(() => now),
     );
     await limiter.consume('k', { cost: 2 });
-    // The window ends between two questions that are asked together.
+    // The window ends between two questions that are sent together.
     const { decide } = limiter;
     const answers: boolean[] = [];
     limiter.decide = function (this: Limiter, ...args) {
@@ -503,7 +503,7 @@ describe('waiting, in the test’s time', () => {
     expect(log.map(([name]) => name)).to.deep.equal(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('only who has to wait takes a place: who is admitted does not, a turn does', async () => {
+  it('only waiting requests take a place: an admitted request does not, a turn does', async () => {
     const { timing, log, start, room, limiter } = setup({ ...perSecond, limit: 100, burst: 3 }, 5);
     for (let i = 0; i < 20; i++) start(String(i));
     await timing.advance(0);
@@ -515,14 +515,14 @@ describe('waiting, in the test’s time', () => {
     expect((await limiter.peek('k')).resetAfterMs).to.equal(0);
   });
 
-  it('reserves its turn, and gives it back to whoever comes next', async () => {
+  it('reserves its turn, and gives it back to the next request', async () => {
     const { timing, log, start, limiter, room } = setup({ ...perSecond, burst: 1 });
     const leave = new AbortController();
     start('a');
     start('b', { signal: leave.signal });
     start('c');
     await timing.advance(50);
-    // Nobody takes their turns.
+    // No other request takes the reserved turns.
     expect(await limiter.peek('k')).to.include({ allowed: false, retryAfterMs: 250 });
     expect(room.size).to.equal(2);
     leave.abort();
@@ -584,7 +584,7 @@ describe('waiting, in the test’s time', () => {
       start('b');
       await timing.advance(10_500);
       expect(log).to.deep.equal([]);
-      // One question a second, however many wait.
+      // One question a second, however many requests wait.
       expect(calls()).to.be.within(10, 12);
       await change(limiter);
       await timing.advance(1050);
@@ -592,7 +592,7 @@ describe('waiting, in the test’s time', () => {
     }
   });
 
-  it('asks for a smaller cost once nobody waits who was denied', async () => {
+  it('asks for a smaller cost once no denied request waits', async () => {
     const { timing, log, start } = setup({ algorithm: 'fixed-window', limit: 10, window: '1h' }, 1);
     start('first', { cost: 8 });
     await timing.advance(0);
@@ -624,7 +624,7 @@ function slowStore(inner: Store) {
   };
   const answer = async () => {
     for (let turns = 0; gates.length === 0; turns++) {
-      if (turns > 1e6) throw new Error('Nobody asks the store.');
+      if (turns > 1e6) throw new Error('No request reaches the store.');
       await new Promise(setImmediate);
     }
     gates.shift()!();
@@ -661,7 +661,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       for (const decision of decisions) expect(decision).to.include({ allowed: true, charged: 1 });
     });
 
-    it('turns nobody away who need not wait, however few may wait', async () => {
+    it('denies no request that need not wait, however few may wait', async () => {
       const limiter = limiterOn(createStore(), { ...quota, limit: 100, maxWaitingPerKey: 5 });
       const waits = (n: number) => Array.from({ length: n }, () => codeOf(limiter.wait('k')));
       expect(await Promise.all(waits(90))).to.deep.equal(Array(90).fill('admitted'));
@@ -711,7 +711,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(after.policies.map(({ remaining }) => remaining)).to.deep.equal([10, 1]);
     });
 
-    it('rejects at once what can never be admitted', async () => {
+    it('rejects requests that can never be admitted at once', async () => {
       const limiter = limiterOn(createStore(), { ...quota, algorithm: 'token-bucket', burst: 5 });
       await limiter.consume('k', { cost: 5 });
       const waiting = limiter.wait('k');
@@ -723,7 +723,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await closing).to.equal('HEADGATE_CLOSED');
     });
 
-    it('goes on as soon as this process gives something back', async () => {
+    it('goes on as soon as this process gives units back', async () => {
       const ways: ((limiter: Limiter, held: Decision) => Promise<unknown>)[] = [
         (_, held) => held.refund(),
         (_, held) => held.settle(3),
@@ -746,7 +746,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await waiting).allowed).to.be.true;
     });
 
-    it('charges the cost of the moment of the call, whatever becomes of its object', async () => {
+    it('charges the cost at the moment of the call, whatever happens to its object later', async () => {
       const limiter = limiterOn(createStore(), quota);
       const held = await limiter.consume('k', { cost: 10 });
       const cost = { default: 9 };
@@ -759,24 +759,24 @@ for (const [name, createStore] of Object.entries(stores)) {
     it('is a semaphore with a concurrency policy', async () => {
       const limiter = limiterOn(createStore(), { algorithm: 'concurrency', limit: 2, lease: '1h' });
       let running = 0;
-      let most = 0;
+      let largest = 0;
       await Promise.all(
         Array.from({ length: 12 }, async () => {
           await using _slot = await limiter.wait('k');
-          most = Math.max(most, ++running);
+          largest = Math.max(largest, ++running);
           for (let i = 0; i < 3; i++) await limiter.peek('k');
           await new Promise(setImmediate);
           running--;
         }),
       );
-      expect(most).to.equal(2);
+      expect(largest).to.equal(2);
       expect((await limiter.peek('k')).remaining).to.equal(2);
     });
 
     it('asks at once when a slot is released, and needs no timer for it', async () => {
       const limiter = limiterOn(createStore(), { algorithm: 'concurrency', limit: 1, lease: '1h' });
       const { setTimeout } = globalThis;
-      // Those that poll never come to it. A line's pause after its last admission must not keep the process alive as long.
+      // Polling calls never get a turn. The pause of a line after its last admission must not keep the process alive.
       globalThis.setTimeout = ((run: () => void, ms: number) =>
         ms > 5 && ms < 2000 ? setTimeout(run, 1e6).unref() : setTimeout(run, ms)) as never;
       try {
@@ -799,7 +799,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
     });
 
-    it('is neither kept waiting nor refused by a shadow that would deny', async () => {
+    it('is neither delayed nor refused by a shadow that would deny', async () => {
       const limiter = limiterOn(createStore(), {
         policies: [
           { name: 'real', algorithm: 'token-bucket', limit: 100, window: '1s', burst: 2 },
@@ -813,7 +813,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(decision.policies.map(({ allowed }) => allowed)).to.deep.equal([true, false, false]);
     });
 
-    it('does not ban whom it makes wait', async () => {
+    it('does not ban waiting keys', async () => {
       const limiter = limiterOn(createStore(), {
         ...{ algorithm: 'token-bucket', limit: 100, window: '1s', burst: 1 },
         ban: { after: 1 },
@@ -823,7 +823,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).reason).to.not.equal('banned');
     });
 
-    it('holds an admitted request until its turn, and gives its slot back if that is too late or unwanted', async () => {
+    it('holds an admitted request until its turn, and gives its slot back if the turn is too late or cancelled', async () => {
       const limiter = limiterOn(createStore(), {
         ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '1d' },
       });
@@ -852,7 +852,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 describe('limiter.wait on Redis', () => {
   const counted = countedServer();
 
-  it('asks for a thousand who come at once by as few calls as `consume`', async () => {
+  it('asks for a thousand simultaneous requests with as few calls as `consume`', async () => {
     const limiter = limiterOn(counted.store(), { limit: 10_000, window: '1h', onStoreError: 'throw' });
     await limiter.wait('other');
     const all = (ask: () => Promise<unknown>) => () => Promise.all(Array.from({ length: 1000 }, () => ask()));
@@ -861,7 +861,7 @@ describe('limiter.wait on Redis', () => {
     expect((await limiter.peek('k')).remaining).to.equal(8000);
   });
 
-  it('holds a turn for one call, and none for one who asks later', async () => {
+  it('holds a turn for one call, and none for a later call', async () => {
     const bucket = { algorithm: 'gcra', limit: 100, window: '1s', burst: 1 } as const;
     const limiter = limiterOn(counted.store(), bucket);
     await limiter.wait('other');
@@ -872,7 +872,7 @@ describe('limiter.wait on Redis', () => {
     expect(calls).to.be.at.most(5);
   });
 
-  it('notices what another process gives back although this one remembers that it was denied', async () => {
+  it('notices units that another process gives back, although this process remembers the denial', async () => {
     const prefix = freshPrefix();
     const options = { name: 'x', limit: 1, window: '1h' } as const;
     const [here, there] = [0, 1].map(() =>
@@ -903,7 +903,7 @@ describe('limiter.wait', () => {
     });
   }
 
-  it('refuses a key that is no string', async () => {
+  it('refuses a key that is not a string', async () => {
     expect(await codeOf(limiter.wait(undefined as never))).to.equal('HEADGATE_INVALID_KEY');
   });
 
@@ -923,7 +923,7 @@ describe('limiter.wait', () => {
     [10, 1],
     [9, 1],
   ] as const) {
-    it(`lets ${perKey} of a key wait where ${maxWaiting ?? 10_000} may`, async () => {
+    it(`lets ${perKey} requests of a key wait if ${maxWaiting ?? 10_000} may wait in all`, async () => {
       const limited = createLimiter({ limit: 1, window: '1h', ...(maxWaiting && { maxWaiting }) });
       expect(limited.gauges.maxWaiting).to.equal(maxWaiting ?? 10_000);
       await limited.consume('k');
@@ -943,7 +943,7 @@ describe('limiter.wait', () => {
       expect(await Promise.all([1, 2, 3].map(() => codeOf(wait())))).to.deep.equal(Array(3).fill('admitted'));
   });
 
-  it('refuses at once what can never be admitted, though others wait', async () => {
+  it('refuses requests that can never be admitted at once, although others wait', async () => {
     const bucket = createLimiter({ algorithm: 'token-bucket', limit: 10, window: '1h', burst: 5 });
     const shadow = { name: 'watched', limit: 1, window: '1h', shadow: true } as const;
     const watched = createLimiter({ policies: [{ name: 'real', limit: 5, window: '1h' }, shadow] });
@@ -957,7 +957,7 @@ describe('limiter.wait', () => {
     expect(codes).to.deep.equal(['HEADGATE_DENIED', 'HEADGATE_CLOSED', 'HEADGATE_DENIED', 'HEADGATE_CLOSED']);
   });
 
-  it('rejects with what the store fails with, under onStoreError: throw, and asks for the next', async () => {
+  it('rejects with the store’s error, under onStoreError: throw, and asks for the next request', async () => {
     let calls = 0;
     const broken: Store = {
       ...slowStore(memory()).store,
@@ -971,8 +971,8 @@ describe('limiter.wait', () => {
   });
 
   for (const [who, error] of [
-    ['a store that is away', new Error('down')],
-    ['through a process that is late', new HeadgateError('HEADGATE_PROCESS_LATE', 'busy')],
+    ['a store that is down', new Error('down')],
+    ['through a late process', new HeadgateError('HEADGATE_PROCESS_LATE', 'busy')],
   ] as const) {
     it(`asks ${who} more and more rarely, under onStoreError: deny`, async () => {
       let calls = 0;

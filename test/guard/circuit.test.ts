@@ -1,4 +1,4 @@
-// When a server counts as down, and when it is asked again: by a clock and by timers of the test.
+// The moments at which a server counts as down and is probed again, by a clock and timers of the test.
 import assert from 'node:assert/strict';
 import { HeadgateError } from 'headgate';
 import type { PolicySet } from '../../src/contract/store.js';
@@ -7,10 +7,10 @@ import { Circuit, type Prober } from '../../src/limiter/guard/circuit.js';
 
 const error = new HeadgateError('HEADGATE_STORE_ERROR', 'away');
 
-/** A prober whose probes are answered when the test says so. */
+/** A prober whose probes the test answers. */
 class TestProber implements Prober {
   readonly asked: (string | undefined)[] = [];
-  /** How often it was asked when the client is ready. */
+  /** The number of calls that wait for the client to be ready. */
   waits = 0;
   #answer = (_: boolean): void => {};
   #ready = (): void => {};
@@ -42,7 +42,7 @@ describe('a circuit', () => {
   const { random } = Math;
   let time: number;
   let turns: boolean[];
-  /** The pauses that timers were started for, and what the last one runs. */
+  /** The pauses of the timers, and the function of the last timer. */
   let pauses: number[];
   let fire: () => void;
   let circuit: Circuit;
@@ -120,7 +120,7 @@ describe('a circuit', () => {
     assert.equal(circuit.down, true);
   });
 
-  it('is asked again after a tenth of the time that it has been down: 0.1 to 2 s, or up to twice that', async () => {
+  it('is probed again after a tenth of its time down: 0.1 to 2 s, or up to twice that', async () => {
     goDown();
     assert.deepEqual(pauses, [100]);
     for (const [down, factor, pause] of [
@@ -139,7 +139,7 @@ describe('a circuit', () => {
     assert.deepEqual(prober.asked, Array(5).fill('a:1'));
   });
 
-  it('is probed once at a time, by any limiter that watches it', async () => {
+  it('has one probe at a time, by any limiter that watches it', async () => {
     goDown();
     circuit.watch(prober);
     assert.equal(pauses.length, 1, 'one timer is enough');
@@ -149,7 +149,7 @@ describe('a circuit', () => {
     await prober.answer();
     assert.deepEqual([pauses.length, prober.asked.length], [2, 1]);
     fire();
-    // Late answers of before say that it is worth asking again, once.
+    // Late answers to earlier calls are a reason for one probe.
     circuit.answeredLate();
     circuit.answeredLate();
     assert.equal(prober.asked.length, 2);
@@ -191,7 +191,7 @@ describe('a circuit', () => {
     assert.equal(pauses.length, 2);
   });
 
-  it('is asked at once whenever the client is ready, while it is down', async () => {
+  it('is probed at once whenever the client is ready, while it is down', async () => {
     goDown();
     assert.equal(prober.waits, 1);
     await prober.ready();
@@ -207,7 +207,7 @@ describe('a circuit', () => {
     assert.equal(prober.waits, 3);
   });
 
-  it('is not kept by a client that stays connected', async () => {
+  it('is not kept in memory by a client that stays connected', async () => {
     let thens = 0;
     let resolve = (): void => {};
     const ready = new Promise<void>((done) => (resolve = done));
@@ -244,12 +244,12 @@ describe('a circuit', () => {
     assert.equal(circuit.slow, false);
   });
 
-  it('keeps what could not be given back until it is up', async () => {
+  it('keeps pending give-backs until it is up', async () => {
     goDown();
-    let given = 0;
-    circuit.backlog.add(async () => given++);
-    assert.equal(given, 0);
+    let givenBack = 0;
+    circuit.backlog.add(async () => givenBack++);
+    assert.equal(givenBack, 0);
     circuit.success();
-    assert.equal(given, 1);
+    assert.equal(givenBack, 1);
   });
 });

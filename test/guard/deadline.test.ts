@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { StoreTime } from '../../src/stores/redis/calls/script-calls.js';
 
-/** A call as the network makes it: how long it takes to the store and back, and how much the store's clock is set meanwhile. */
+/** A call on the network: the time to the store and back, and the change of the store's clock meanwhile. */
 const call = fc.record({
   pause: fc.integer({ min: 0, max: 1000 }),
   there: fc.integer({ min: 0, max: 300 }),
@@ -16,7 +16,7 @@ const call = fc.record({
 const TIMEOUT = 100;
 
 describe('deadlines in the store’s time', () => {
-  it('are never later than the caller waits, but for what a reply cannot show; and a refused call knows better', () => {
+  it('are never later than the caller waits, except by changes that a reply cannot show; and a refused call corrects them', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 2e12 }),
@@ -40,9 +40,9 @@ describe('deadlines in the store’s time', () => {
             const storeNow = Math.floor(sent + there + offset);
             now = sent + there + back;
             time.learn(storeNow, sent, now);
-            // A clock that was set back by less than a call takes to get there cannot be told from one that was not.
+            // A clock that was set back by less than the call's way cannot be distinguished from an unchanged clock.
             slack = setBack ? there + 1 : 0;
-            // Sent again at once, a call reaches a store that is near enough.
+            // A call that is sent again at once reaches a store that is near enough.
             const again = Number(time.at(now + TIMEOUT));
             assert.ok(
               again >= Math.floor(now + offset) + TIMEOUT - there - back - 1,
@@ -54,7 +54,7 @@ describe('deadlines in the store’s time', () => {
     );
   });
 
-  it('of a store whose replies are all read late leave a call its time, for which its caller waits that much longer', () => {
+  it('of a store whose replies are all read late leave a call its full time, and its caller waits longer by the delay', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 2e12 }),
@@ -82,7 +82,7 @@ describe('deadlines in the store’s time', () => {
     );
   });
 
-  it('are as told, without any doubt, once a reply was quick', () => {
+  it('are exact once a reply was quick', () => {
     const time = new StoreTime();
     time.learn(1_000_000, 10, 900);
     assert.equal(time.doubt(TIMEOUT), 891 - TIMEOUT / 2);
@@ -90,14 +90,14 @@ describe('deadlines in the store’s time', () => {
     assert.equal(time.doubt(TIMEOUT), 0);
   });
 
-  it('come of the narrowest bounds that two replies agree on; where they contradict, of the last one’s', () => {
+  it('use the narrowest bounds that two replies agree on, or the last reply’s if they contradict', () => {
     for (const [now, sent, received, least, most] of [
       [1104, 100, 104, 1000, 1001],
       [994, 0, 5, 990, 995],
-      // They meet in one point.
+      // The bounds meet in one point.
       [1021, 15, 20, 1001, 1001],
       [1001, 12, 15, 990, 990],
-      // They miss each other by one.
+      // The bounds miss each other by one.
       [1022, 15, 20, 1002, 1008],
       [1000, 12, 15, 985, 989],
     ] as const) {
@@ -109,7 +109,7 @@ describe('deadlines in the store’s time', () => {
     }
   });
 
-  it('of a call before any reply is past, so that the store tells its time', () => {
+  it('of a call before any reply is past, so that the store reports its time', () => {
     assert.equal(new StoreTime().at(5), '1');
   });
 });

@@ -1,4 +1,4 @@
-// The guard around a store that does as the test says.
+// The guard around a store that the test controls.
 import assert from 'node:assert/strict';
 import {
   createLimiter,
@@ -14,7 +14,7 @@ import { MODES, sleep, until } from '../slow/faults/load.js';
 
 const FOREVER = new Promise<never>(() => {});
 
-/** Answers with what `answer` returns; keeps what it was told. */
+/** Answers with the result of `answer`, and records the changes. */
 class TestStore implements Store {
   asked = 0;
   readonly told: string[] = [];
@@ -65,7 +65,7 @@ async function closeWhileDown(store: TestStore, closed: Limiter, open: Limiter):
 
 describe('the guard', () => {
   for (const mode of MODES) {
-    it(`${mode}: answers in time, wraps what the store fails with, and comes back`, async () => {
+    it(`${mode}: answers in time, wraps the store's error, and comes back`, async () => {
       const store = new TestStore();
       const limiter = createLimiter({
         store,
@@ -107,7 +107,7 @@ describe('the guard', () => {
     });
   }
 
-  it('stops waiting for a store that is down, tries it one call at a time, and tells of both changes', async () => {
+  it('stops waiting for a store that is down, probes it with one call at a time, and reports both changes', async () => {
     const store = new TestStore();
     const changes: string[] = [];
     const limiter = createLimiter({
@@ -137,35 +137,35 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('tells a limiter that is closed nothing more of a store that others still use', async () => {
+  it('reports nothing to a closed limiter about a store that other limiters use', async () => {
     const store = new TestStore();
-    const told: string[] = [];
+    const states: string[] = [];
     const [closed, open] = ['closed', 'open'].map((name) =>
       createLimiter({
         ...{ name, store, policies: [POLICY], timeout: 20 },
-        onHealth: ({ state }) => told.push(`${name} ${state}`),
+        onHealth: ({ state }) => states.push(`${name} ${state}`),
       }),
     ) as [Limiter, Limiter];
     await closeWhileDown(store, closed, open);
     store.answer = fail;
     await bringDown(open);
-    assert.deepEqual(told, ['closed down', 'open down', 'open up', 'open down']);
+    assert.deepEqual(states, ['closed down', 'open down', 'open up', 'open down']);
     await open.close();
   });
 
-  it('a function that several limiters have is told once of each change, also when one of them is closed', async () => {
+  it('a function that several limiters share is called once for each change, even after one of them is closed', async () => {
     const store = new TestStore();
-    const told: string[] = [];
-    const onHealth = ({ state }: Health): void => void told.push(state);
+    const states: string[] = [];
+    const onHealth = ({ state }: Health): void => void states.push(state);
     const [closed, open] = ['closed', 'open'].map((name) =>
       createLimiter({ name, store, policies: [POLICY], timeout: 20, onHealth }),
     ) as [Limiter, Limiter];
     await closeWhileDown(store, closed, open);
-    assert.deepEqual(told, ['down', 'up']);
+    assert.deepEqual(states, ['down', 'up']);
     await open.close();
   });
 
-  it('each close waits for what is under way, also the second one', async () => {
+  it('each close waits for open calls, even the second close', async () => {
     const store = new TestStore();
     let answer: (() => void) | undefined;
     store.answer = async (query) => {
@@ -182,7 +182,7 @@ describe('the guard', () => {
     await Promise.all([decision, ...closing]);
   });
 
-  it('tries a stalled store again as soon as it answers a call of before', async () => {
+  it('tries a stalled store again as soon as it answers an earlier call', async () => {
     const store = new TestStore();
     const limiter = createLimiter({
       store,
@@ -207,7 +207,7 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('asks by itself whether the store is back, until it is closed', async () => {
+  it('probes the store by itself until it is back or the limiter is closed', async () => {
     const store = new TestStore();
     const options = { store, policies: [POLICY], timeout: 5, connectTimeout: 5 };
     const limiter = createLimiter({ name: 'asks', ...options });
@@ -222,7 +222,7 @@ describe('the guard', () => {
     const { asked } = store;
     await sleep(400);
     assert.equal(store.asked, asked);
-    // Another limiter of that store finds it down, and goes on asking.
+    // Another limiter of the store finds it down, and goes on probing.
     const other = createLimiter({ name: 'other', ...options });
     assert.equal(other.health.state, 'down');
     await other.consume('a');
@@ -231,21 +231,21 @@ describe('the guard', () => {
     await other.close();
   });
 
-  it('a reset of a store that is down is refused, and has it asked; then consume is the store’s again', async () => {
+  it('a reset of a store that is down is refused, and starts a probe; then the store decides again', async () => {
     const store = new TestStore();
     const options = { store, policies: [POLICY], timeout: 5, connectTimeout: 5 };
     const first = createLimiter({ name: 'first', ...options });
     store.answer = fail;
     await bringDown(first);
     await first.close();
-    // Whoever found it down asks no more: the reset alone is a reason to.
+    // The limiter that found the store down is closed, so only the reset causes a probe.
     const limiter = createLimiter({ name: 'reset', ...options });
     await assert.rejects(limiter.reset('a'), { code: 'HEADGATE_STORE_AWAY' });
     store.answer = admit;
     await until(() => limiter.health.state === 'up', 2000);
     assert.equal((await limiter.consume('a')).degraded, false);
     await limiter.reset('a');
-    // And while it is being asked, a reset neither ends that nor stands in its way.
+    // A reset during the probe neither ends nor delays it.
     store.answer = fail;
     await bringDown(limiter);
     const resets = Array.from({ length: 20 }, () => limiter.reset('a').catch(({ code }) => code as string));
@@ -256,7 +256,7 @@ describe('the guard', () => {
   });
 
   for (const mode of MODES) {
-    it(`${mode}: malformed replies, however many, say nothing about the store: it stays up`, async () => {
+    it(`${mode}: malformed replies, however many, do not bring the store down`, async () => {
       const store = new TestStore();
       const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 50 });
       await limiter.consume('a');
@@ -275,7 +275,7 @@ describe('the guard', () => {
     });
   }
 
-  it('asks as soon as the store’s client is ready', async () => {
+  it('probes as soon as the store’s client is ready', async () => {
     let ready!: () => void;
     class ReadyStore extends TestStore {
       async whenReady(): Promise<void> {
@@ -295,7 +295,7 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('tells a store that answers too late from one that is gone', async () => {
+  it('distinguishes a store that answers too late from one that is gone', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
     store.answer = () => FOREVER;
@@ -314,7 +314,7 @@ describe('the guard', () => {
     it(`${mode}: an answer that this process was too busy to read in time counts`, async () => {
       const store = new TestStore();
       const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 5 });
-      // Sockets are read after timers, and before these.
+      // Sockets are read after timers, and before these callbacks.
       store.answer = async (query) => {
         await new Promise(setImmediate);
         return admit(query);
@@ -331,7 +331,7 @@ describe('the guard', () => {
       await limiter.close();
     });
 
-    it(`${mode}: what this process was too late to send is no failure of the store, and has a reason of its own`, async () => {
+    it(`${mode}: a call that this process sent too late is not a failure of the store, and has a separate code`, async () => {
       const store = new TestStore();
       const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode });
       const code = 'HEADGATE_PROCESS_LATE';
@@ -353,7 +353,7 @@ describe('the guard', () => {
       await limiter.close();
     });
 
-    it(`${mode}: a late admission is given back if the request was turned away, its slots in any case`, async () => {
+    it(`${mode}: a late admission is given back if the request was denied, and its slots in any case`, async () => {
       const store = new TestStore();
       const policies: Policy[] = [POLICY, { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' }];
       const limiter = createLimiter({ store, policies, onStoreError: mode, timeout: 5, connectTimeout: 5 });
@@ -376,12 +376,12 @@ describe('the guard', () => {
     });
   }
 
-  it('a late admission of which a shadow would have denied is given back, but for what the shadow was not charged', async () => {
+  it('a late admission that a shadow would have denied is given back, except in the shadow, which was not charged', async () => {
     const store = new TestStore();
     const policies: Policy[] = [POLICY, { ...POLICY, name: 'watched', shadow: true }];
     const limiter = createLimiter({ store, policies, onStoreError: 'deny', timeout: 5, connectTimeout: 5 });
     let answer!: () => void;
-    // When the second policy would admit: at once, held for a while, later, never.
+    // The wait of the second policy: admitted at once, held for a while, later, never.
     for (const [wait, told] of [
       [0, ['adjust late -3,-3']],
       [-1001, ['adjust late -3,-3']],
@@ -398,7 +398,7 @@ describe('the guard', () => {
       await sleep(1);
       assert.deepEqual(store.told.splice(0), told, `a wait of ${wait}`);
     }
-    // One that is no shadow has denied: nothing was charged.
+    // A policy that is not a shadow has denied, so no policy was charged.
     const answered = new Promise<void>((resolve) => (answer = resolve));
     store.answer = async () => {
       await answered;
@@ -421,9 +421,9 @@ describe('the guard', () => {
       store.answer = fail;
       await limiter.consume('lost').catch(() => {});
       await limiter.peek('look').catch(() => {});
-      // Nobody knows whether its units were charged, but a slot can be released without knowing.
+      // The charge of units is unknown, but a slot can be released without knowing.
       assert.deepEqual(store.told.splice(0), ['release lost']);
-      // It was not run.
+      // The call was not run.
       for (const code of [
         'HEADGATE_PROCESS_LATE',
         'HEADGATE_STORE_AWAY',
@@ -433,7 +433,7 @@ describe('the guard', () => {
         await limiter.consume('known').catch(() => {});
       }
       assert.deepEqual(store.told, []);
-      // Nobody waits for it any more when the connection breaks.
+      // No caller waits for the reply any more when the connection breaks.
       store.answer = async () => {
         await sleep(60);
         throw new Error('the network is on fire');
@@ -460,15 +460,15 @@ describe('the guard', () => {
       return FOREVER;
     };
     const asked = limiter.consume('a');
-    const given = decision.refund();
+    const refund = decision.refund();
     assert.ok(!questions[0]!.call!.abandoned);
     assert.equal(giveBacks[0]!.call!.until, 0, 'its time begins when the store writes it');
-    await Promise.all([asked, given]);
+    await Promise.all([asked, refund]);
     assert.deepEqual([questions[0]!.call!.abandoned, giveBacks[0]!.call!.abandoned], [true, false]);
     await limiter.close();
   });
 
-  it('tells, and is told by, a store behind another one that passes on copies', async () => {
+  it('shares its findings with a store behind a wrapper that passes on copies', async () => {
     const calls: Call[] = [];
     const inner = new TestStore();
     inner.answer = ({ call }) => {
@@ -496,7 +496,7 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('local: each process has its share, limiters of one name together; and gives back what it charged', async () => {
+  it('local: each process has its share, shared by limiters of one name, and gives back its charges', async () => {
     const store = new TestStore();
     store.answer = fail;
     const options = { name: 'group', store, policies: [POLICY], localShare: 0.5 };
@@ -515,7 +515,7 @@ describe('the guard', () => {
     await two.close();
   });
 
-  it('local: a share is rounded down, but one unit at least; of a burst as of a limit', async () => {
+  it('local: a share is rounded down, but one unit at least; for a burst and for a limit', async () => {
     const store = new TestStore();
     store.answer = fail;
     for (const [policy, localShare, units] of [
@@ -536,7 +536,7 @@ describe('the guard', () => {
     }
   });
 
-  it('a listener that throws is reported, and harms nothing', async () => {
+  it('a listener that throws is reported, and has no other effect', async () => {
     const warnings: Error[] = [];
     const listen = (warning: Error) => void warnings.push(warning);
     process.on('warning', listen);
@@ -560,11 +560,13 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('a limiter that is refused is told nothing, and does not ask how the store is', async () => {
+  it('a limiter that is refused gets no report, and does not probe the store', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY] });
     const onHealth = (): void => assert.fail('It was told');
-    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), /no explicit name/);
+    assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), {
+      code: 'HEADGATE_NAME_REQUIRED',
+    });
     await sleep(100);
     assert.equal(store.asked, 0);
     await limiter.close();
@@ -577,8 +579,8 @@ describe('the guard', () => {
     const store = new TestStore();
     store.answer = fail;
     const reject = (what: string) => () => Promise.reject(new Error(what)) as unknown as void;
-    const told = { onHealth: reject('one'), onDecision: reject('two') };
-    const limiter = createLimiter({ store, policies: [POLICY], ...told });
+    const listeners = { onHealth: reject('one'), onDecision: reject('two') };
+    const limiter = createLimiter({ store, policies: [POLICY], ...listeners });
     await bringDown(limiter);
     await sleep(1);
     process.off('warning', listen);
@@ -587,7 +589,7 @@ describe('the guard', () => {
     await limiter.close();
   });
 
-  it('a listener may throw what has no text', async () => {
+  it('a listener may throw a value without a text form', async () => {
     const warnings: string[] = [];
     const listen = ({ message }: Error) => void warnings.push(message);
     process.on('warning', listen);
@@ -608,7 +610,7 @@ describe('the guard', () => {
     assert.equal(warnings.filter((each) => each === 'onDecision threw: {}').length, 2);
   });
 
-  it('close: what is under way has its answer, what comes later is refused', async () => {
+  it('close: open calls get their answers, later calls are refused', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY], timeout: 30, connectTimeout: 30 });
     store.answer = () => FOREVER;
@@ -622,7 +624,7 @@ describe('the guard', () => {
     assert.ok(closed);
   });
 
-  it('close: an embedded store that was passed in stays open, as others do', async () => {
+  it('close: an embedded store that was passed in stays open, like any other store', async () => {
     const store = Object.assign(memoryStore(), { close: () => assert.fail('It was closed') });
     await createLimiter({ store, policies: [POLICY] }).close();
   });

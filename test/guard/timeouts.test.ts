@@ -5,7 +5,7 @@ import { newCall } from '../../src/contract/store.js';
 import { Timeouts, type Awaited } from '../../src/limiter/guard/timeouts.js';
 import { runs } from '../support/random.js';
 
-const MS = 20;
+const TIMEOUT_MS = 20;
 
 describe('timeouts', () => {
   it('keep the process alive as long as a call is awaited', async () => {
@@ -14,7 +14,7 @@ describe('timeouts', () => {
       ref: () => told.push('ref'),
       unref: () => told.push('unref'),
     } as unknown as NodeJS.Timeout;
-    const timeouts = new Timeouts(MS, undefined, () => timer);
+    const timeouts = new Timeouts(TIMEOUT_MS, undefined, () => timer);
     const calls = Array.from({ length: 2 }, (): Awaited => ({
       ...{ call: newCall(), asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
     }));
@@ -29,17 +29,17 @@ describe('timeouts', () => {
       await new Promise(setImmediate);
       assert.equal(isIdle, true);
     }
-    // The first timer keeps it alive as it is.
+    // The first timer keeps the process alive by default.
     assert.deepEqual(told, ['unref', 'ref', 'unref']);
     await timeouts.idle();
   });
 
-  it('expire what was not settled, and nothing else, in the order in which it was added', () =>
+  it('expire the calls that were not settled, and no others, in the order in which it was added', () =>
     fc.assert(
       fc.asyncProperty(
         fc.array(fc.option(fc.nat(1000), { nil: undefined }), { maxLength: 30 }),
         async (plan) => {
-          const timeouts = new Timeouts(MS);
+          const timeouts = new Timeouts(TIMEOUT_MS);
           const expired: number[] = [];
           const calls = plan.map((_, i): Awaited & { i: number } => ({
             i,
@@ -54,14 +54,14 @@ describe('timeouts', () => {
             },
           }));
           for (const call of calls) timeouts.add(call);
-          // In the order of their numbers; what has none stalls.
+          // In the order of their numbers. Calls without a number stall.
           const settled = calls
             .filter(({ i }) => plan[i] !== undefined)
             .sort((a, b) => plan[a.i]! - plan[b.i]!);
           for (const call of settled) {
             assert.equal(timeouts.finish(call), true);
             assert.equal(timeouts.finish(call), false);
-            // Nothing of it is kept for those that stall.
+            // No reference remains from the calls that stall.
             assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
           }
           await timeouts.idle();
@@ -76,9 +76,9 @@ describe('timeouts', () => {
       runs('memory', 40, 40),
     ));
 
-  it('are armed anew for what is left of the next, however long the process has run', async () => {
+  it('are armed anew for the rest of the next, however long the process has run', async () => {
     const { now } = performance;
-    // Longer than a timer can be: whoever takes a moment for a time waits for ever, or not at all.
+    // Longer than a timer can be: a timer for the absolute time instead of the difference would never fire, or at once.
     let time = 2 ** 33 + 0.3;
     const armed: number[] = [];
     let fire = (): void => {};
@@ -99,24 +99,24 @@ describe('timeouts', () => {
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
     try {
-      const timeouts = new Timeouts(MS, () => MS, startTimer);
+      const timeouts = new Timeouts(TIMEOUT_MS, () => TIMEOUT_MS, startTimer);
       timeouts.add(await_('first'));
       time += 8;
       timeouts.add(await_('second'));
-      await pass(MS - 8);
+      await pass(TIMEOUT_MS - 8);
       assert.deepEqual(expired, ['first']);
-      // A timer may come a little early.
+      // A timer may fire a little early.
       await pass(7.8);
       assert.deepEqual(expired, ['first']);
       await pass(1);
       assert.deepEqual(expired, ['first', 'second']);
-      assert.deepEqual(armed, [MS, 8, 1]);
+      assert.deepEqual(armed, [TIMEOUT_MS, 8, 1]);
     } finally {
       performance.now = now;
     }
   });
 
-  it('begin when a call is written, until then it is waited for longer; and end at the moment that is told', async () => {
+  it('begin when a call is written, wait longer before that, and end at the given moment', async () => {
     const { now } = performance;
     let time = 1000.5;
     performance.now = () => time;
@@ -133,12 +133,12 @@ describe('timeouts', () => {
       expire: ({ message }) => errors.push(/ (\d+ ms)/.exec(message)![1]!),
     });
     try {
-      const timeouts = new Timeouts(MS, () => 100, startTimer);
+      const timeouts = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
       const [written, waiting] = [call(1020.5), call(0)];
       timeouts.add(written);
       timeouts.add(waiting);
       for (const [at, isOverdue, others] of [
-        // A timer may be 5 ms late in a process that is not busy.
+        // In an idle process a timer may be 5 ms late.
         [1020.5, false, false],
         [1025.4, false, false],
         [1025.5, true, false],
@@ -153,9 +153,9 @@ describe('timeouts', () => {
         fire();
         await new Promise(setImmediate);
       }
-      assert.deepEqual(errors, [`${MS} ms`, '100 ms']);
-      // Never longer than a call may take that is written meanwhile.
-      assert.deepEqual(armed, [MS, 1, MS, 1]);
+      assert.deepEqual(errors, [`${TIMEOUT_MS} ms`, '100 ms']);
+      // Never longer than the time of a call that is written meanwhile.
+      assert.deepEqual(armed, [TIMEOUT_MS, 1, TIMEOUT_MS, 1]);
     } finally {
       performance.now = now;
     }

@@ -1,4 +1,4 @@
-// The adapters under test, each behind the same face: the conformance suite loops over them.
+// The adapters under test behind one interface, for the conformance suite.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -17,7 +17,7 @@ import { rateLimit as overWeb } from 'headgate/web';
 import { Hono, type Context as HonoContext } from 'hono';
 import Koa, { type Context } from 'koa';
 
-/** What the requests of all frameworks have. */
+/** The properties of requests in all frameworks. */
 export interface TestRequest {
   readonly headers: IncomingHttpHeaders;
   readonly url: string;
@@ -25,7 +25,7 @@ export interface TestRequest {
   readonly rateLimit?: Decision | undefined;
 }
 
-/** What the responses of all frameworks have. */
+/** The properties of responses in all frameworks. */
 export interface TestResponse {
   statusCode: number;
   send(body: string): unknown;
@@ -34,13 +34,13 @@ export interface TestResponse {
 export type TestOptions = HttpOptions<TestRequest, TestResponse>;
 
 export interface Scenario {
-  /** On one route, in this order. */
+  /** The limiters of one route, in this order. */
   readonly limiters: readonly TestOptions[];
-  /** What the route answers; default 200 and `ok`. */
+  /** The answer of the route. Default 200 and `ok`. */
   readonly answer?: (request: TestRequest) => TestAnswer | Promise<TestAnswer>;
-  /** Before the limiters, with the response that Node has made. */
+  /** Called before the limiters, with Node's response. */
   readonly before?: (response: ServerResponse) => void;
-  /** Is told of each request that failed. */
+  /** Called with the error of each request that failed. */
   readonly failed?: (error: HeadgateError) => void;
 }
 
@@ -52,7 +52,7 @@ interface TestAnswer {
 export interface Served {
   readonly url: string;
   readonly port: number;
-  /** The server itself, for what only its own listeners can do. */
+  /** The server itself, for actions that only its own listeners can do. */
   readonly server: Server;
   close(): Promise<void>;
 }
@@ -114,7 +114,7 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
   const app = new Koa({ proxy: true });
   app.use(async (ctx, next) => {
     before?.(ctx.res);
-    // What Koa has not begun it shall not end.
+    // Koa must not end a response that it has not begun.
     if (ctx.headerSent) ctx.respond = false;
     try {
       await next();
@@ -135,12 +135,12 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
     ctx.status = status;
     ctx.body = body;
   });
-  // Clients that leave are errors to Koa.
+  // Koa reports clients that disconnect as errors.
   app.on('error', () => {});
   return listen(createServer((req, res) => void app.callback()(req, res)));
 };
 
-/** On Hono's server, as Node has none that asks for a `Response`. */
+/** Hono's server, because Node has none that expects a `Response`. */
 const serveFetch =
   (exactly: boolean): Serve =>
   ({ limiters, answer, before, failed }) => {
@@ -177,7 +177,7 @@ const serveFetch =
     return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
   };
 
-/** What the tests' callbacks read of a request, from Hono's context. */
+/** The request as the tests' callbacks read it, from Hono's context. */
 const viewOf = (c: HonoContext): TestRequest => {
   const { headers, url = '', socket } = (c.env as HttpBindings).incoming;
   const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
@@ -236,7 +236,7 @@ const serveHono: Serve = ({ limiters, answer, before, failed }) => {
   return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
 };
 
-/** Options for a framework whose responses are other than those of the tests. */
+/** Options for a framework with other responses than those of the tests. */
 function translate<Req, Res>(
   options: TestOptions,
   response: (res: Res) => TestResponse,
@@ -254,7 +254,7 @@ function translate<Req, Res>(
   } as HttpOptions<Req, Res>;
 }
 
-/** Properties that take the place of accessors. */
+/** Own properties that replace accessors. */
 function own(values: object): PropertyDescriptorMap {
   const entries = Object.entries(values) as [string, unknown][];
   return Object.fromEntries(entries.map(([name, value]) => [name, { value, writable: true }]));
@@ -280,12 +280,12 @@ function served(server: Server, close: () => Promise<void>): Served {
   return { port, url: `http://127.0.0.1:${port}/`, server, close };
 }
 
-/** An adapter, and what its framework can do. */
+/** An adapter, and the abilities of its framework. */
 export interface Adapter {
   readonly serve: Serve;
-  /** A response can have been sent before a limiter decides. */
+  /** Whether a response can have been sent before a limiter decides. */
   readonly sendsBefore: boolean;
-  /** It is known what of a response was sent. Otherwise only what was read of it. */
+  /** Whether the adapter knows the sent part of a response. Otherwise it only knows the part that was read. */
   readonly knowsSent: boolean;
 }
 

@@ -1,4 +1,4 @@
-// Who the client is by the option `clientIp`: for keys, lists and bans alike. And what becomes of whatever a user's function throws.
+// The client's address from the option `clientIp`, for keys, lists and bans alike; and values that user functions throw.
 import { expect } from 'chai';
 import express5, { type ErrorRequestHandler } from 'express';
 import express4 from 'express4';
@@ -48,12 +48,12 @@ const header = ({ headers }: { headers: Record<string, string | undefined> }) =>
 const from = (ip: string) => ({ 'cf-connecting-ip': ip });
 
 for (const [name, serve] of Object.entries(frameworks)) {
-  describe(`who the client is, on ${name}`, () => {
+  describe(`the identity of the client, on ${name}`, () => {
     for (const [kind, clientIp] of Object.entries({
       'at once': header,
       later: async (req: never) => header(req),
     })) {
-      it(`by clientIp, ${kind}: keys, lists and bans go by it`, async () => {
+      it(`by clientIp, ${kind}: keys, lists and bans use it`, async () => {
         const ask = await serve({
           ...{ limit: 1, window: '1m', clientIp, ban: { after: 2, within: '1m', for: '1h' } },
           allowList: ['198.51.100.0/24'],
@@ -71,12 +71,12 @@ for (const [name, serve] of Object.entries(frameworks)) {
         // A network of IPv6 addresses is one client, in any notation.
         expect(await statuses('2001:db8::1', 1)).to.deep.equal([200]);
         expect(await statuses('2001:0db8:0::ff', 1)).to.deep.equal([429]);
-        // Nobody is known.
+        // The client is unknown.
         expect(await ask()).to.deep.include({ status: 500, body: { code: 'HEADGATE_NO_CLIENT_IP' } });
       });
     }
 
-    it('with a keyGenerator, lists still go by clientIp, and a request without address is on none of them', async () => {
+    it('with a keyGenerator, lists still use clientIp, and a request without an address is on no list', async () => {
       const ask = await serve({
         ...{ limit: 1, window: '1m', clientIp: header, keyGenerator: () => 'all' },
         denyList: ['203.0.113.0/24'],
@@ -101,7 +101,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
       }
     });
 
-    it('is a function', async () => {
+    it('must be a function', async () => {
       const error = await serve({ limit: 1, window: '1m', clientIp: 'cf-connecting-ip' }).catch(
         (e: unknown) => e,
       );
@@ -125,7 +125,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
         for (const value of values) {
           for (const thrower of [
             () => {
-              // eslint-disable-next-line @typescript-eslint/only-throw-error -- this is what is tested
+              // eslint-disable-next-line @typescript-eslint/only-throw-error -- the subject of the test
               throw value;
             },
             // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- likewise
@@ -144,7 +144,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
 }
 
 describe('limiters of one name on Fastify', () => {
-  it('share their quota without a store, too', async () => {
+  it('share their quota even without a store', async () => {
     const app = Fastify();
     await app.register(rateLimitPlugin, { global: false, warnings: false });
     const reports = { name: 'reports', limit: 10, window: '1m' };
@@ -166,7 +166,7 @@ describe('limiters of one name on Fastify', () => {
   });
 });
 
-describe('the address that a platform tells', () => {
+describe('the address from a platform', () => {
   const requestIP = (): { address: string } => ({ address: '192.0.2.7' });
   const bun = {
     tells: requestIP,
@@ -174,12 +174,12 @@ describe('the address that a platform tells', () => {
       return this.tells();
     },
   };
-  const told: Record<string, unknown> = {
+  const platforms: Record<string, unknown> = {
     'Deno’s info': { remoteAddr: { hostname: '192.0.2.7', port: 5000, transport: 'tcp' } },
     'Bun’s server': bun,
     'Bun’s server, as a property': { server: bun },
   };
-  for (const [name, info] of Object.entries(told)) {
+  for (const [name, info] of Object.entries(platforms)) {
     it(`is the key: ${name}`, async () => {
       const keys: string[] = [];
       const options = {

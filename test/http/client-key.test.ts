@@ -1,4 +1,4 @@
-// The key of an address against a model that computes with the 128 bits of it.
+// The key of an address, compared with a model that computes with its 128 bits.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { HeadgateError } from 'headgate';
@@ -33,13 +33,13 @@ const forms: Readonly<Record<string, (address: bigint) => string>> = {
 };
 
 describe('clientKey', () => {
-  it('of two IPv6 addresses is one exactly if their network is, whatever the form', () => {
+  it('is equal for two IPv6 addresses exactly if their networks are equal, whatever the form', () => {
     const form = fc.constantFrom(...Object.values(forms));
     fc.assert(
       fc.property(bits, bits, subnets, subnets, form, form, (a, b, subnet, common, formA, formB) => {
-        // Half of the time with a common prefix: random addresses have none.
+        // Half of the pairs share a prefix, which random addresses never do.
         const near = (networkOf(a, common) << (BITS - BigInt(common))) | (b % 2n ** (BITS - BigInt(common)));
-        // An address that maps an IPv4 address is a client of its own.
+        // An address that maps an IPv4 address is a separate client.
         const isMapped = (address: bigint) => address >> 32n === 0xffffn;
         for (const other of [b, near].filter((each) => !isMapped(each) && !isMapped(a))) {
           const same = networkOf(a, subnet) === networkOf(other, subnet);
@@ -49,7 +49,7 @@ describe('clientKey', () => {
     );
   });
 
-  it('of an IPv4 address is itself, also where it comes mapped or by NAT64', () => {
+  it('of an IPv4 address is the address itself, even if it is mapped or comes by NAT64', () => {
     fc.assert(
       fc.property(fc.ipV4(), subnets, (ip, subnet) => {
         const value = ip.split('.').reduce((sum, octet) => sum * 256 + Number(octet), 0);
@@ -65,7 +65,7 @@ describe('clientKey', () => {
     );
   });
 
-  it('reads as the network', () => {
+  it('looks like the network', () => {
     const rows: [ip: string, subnet: number | undefined, key: string][] = [
       ['192.0.2.1', undefined, '192.0.2.1'],
       ['2001:db8:0:1ff::1', undefined, '2001:db8:0:100::/56'],
@@ -77,35 +77,35 @@ describe('clientKey', () => {
       ['::c000:201', 128, '::c000:201'],
       ['fe80::1%eth0', 128, 'fe80::1'],
       ['fe80::1%eth0.100', 128, 'fe80::1'],
-      // NAT64 with a prefix of a provider's own, and beside the well-known one.
+      // NAT64 with a provider's own prefix, and next to the well-known prefix.
       ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
       ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
-      // The networks beside those of IPv4 addresses differ from them in one bit.
+      // Networks that differ in one bit from those of IPv4 addresses.
       ['::fffe:192.0.2.1', 96, '::fffe:0:0/96'],
       ['64:ff9b::1:192.0.2.1', 96, '64:ff9b::1:0:0/96'],
     ];
     for (const [ip, subnet, key] of rows) expect(clientKey(ip, subnet), ip).to.equal(key);
   });
 
-  it('remembers a bounded number of addresses, and gives the same keys ever after', () => {
+  it('remembers a bounded number of addresses, and always returns the same keys', () => {
     const address = (i: number) => `2001:db8:${i.toString(16)}::1`;
-    // What is remembered can be seen from here by its map alone.
+    // The cache is only visible by the map that it uses.
     const { set } = Map.prototype;
-    let most = 0;
+    let largest = 0;
     Map.prototype.set = function (this: Map<unknown, unknown>, key: unknown, value: unknown) {
       set.call(this, key, value);
-      if (key === lastAddress) most = Math.max(most, this.size);
+      if (key === lastAddress) largest = Math.max(largest, this.size);
       return this;
     };
     let lastAddress = '';
     const keys = Array.from({ length: 2500 }, (_, i) => clientKey((lastAddress = address(i)), 48));
     Map.prototype.set = set;
-    expect(most).to.equal(1000);
+    expect(largest).to.equal(1000);
     expect(new Set(keys)).to.have.property('size', 2500);
     expect(Array.from({ length: 2500 }, (_, i) => clientKey(address(i), 48))).to.deep.equal(keys);
   });
 
-  it('is made of an address of up to 64 characters, with its zone: longer texts are not remembered', () => {
+  it('accepts addresses of up to 64 characters, with a zone, and does not remember longer texts', () => {
     const ofLength = (length: number) => 'fe80::1%'.padEnd(length, 'x');
     expect(clientKey(ofLength(64))).to.equal('fe80::/56');
     expect(() => clientKey(ofLength(65)))
@@ -113,7 +113,7 @@ describe('clientKey', () => {
       .with.property('code', 'HEADGATE_NO_CLIENT_IP');
   });
 
-  it('is not made of anything else', () => {
+  it('refuses any other value', () => {
     const others = [
       undefined,
       '',

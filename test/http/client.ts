@@ -9,7 +9,7 @@ export interface Answer {
 
 export interface Ask {
   readonly method?: string;
-  /** The client's address, as a trusted proxy tells it. */
+  /** The client's address, from the header of a trusted proxy. */
   readonly from?: string;
   readonly headers?: Record<string, string>;
   readonly signal?: AbortSignal;
@@ -31,7 +31,7 @@ export async function ask(
   };
 }
 
-/** Sends `n` requests in one packet on one connection; the answers in their order. */
+/** Sends `n` requests in one packet on one connection. Resolves with the answers in their order. */
 export async function pipelined(port: number, n: number): Promise<Answer[]> {
   const socket = connect(port, '127.0.0.1');
   const request = (i: number) =>
@@ -43,7 +43,7 @@ export async function pipelined(port: number, n: number): Promise<Answer[]> {
   return parse(text);
 }
 
-/** Answers with a Content-Length, one after the other. */
+/** Reads answers with a Content-Length, one after the other. */
 function parse(text: string): Answer[] {
   const answers: Answer[] = [];
   while (text !== '') {

@@ -1,5 +1,5 @@
-// All adapters, in memory and on Redis: what the kit checks, and what takes more than HTTP. What only one framework has is in
-// express.test.ts and fastify.test.ts.
+// All adapters, in memory and on Redis: the checks of the kit, and tests that need more than HTTP. express.test.ts and fastify.test.ts have the
+// features of a single framework.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, type Decision, type HeadgateError, type Policy, type Store } from 'headgate';
@@ -17,7 +17,7 @@ import {
 import { ask, type Answer, type Ask } from './client.js';
 import { dialects } from './dialects.js';
 
-/** A policy whose times are easy to tell: all is back at the window's end. */
+/** A policy with simple times: all units are back at the end of the window. */
 const minute = (limit: number, name = 'minute'): Policy => ({
   name,
   algorithm: 'fixed-window',
@@ -39,7 +39,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
     served = undefined;
   });
 
-  /** Limiters of the test's store; its failures are the test's, however slow this machine is. */
+  /** Serves limiters on the test's store. They report every failure of the store, however slow the machine is. */
   async function serve(limiters: TestOptions | TestOptions[], rest: Omit<Scenario, 'limiters'> = {}) {
     const complete = [limiters].flat().map((options: TestOptions, i): TestOptions => {
       if ('limiter' in options) return options;
@@ -85,7 +85,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await statuses(2, as('b', 'bob', 'acme'))).to.deep.equal([200, 429]);
     });
 
-    it('the last attempt that is charged violates the policy that denied it alone', async () => {
+    it('the last charged attempt violates only the policy that denied it', async () => {
       const decisions: Decision[] = [];
       await serve({
         policies: [
@@ -113,7 +113,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
         .slice(2)
         .map(({ text }) => (JSON.parse(text) as { 'violated-policies': string[] })['violated-policies']);
       expect(violated).to.deep.equal([['account'], ['account'], ['attempts', 'account']]);
-      // Whoever comes back when the account is free again is denied by the attempts.
+      // A client that returns when the account has units again is denied by the attempts.
       expect(pick(answers[3]!.headers, /^retry-after$|^ratelimit(-limit|-reset)?$/)).to.deep.equal({
         'retry-after': '120',
         'ratelimit-limit': '2',
@@ -149,7 +149,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       };
       expect(await visit('a', '/a', 'ada', '99')).to.equal(200);
       expect(await visit('a', '/a', 'ada')).to.equal(200);
-      // One key of three is enough to be denied, whichever it is. None of the others is charged.
+      // One key of three is enough for a denial, whichever it is. The other keys are not charged.
       expect(await visit('a', '/b', 'bob')).to.deep.equal(['address-burst']);
       expect(await visit('b', '/a', 'bob')).to.deep.equal(['page-burst']);
       expect(await visit('b', '/b', 'ada')).to.deep.equal(['account-burst']);
@@ -167,7 +167,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
     it("partitionKey shows a hash of each policy's own key, the same in both lists", async () => {
       const secret = 'a secret of the tests';
       await serve({ policies, keyGenerator, keys, partitionKey: secret });
-      /** By policy; each item is read as RFC 9651 has it. */
+      /** The keys by policy. Each item is read according to RFC 9651. */
       const keysOf = async (options: Ask) => {
         const { headers } = await get(options);
         const [told, spent] = [headers['ratelimit-policy'], headers.ratelimit].map((list) =>
@@ -192,7 +192,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(second).to.include({ address: first.address, org: first.org });
       expect(second.account).not.to.equal(first.account);
       expect(await keysOf(as('ada'))).to.deep.equal({ address: first.address });
-      // Denied and banned clients are told, too, and the value does not depend on the process.
+      // Denied and banned clients get the value, too, and it does not depend on the process.
       const ban = { after: 1, for: '1h' } as const;
       await served!.close();
       await serve({ policies: [minute(1)], name: 'other', keyGenerator, ban, partitionKey: secret });
@@ -205,13 +205,13 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       }
     });
 
-    it('a request that has none is not limited', async () => {
+    it('a request without a key is not limited', async () => {
       await serve({ policies: policies.slice(1), keys, keyGenerator: () => undefined });
       const { status, headers } = await get();
       expect([status, pick(headers, /ratelimit/)]).to.deep.equal([200, {}]);
     });
 
-    it('what makes a key fails the request: it throws, rejects, or returns no key', async () => {
+    it('a key function that throws, rejects, or returns no key fails the request', async () => {
       const failed: HeadgateError[] = [];
       const wrong = [
         () => {
@@ -235,7 +235,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       );
     });
 
-    it('named tiers may be by different keys, and a fixed one asks for its own alone', async () => {
+    it('named tiers may have different keys, and a fixed tier needs only its own', async () => {
       const tiers = { free: policies.slice(0, 1), team: policies };
       const tier = ({ headers }: TestRequest) => (headers['x-org'] ? 'team' : 'free');
       await serve({ tiers, tier, name: 'named', keyGenerator, keys });
@@ -246,7 +246,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await statuses(5, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 200, 200, 429]);
     });
 
-    it('tiers may be by different keys, and bans by one of them', async () => {
+    it('tiers may have different keys, and bans one of them', async () => {
       await serve({
         policies: ({ headers }) => (headers['x-org'] ? policies : policies.slice(0, 2)),
         ban: { after: 1, for: '1h', by: 'account' },
@@ -260,7 +260,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
     });
   });
 
-  describe('says', () => {
+  describe('request callbacks', () => {
     for (const { title, headers, policies, cost = 1, requests = 1, fields } of dialects) {
       it(title, async () => {
         await serve({ policies, cost: () => cost, ...(headers === undefined ? {} : { headers }) });
@@ -295,7 +295,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
   });
 
   describe('options', () => {
-    it('cost 0: looks, and admits whatever is left', async () => {
+    it('cost 0: only looks, and is always admitted', async () => {
       const look = { policies: [minute(2)], name: 'shared', cost: 0 };
       const decisions: Decision[] = [];
       await serve([
@@ -312,21 +312,21 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       for (const decision of decisions) expect(decision).to.include({ allowed: true, cost: 0, charged: 0 });
     });
 
-    it('onDecision receives every decision and its request; its errors break nothing', async () => {
-      const seen: [boolean, string, string][] = [];
+    it('onDecision receives every decision and its request; its errors have no effect', async () => {
+      const calls: [boolean, string, string][] = [];
       const warnings: string[] = [];
       const emitWarning = process.emitWarning.bind(process);
       process.emitWarning = (warning: string | Error) => void warnings.push(String(warning));
       await serve({
         policies: [minute(1)],
         onDecision: ({ allowed, key }, { url }) => {
-          seen.push([allowed, key, url]);
+          calls.push([allowed, key, url]);
           throw new Error('broken log');
         },
       });
       expect(await statuses(2)).to.deep.equal([200, 429]);
       process.emitWarning = emitWarning;
-      expect(seen).to.deep.equal([
+      expect(calls).to.deep.equal([
         [true, '127.0.0.1', '/'],
         [false, '127.0.0.1', '/'],
       ]);
@@ -338,14 +338,14 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
   describe('concurrency', () => {
     const slot: Policy = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' };
 
-    it('gives the slot of a client back that left before the decision', async () => {
+    it('gives back the slot of a client that disconnected before the decision', async () => {
       const inner = store;
       let decide = () => {};
       const decided = new Promise<void>((resolve) => (decide = resolve));
-      let asked = false;
+      let isAsked = false;
       const slow: Store = {
         decide: async (query) => {
-          asked = true;
+          isAsked = true;
           await decided;
           return inner.decide(query);
         },
@@ -354,24 +354,24 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
         reset: (subject) => inner.reset(subject),
         ban: (subject, duration) => inner.ban(subject, duration),
       };
-      let left = false;
+      let hasLeft = false;
       await serve(
         { policies: [slot], store: slow },
-        { before: (response) => void response.once('close', () => (left = true)) },
+        { before: (response) => void response.once('close', () => (hasLeft = true)) },
       );
       const leave = new AbortController();
       const gone = get({ signal: leave.signal }).catch(() => {});
-      await until(() => asked);
+      await until(() => isAsked);
       leave.abort();
       await gone;
-      await until(() => left);
+      await until(() => hasLeft);
       decide();
       await until(async () => (await get()).status === 200);
     });
   });
 
   describe('fairness of held requests', () => {
-    it('of a full queue, the key that holds most gives way to another', async () => {
+    it('in a full queue, the key with most requests makes room for another key', async () => {
       const policy: Policy = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '5m' };
       await serve({
         policies: [policy],
@@ -414,14 +414,14 @@ function remainingOf({ headers }: Answer): number {
   return Number(headers['ratelimit-remaining']);
 }
 
-/** What has been started but not waited for, arrives. */
+/** Waits until an effect of started work has happened. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(1);
 }
 
 for (const [name, adapter] of Object.entries(adapters)) {
   for (const [kind, createStore] of Object.entries(stores)) {
-    // What the adapters do depends on whether a store answers at once, not on which one it is.
+    // Adapters depend on whether a store answers at once, and not on the store.
     if (kind === 'valkey' || kind === 'map') continue;
     const { serve } = adapter;
     describeChecks(

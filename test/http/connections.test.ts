@@ -1,4 +1,4 @@
-// Every way in which a connection can end: what its requests held is given back.
+// Every end of a connection gives back the slots, units and turns of its requests.
 import { once } from 'node:events';
 import {
   connect as connectHttp2,
@@ -18,29 +18,29 @@ import { endings, get, sent } from './hostile.js';
 
 const HOUR = 3_600_000;
 
-/** Slots and units, of which more are there than any of these clients takes. */
+/** Slots and units, more than any of these clients takes. */
 const taken: Policy[] = [
   { name: 'slots', algorithm: 'concurrency', limit: 10, lease: '1h' },
   { name: 'quota', algorithm: 'fixed-window', limit: 10, window: '1h' },
 ];
 
-/** The first request goes on, and each further one is held for an hour more. */
+/** The first request goes on, and each further request is held for another hour. */
 const paced: Policy[] = [
   { name: 'paced', algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '10h' },
 ];
 
-/** More than sockets and streams buffer. */
+/** A body larger than the buffers of sockets and streams. */
 const LONG = 'x'.repeat(30_000_000);
 
-/** A server with one limiter, and what is left of its quota. */
+/** A server with one limiter, and the rest of its quota. */
 class Site {
-  /** How many requests have come to the handler. */
+  /** The number of requests that reached the handler. */
   reached = 0;
-  /** The errors that came to the framework. */
+  /** The errors that reached the framework. */
   readonly failures: string[] = [];
   readonly #limiter: Limiter;
   readonly #bodies: PassThrough[] = [];
-  /** What the server's own end does not end. */
+  /** Connections that do not end with the server. */
   readonly #connections: { destroy(): unknown }[] = [];
   #served!: Served;
 
@@ -86,19 +86,19 @@ class Site {
     return this.#served.port;
   }
 
-  /** Resolves when the server knows of no connection any more. */
+  /** Resolves when the server has no connection any more. */
   async abandoned(): Promise<void> {
     const { server } = this.#served;
     const count = () => new Promise<number>((resolve) => server.getConnections((_, n) => resolve(n)));
     await until(async () => (await count()) === 0);
   }
 
-  /** What is left of each policy. */
+  /** The remaining units of each policy. */
   async left(): Promise<string> {
     return (await this.#limiter.peek('127.0.0.1')).policies.map(({ remaining }) => remaining).join();
   }
 
-  /** How far ahead of time the bucket has admitted, in hours. */
+  /** The number of hours by which the bucket has admitted ahead of time. */
   async ahead(): Promise<number> {
     return (await this.#limiter.peek('127.0.0.1')).resetAfterMs / HOUR;
   }
@@ -110,7 +110,7 @@ class Site {
   }
 }
 
-/** A store that decides when the test says so; it is looked at whenever somebody likes. */
+/** A store whose decisions wait for the test. Looks are always answered. */
 function gated(): { store: Store; asked(): number; open(): void } {
   const inner = memory(new TestClock().read);
   const waiting: (() => void)[] = [];
@@ -127,7 +127,7 @@ function gated(): { store: Store; asked(): number; open(): void } {
   return { store, asked: () => waiting.length, open: () => waiting.splice(0).forEach((go) => go()) };
 }
 
-/** What has been started but not waited for, arrives. */
+/** Waits until an effect of started work has happened. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(1);
 }
@@ -151,7 +151,7 @@ function http1(serve: Serve) {
 
   for (const [what, { text, n, begins }] of Object.entries(sent())) {
     for (const [how, end] of Object.entries(endings)) {
-      // Who only ends its own half reads on, and gets the long answer.
+      // A client that ends only its own half reads on, and gets the long answer.
       const whole = what.includes('long') && how === 'half-closed';
 
       it(`${what}, ${how}: gives slots back, and units`, async () => {
@@ -177,7 +177,7 @@ function http1(serve: Serve) {
     }
   }
 
-  it('a client that is gone before the decision: gives slots back, and units', async () => {
+  it('a client that disconnects before the decision: gives slots back, and units', async () => {
     const { store, asked, open } = gated();
     site = await Site.open(serve, taken, { refundAborted: true }, store);
     const clients = await Promise.all([1, 2, 3].map(() => send(get('/?hang'))));
@@ -187,12 +187,12 @@ function http1(serve: Serve) {
     await site.abandoned();
     expect(await site.left()).to.equal('10,10');
     open();
-    // Taken, and given back: neither is seen before the other.
+    // The slot is taken and given back, and both need some time.
     await sleep(20);
     await until(async () => (await site.left()) === '10,10');
   });
 
-  it('a client that is gone before the decision: its units stay, by default', async () => {
+  it('a client that disconnects before the decision: its units stay, by default', async () => {
     const { store, asked, open } = gated();
     site = await Site.open(serve, taken, { skipFailedRequests: true, skipSuccessfulRequests: true }, store);
     const socket = await send(get('/'));
@@ -203,7 +203,7 @@ function http1(serve: Serve) {
     await until(async () => (await site.left()) === '10,9');
   });
 
-  it('a client that is gone before the decision: gives its turn back', async () => {
+  it('a client that disconnects before the decision: gives its turn back', async () => {
     const { store, asked, open } = gated();
     site = await Site.open(serve, paced, {}, store);
     const stays = await send(get('/?hang'));
@@ -222,7 +222,7 @@ function http1(serve: Serve) {
     expect(site.failures).to.deep.equal([]);
   });
 
-  it('an answer that is cut off is no success: its units stay', async () => {
+  it('an answer that is cut off is not a success: its units stay', async () => {
     site = await Site.open(serve, taken, { skipSuccessfulRequests: true, skipFailedRequests: true });
     for (const text of [get('/?long'), get('/?fail'), get('/?hang') + get('/') + get('/?fail')]) {
       const socket = await send(text);
@@ -231,11 +231,11 @@ function http1(serve: Serve) {
       socket.resetAndDestroy();
       await until(async () => (await site.left()).startsWith('10,'));
     }
-    // What failed was small enough to have been sent.
+    // The failed answers were small enough to have been sent.
     expect(await site.left()).to.equal('10,6');
   });
 
-  it('a client that pipelines much adds one listener to its connection', async () => {
+  it('a client that pipelines many requests adds one listener to its connection', async () => {
     const warnings: Error[] = [];
     const warned = (warning: Error) => void warnings.push(warning);
     process.on('warning', warned);
@@ -259,7 +259,7 @@ function http1(serve: Serve) {
     await limiter.close();
   });
 
-  it('requests one after the other leave no listener behind', async () => {
+  it('sequential requests leave no listener behind', async () => {
     site = await Site.open(serve, taken, { skipSuccessfulRequests: true });
     const socket = await send(get('/'));
     for (let i = 0; i < 30; i++) {
@@ -312,7 +312,7 @@ function http2() {
   for (const [what, request] of Object.entries(sent)) {
     for (const [how, end] of Object.entries(endings)) {
       it(`requests ${what}, ${how}: give slots back, and units`, async () => {
-        // Nothing but a look tells of some: slots are looked after three times a lease.
+        // Some ends are only noticed by a look: slots are checked three times a lease.
         await open([{ ...taken[0]!, lease: 100 } as Policy, taken[1]!], { refundAborted: true });
         const streams = [request(), request()];
         await until(async () => (await site.left()) === '8,8');
@@ -334,7 +334,7 @@ function http2() {
     }
   }
 
-  it('a stream that is reset is no success: its units stay', async () => {
+  it('a stream that is reset is not a success: its units stay', async () => {
     await open(taken, { skipSuccessfulRequests: true, skipFailedRequests: true });
     for (const path of ['/?hang', '/?begin', '/?long']) {
       const stream = send(path);

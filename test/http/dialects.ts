@@ -1,4 +1,4 @@
-// What is on the wire, as data: a policy, how many requests of which cost, and all fields of the last one's answer.
+// The header fields as data: a policy, the number and cost of the requests, and all fields of the last answer.
 import type { Policy } from 'headgate';
 import type { HeaderDialect } from '../../src/http/headers.js';
 
@@ -100,13 +100,13 @@ export const dialects: readonly Row[] = [
     },
   },
   {
-    title: 'concurrency in its own unit, and without a time that nobody knows',
+    title: 'concurrency in its own unit, and without a time, which is unknown',
     headers: 'draft-11',
     policies: [slots],
     fields: { 'ratelimit-policy': '"slots";q=10;qu="concurrent-requests"', ratelimit: '"slots";r=9' },
   },
   {
-    title: 'of concurrency beside a quota nothing in the older dialects, which know no unit',
+    title: 'no fields of concurrency beside a quota in the older dialects, which have no units',
     headers: ['draft-6', 'draft-7'],
     policies: [slots, minute],
     fields: {
@@ -118,7 +118,7 @@ export const dialects: readonly Row[] = [
     },
   },
   {
-    title: 'of concurrency alone nothing in draft-6, draft-7 and legacy fields',
+    title: 'no fields of concurrency alone in draft-6, draft-7 and legacy fields',
     headers: ['draft-6', 'draft-7', 'legacy-seconds'],
     policies: [{ ...slots, limit: 1 }],
     fields: {},
@@ -141,7 +141,7 @@ export const dialects: readonly Row[] = [
     fields: { 'ratelimit-policy': '"slots";q=10;qu="concurrent-requests"', ratelimit: '"slots";r=9' },
   },
   {
-    title: 'nothing where all policies are shadows',
+    title: 'no fields if all policies are shadows',
     headers: ['draft-6', 'draft-11', 'legacy'],
     policies: [
       { ...minute, shadow: true },
@@ -166,21 +166,21 @@ export const dialects: readonly Row[] = [
     fields: { 'ratelimit-policy': '"limiter-0";q=100;w=60', ratelimit: '"limiter-0";r=99;t=60' },
   },
   {
-    title: 'the time to the next unit when nothing is left',
+    title: 'the time to the next unit when no unit is left',
     headers: 'draft-11',
     policies: [bucket],
     cost: 10,
     fields: { 'ratelimit-policy': '"bucket";q=10;w=10', ratelimit: '"bucket";r=0;t=1' },
   },
   {
-    title: 'no more units in a time than the rate allows',
+    title: 'never more units in a time than the rate allows',
     headers: 'draft-11',
     policies: [bucket],
     cost: 4,
     fields: { 'ratelimit-policy': '"bucket";q=10;w=10', ratelimit: '"bucket";r=6;t=6' },
   },
   {
-    title: 'a denial: the fields of the policy that denies, and Retry-After',
+    title: 'a denial: the fields of the denying policy, and Retry-After',
     policies: [{ ...minute, limit: 1 }, hour],
     requests: 2,
     fields: {
@@ -193,7 +193,7 @@ export const dialects: readonly Row[] = [
     },
   },
   {
-    title: 'a denial of more than is left: when that much is there',
+    title: 'a denial of a cost above the remaining units: the time until they are there',
     policies: [bucket],
     cost: 6,
     requests: 2,
@@ -221,7 +221,7 @@ export const dialects: readonly Row[] = [
     },
   },
   {
-    title: 'a denial that no waiting ends: no Retry-After, and in single fields when the quota is full',
+    title: 'a denial that waiting does not end: no Retry-After, and in single fields when the quota is full',
     policies: [{ ...minute, limit: 5 }],
     cost: 6,
     requests: 2,
@@ -234,7 +234,7 @@ export const dialects: readonly Row[] = [
     },
   },
   {
-    title: 'a denial that no waiting ends, of more than can be held at a time',
+    title: 'a denial that waiting does not end, of a cost above the capacity',
     policies: [minute, { ...slots, limit: 1 }],
     cost: 2,
     fields: {

@@ -1,4 +1,4 @@
-// What the frameworks themselves answer to a request that fails: nothing that only its server should know.
+// The frameworks' own answers to a failed request: they contain no details that only the server may know.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
@@ -18,7 +18,7 @@ type Options = HttpOptions<object, object>;
 
 interface Outcome {
   readonly answer: Answer;
-  /** What was logged. */
+  /** The text of the log. */
   readonly log: string;
 }
 
@@ -86,7 +86,7 @@ const frameworks = {
 
 for (const [name, serve] of Object.entries(frameworks)) {
   describe(`a request that fails, on ${name}`, () => {
-    it('for the store: 503, Retry-After, and the details in the log alone', async () => {
+    it('because of the store: 503, Retry-After, and the details only in the log', async () => {
       const { answer, log } = await serve({
         store: failing(),
         limit: 1,
@@ -101,7 +101,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
       expect(log.trim().split('\n')).to.have.length.below(6);
     });
 
-    it('as its limiter is closed: 503, and its error says so', async () => {
+    it('because its limiter is closed: 503, with the code of that error', async () => {
       const limiter = createLimiter({ limit: 1, window: '1m' });
       await limiter.close();
       const { answer, log } = await serve({ limiter });
@@ -110,7 +110,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
       expect(log).to.include('is closed');
     });
 
-    it('for a key that is none: 500, without the key', async () => {
+    it('because of an invalid key: 500, without the key', async () => {
       const { answer, log } = await serve({
         limit: 1,
         window: '1m',
@@ -122,10 +122,10 @@ for (const [name, serve] of Object.entries(frameworks)) {
     });
 
     for (const [what, policies, quoted] of [
-      ['that are none', ['a=5/1m', 'secret-plan 10/1m'], 'secret-plan'],
+      ['that are invalid', ['a=5/1m', 'secret-plan 10/1m'], 'secret-plan'],
       ['by a key that it has not got', ['a=5/1m by secret-plan'], 'secret-plan'],
     ] as const) {
-      it(`for policies ${what}: 500, without their text`, async () => {
+      it(`because of policies ${what}: 500, without their text`, async () => {
         const { answer, log } = await serve({ policies: () => policies });
         expect(answer.status).to.equal(500);
         expect(answer.text).not.to.match(/secret|polic/);

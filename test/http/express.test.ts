@@ -1,4 +1,4 @@
-// What only Express has: stacks of middleware, routers.
+// Features of Express alone: stacks of middleware, routers.
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
@@ -32,7 +32,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(await statuses(3, app)).to.deep.equal([200, 200, 429]);
     });
 
-    it('limits requests whose URL Express refuses, as any others', async () => {
+    it('limits requests whose URL Express refuses, like any others', async () => {
       const app = express();
       app.set('env', 'test');
       app.use(rateLimit({ limit: 2, window }));
@@ -40,7 +40,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(await statuses(3, app, '/items/%zz')).to.deep.equal([400, 400, 429]);
     });
 
-    it('tells limiters without names apart, of an application, routers in routers, and a route', async () => {
+    it('separates limiters without names: of an application, of nested routers, and of a route', async () => {
       const app = express();
       const [outer, inner] = [express.Router(), express.Router()];
       app.use(rateLimit({ limit: 9, window }));
@@ -60,7 +60,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(violated).to.deep.equal(['default-4']);
     });
 
-    it('charges a request once, however often the same middleware is on its way', async () => {
+    it('charges a request once, however often it passes the same middleware', async () => {
       const app = express();
       const limit = rateLimit({ limit: 2, window });
       app.use(limit);
@@ -93,7 +93,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(order).to.deep.equal(['limited', 'returned']);
     });
 
-    it('sends what other middleware has set with a denial, too, and keeps the request from the rest', async () => {
+    it('sends the headers of other middleware with a denial, too, and stops the request', async () => {
       const app = express();
       let passed = 0;
       app.use((_req, res, next) => {
@@ -114,14 +114,14 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(passed).to.equal(1);
     });
 
-    it('leaves req.rateLimit undefined where it does not limit', async () => {
+    it('leaves req.rateLimit undefined for requests that are not limited', async () => {
       const app = express();
       app.use(rateLimit({ limit: 1, window, keyGenerator: () => undefined }));
       app.get('/', (req, res) => void res.json({ decision: req.rateLimit ?? 'none' }));
       expect((await request(app).get('/')).body).to.deep.equal({ decision: 'none' });
     });
 
-    it('shows the last decision as req.rateLimit, also after the app that it was made in', async () => {
+    it('keeps the last decision as req.rateLimit, even after its app', async () => {
       const app = express();
       const inner = express();
       app.use(rateLimit({ name: 'outer', limit: 5, window }));
@@ -132,7 +132,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect((await request(app).get('/')).body).to.deep.equal({ limit: 5 });
     });
 
-    it('takes the place of what others have set as req.rateLimit, and others take its place', async () => {
+    it('replaces a value that others have set as req.rateLimit, and can be replaced', async () => {
       const app = express();
       const set: (value: string) => express5.RequestHandler = (value) => (req, _res, next) => {
         (req as { rateLimit?: unknown }).rateLimit = value;
@@ -148,7 +148,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       }
     });
 
-    it('limits a request that is not of Express, too', () => {
+    it('limits requests of other servers, too', () => {
       const limit = rateLimit({ limit: 1, window });
       const req = { ip: '192.0.2.1', headers: {} } as express5.Request;
       const res = { setHeader: () => {}, getHeader: () => undefined } as unknown as express5.Response;
@@ -194,7 +194,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
         });
       }
 
-      it('with what the app that it is mounted in trusts', async () => {
+      it('with the proxies that the parent app trusts', async () => {
         const app = express();
         app.set('trust proxy', true);
         const inner = express();
@@ -204,7 +204,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
         expect(response.body).to.deep.equal(['192.0.2.1', '192.0.2.1']);
       });
 
-      it('as a middleware has defined it on the request', async () => {
+      it('as a middleware defines it on the request', async () => {
         const app = express();
         app.use((req, _res, next) => {
           Object.defineProperty(req, 'ip', { value: '192.0.2.3' });
@@ -213,7 +213,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
         expect(await forwarded(app)).to.deep.equal(['192.0.2.3', '192.0.2.3']);
       });
 
-      it('as the app has defined it for all its requests', async () => {
+      it('as the app defines it for all its requests', async () => {
         const app = express();
         Object.defineProperty(app.request, 'ip', { get: () => '192.0.2.4' });
         expect(await forwarded(app)).to.deep.equal(['192.0.2.4', '192.0.2.4']);
@@ -250,7 +250,7 @@ describe('two Express limiters on one store', () => {
     expect((await request(app).get('/a')).status).to.equal(429);
     const other = () => rateLimit({ store, name: 'group', limit: 3, window });
     expect(code(other)).to.equal('HEADGATE_POLICY_MISMATCH');
-    // Tiers are known only with each request: they don't agree with what is fixed.
+    // Tiers are known only with each request, so they differ from a fixed policy.
     const tiers = () => rateLimit({ store, name: 'group', policies: () => [{ limit: 2, window }] });
     expect(code(tiers)).to.equal('HEADGATE_POLICY_MISMATCH');
   });

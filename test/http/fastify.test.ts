@@ -1,4 +1,4 @@
-// What only Fastify has: contexts, route options, hooks, the 404 handler.
+// Features of Fastify alone: contexts, route options, hooks, the 404 handler.
 import { once } from 'node:events';
 import { connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import { setImmediate } from 'node:timers/promises';
@@ -73,7 +73,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/nowhere')).to.deep.equal([404, 404]);
     });
 
-    it('off, with a quota: it is for the routes that ask for it', async () => {
+    it('off, with a quota: applies to the routes that use it', async () => {
       await app.register(rateLimitPlugin, { global: false, limit: 2, window });
       app.get('/', ok);
       app.get('/a', { config: { rateLimit: {} } }, ok);
@@ -83,7 +83,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, '/b')).to.deep.equal([429]);
     });
 
-    it('a route chooses among the tiers of the plugin, or has policies of its own', async () => {
+    it('a route chooses among the tiers of the plugin, or has its own policies', async () => {
       await app.register(rateLimitPlugin, { tiers: { free: '1/1m', pro: '3/1m' }, tier: 'free' });
       app.get('/free', ok);
       app.get('/pro', { config: { rateLimit: { tier: () => 'pro' } } }, ok);
@@ -95,13 +95,13 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/other')).to.deep.equal([200, 429]);
     });
 
-    it('charges a request once that ends in the 404 handler', async () => {
+    it('charges a request that ends in the 404 handler once', async () => {
       await app.register(rateLimitPlugin, { limit: 2, window, hook: 'preHandler' });
       app.get('/', (_request, reply) => void reply.callNotFound());
       expect(await statuses(3, '/')).to.deep.equal([404, 404, 429]);
     });
 
-    it('lets a `handler` answer later that returns its reply', async () => {
+    it('lets a `handler` that returns its reply answer later', async () => {
       const handler: RateLimitOptions['handler'] = (_request, reply) => {
         void setImmediate().then(() => reply.send('later'));
         return reply;
@@ -112,7 +112,7 @@ describe('the Fastify plugin', () => {
       expect(await app.inject('/')).to.include({ statusCode: 429, body: 'later' });
     });
 
-    /** As docs/security.md says: Fastify answers these before any hook. */
+    /** URLs that Fastify answers before any hook, as in docs/security.md. */
     const malformed = ['/%', '/items/%zz', `/items/${'x'.repeat(101)}`];
 
     it('does not see URLs that Fastify itself refuses', async () => {
@@ -126,7 +126,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/items/1')).to.deep.equal([200, 429]);
     });
 
-    it('shares a limiter with `frameworkErrors`, which sees them', async () => {
+    it('shares a limiter with `frameworkErrors`, which gets them', async () => {
       const limiter = createLimiter({ limit: 3, window });
       const guarded = Fastify({
         frameworkErrors: (error, request, reply) => {
@@ -166,7 +166,7 @@ describe('the Fastify plugin', () => {
   });
 
   describe("a route's config.rateLimit", () => {
-    it("takes the place of the plugin's quota", async () => {
+    it("replaces the plugin's quota", async () => {
       await app.register(rateLimitPlugin, { limit: 1, window });
       app.get('/', ok);
       app.get('/own', { config: { rateLimit: { limit: 3, window } } }, ok);
@@ -183,7 +183,7 @@ describe('the Fastify plugin', () => {
       expect((await app.inject('/')).json()).to.deep.equal({ decision: 'none' });
     });
 
-    it('a list: all of them hold, and what one denies, none charges', async () => {
+    it('a list: all of them apply, and a request that one denies is charged in none', async () => {
       await app.register(rateLimitPlugin, { global: false, store });
       const rateLimit: RateLimitOptions[] = [
         { limit: 3, window },
@@ -245,13 +245,13 @@ describe('the Fastify plugin', () => {
         keyGenerator: ({ headers }) => headers['x-user'] as string,
         keys: { account: () => 'acme' },
       });
-      const left = {
+      const undefinedOptions = {
         store: undefined,
         limiter: undefined,
         keyGenerator: undefined,
         keys: undefined,
       } as object;
-      app.get('/', { config: { rateLimit: { ...left, name: 'own', limit: 1, window } } }, ok);
+      app.get('/', { config: { rateLimit: { ...undefinedOptions, name: 'own', limit: 1, window } } }, ok);
       const plugins = { keys: undefined, cost: undefined, name: undefined } as object;
       app.get('/account', { config: { rateLimit: plugins } }, (request) => request.rateLimit?.key);
       const user = (name: string) => ({ url: '/', headers: { 'x-user': name } });
@@ -271,7 +271,7 @@ describe('the Fastify plugin', () => {
       await limiter.reset('127.0.0.1');
       expect(await statuses(1, '/')).to.deep.equal([200]);
       await app.close();
-      // The plugin closes what it made, and this it did not.
+      // The plugin closes the limiters that it created, but not this one.
       expect((await limiter.peek('127.0.0.1')).remaining).to.equal(0);
     });
   });
@@ -284,11 +284,11 @@ describe('the Fastify plugin', () => {
       app.get('/b', { config: { rateLimit: strict } }, ok);
       app.get('/users/:id', { config: { rateLimit: strict } }, ok);
       for (const url of ['/a', '/b', '/users/1']) expect(await statuses(2, url)).to.deep.equal([200, 429]);
-      // A route's quota is for all of its parameters.
+      // A route's quota covers all values of its parameters.
       expect(await statuses(1, '/users/2')).to.deep.equal([429]);
     });
 
-    it('tell methods of a path apart, but for HEAD, which is GET', async () => {
+    it('separate the methods of a path, except HEAD, which counts as GET', async () => {
       const strict = { limit: 1, window };
       await app.register(rateLimitPlugin, { global: false, store });
       app.get('/x', { config: { rateLimit: strict } }, ok);
@@ -343,10 +343,10 @@ describe('the Fastify plugin', () => {
           );
         }
         for (const mode of modes) {
-          const seen: number[] = [];
+          const remaining: number[] = [];
           for (const request of urls[mode].flatMap((url) => [head(url), url, post(url)]))
-            seen.push(...(await statuses(1, request)));
-          expect(seen).to.deep.equal([200, 200, 429, 429, 429, 429].slice(0, seen.length));
+            remaining.push(...(await statuses(1, request)));
+          expect(remaining).to.deep.equal([200, 200, 429, 429, 429, 429].slice(0, remaining.length));
         }
       });
 
@@ -387,7 +387,7 @@ describe('the Fastify plugin', () => {
       });
     });
 
-    it('tell constraints of a path apart', async () => {
+    it('separate the constraints of a path', async () => {
       const strict = { limit: 1, window };
       await app.register(rateLimitPlugin, { global: false, store });
       app.get('/v', { constraints: { version: '1.0.0' }, config: { rateLimit: strict } }, ok);
@@ -412,7 +412,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/api/')).to.deep.equal([200, 429]);
     });
 
-    it('that are given make a group', async () => {
+    it('that are set form a group', async () => {
       const group = { name: 'search', limit: 2, window };
       await app.register(rateLimitPlugin, { global: false, store });
       app.get('/a', { config: { rateLimit: { ...group } } }, ok);
@@ -445,7 +445,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/nowhere')).to.deep.equal([404, 404]);
     });
 
-    it('nested registrations both hold, and what one denies, neither charges', async () => {
+    it('nested registrations both apply, and a request that one denies is charged in neither', async () => {
       await app.register(rateLimitPlugin, { limit: 3, window });
       await app.register(async (child) => {
         await child.register(rateLimitPlugin, { name: 'inner', limit: 1, window });
@@ -456,7 +456,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(3, '/')).to.deep.equal([200, 200, 429]);
     });
 
-    it("a route's own limits are made by the innermost plugin, once", async () => {
+    it("a route's own limits are created by the innermost plugin, once", async () => {
       await app.register(rateLimitPlugin, { limit: 1, window, statusCode: 420 });
       await app.register(async (child) => {
         await child.register(rateLimitPlugin, { name: 'inner', limit: 1, window, statusCode: 430 });
@@ -467,7 +467,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, '/free')).to.deep.equal([200, 200]);
     });
 
-    it('two plugins on one store are told apart by name, or refused', async () => {
+    it('two plugins on one store need different names, or are refused', async () => {
       await app.register(rateLimitPlugin, { store, limit: 5, window });
       const nested = (options: RateLimitOptions) =>
         app.register(async (child) => {
@@ -483,7 +483,7 @@ describe('the Fastify plugin', () => {
       await other.close();
     });
 
-    it('twice in one context: both hold', async () => {
+    it('twice in one context: both apply', async () => {
       await app.register(rateLimitPlugin, { name: 'a', store, limit: 3, window });
       await app.register(rateLimitPlugin, { name: 'b', store, limit: 2, window });
       app.get('/', ok);
@@ -524,7 +524,7 @@ describe('the Fastify plugin', () => {
       });
     }
 
-    it('any of them may be what fastify.rateLimit makes', async () => {
+    it('any of them may be the result of fastify.rateLimit', async () => {
       await app.register(rateLimitPlugin, { global: false });
       for (const hook of ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const)
         app.get(`/${hook}`, { [hook]: app.rateLimit({ limit: 1, window }) }, ok);
@@ -532,7 +532,7 @@ describe('the Fastify plugin', () => {
         expect(await statuses(2, url)).to.deep.equal([200, 429]);
     });
 
-    it('preHandler knows the body', async () => {
+    it('preHandler can read the body', async () => {
       await app.register(rateLimitPlugin, { global: false });
       const rateLimit: RateLimitOptions = {
         limit: 1,
@@ -546,7 +546,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, as('b'))).to.deep.equal([200]);
     });
 
-    it('other than the plugin has fails a route that was declared too early, and says so', async () => {
+    it('a different hook fails a route that was declared too early, with an error about it', async () => {
       app.setErrorHandler((error: HeadgateError, _request, reply) => reply.code(500).send(error));
       void app.register(rateLimitPlugin, { limit: 9, window });
       app.get('/', { config: { rateLimit: { limit: 1, window, hook: 'preHandler' } } }, ok);
@@ -572,7 +572,7 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, '/')).to.deep.equal([429]);
     });
 
-    it('without names is told apart by numbers', async () => {
+    it('without names is numbered', async () => {
       await app.register(rateLimitPlugin, { limit: 9, window, name: 'default' });
       const onRequest = [app.rateLimit({ limit: 8, window }), app.rateLimit({ limit: 7, window })];
       app.get('/', { onRequest }, ok);
@@ -624,7 +624,7 @@ describe('the Fastify plugin', () => {
       expect(await coded(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
     });
 
-    it('of a quota that is undefined', async () => {
+    it('for a quota that is undefined', async () => {
       await app.register(rateLimitPlugin, { global: false, store, limit: 9, window });
       const declare = async () => {
         app.get('/', { config: { rateLimit: { limit: undefined, window } as object } }, ok);
@@ -633,7 +633,7 @@ describe('the Fastify plugin', () => {
       expect(await coded(declare)).to.equal('HEADGATE_INVALID_OPTION');
     });
 
-    it('of a quota that is half', async () => {
+    it('for an incomplete quota', async () => {
       void app.register(rateLimitPlugin, { window } as never);
       expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
     });
@@ -655,13 +655,13 @@ describe('the Fastify plugin', () => {
     expect(order).to.deep.equal(['limited', 'returned']);
   });
 
-  it('gives the slot of an HTTP/2 client back that left before the decision', async () => {
+  it('gives back the slot of an HTTP/2 client that disconnected before the decision', async () => {
     let decide = () => {};
     const decided = new Promise<void>((resolve) => (decide = resolve));
-    let left = false;
+    let hasLeft = false;
     const h2 = Fastify({ http2: true });
     h2.addHook('onRequest', (_request, reply, done) => {
-      reply.raw.once('close', () => (left = true));
+      reply.raw.once('close', () => (hasLeft = true));
       done();
     });
     await h2.register(rateLimitPlugin, {
@@ -678,7 +678,7 @@ describe('the Fastify plugin', () => {
     await once(gone, 'ready');
     await new Promise((resolve) => client.ping(resolve));
     gone.close(constants.NGHTTP2_CANCEL);
-    while (!left) await setImmediate();
+    while (!hasLeft) await setImmediate();
     decide();
     const status = async () => {
       const stream = client.request({ ':path': '/' });
@@ -692,7 +692,7 @@ describe('the Fastify plugin', () => {
     await h2.close();
   });
 
-  it('lets the onSend hooks of the context see denials', async () => {
+  it('passes denials to the onSend hooks of the context', async () => {
     await app.register(rateLimitPlugin, { limit: 1, window });
     app.addHook('onSend', (_request, reply, _payload, done) => {
       void reply.header('access-control-allow-origin', '*');

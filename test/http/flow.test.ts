@@ -1,4 +1,4 @@
-// What adapter authors call: the conformance suite shows it over HTTP.
+// The functions for authors of adapters. The conformance suite tests them over HTTP.
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
 import { HeadgateError, memoryStore, type Decision, type Store } from 'headgate';
@@ -21,7 +21,7 @@ class Res extends EventEmitter {
   }
 }
 
-/** Without `trail` and `keep`. */
+/** A framework without `trail` and `keep`. */
 const framework: Framework<Req, Res> = {
   ip: (req) => req.ip,
   getHeader: (res, name) => res.fields[name] ?? null,
@@ -41,7 +41,7 @@ const limit = { limit: 1, window: '1h' } as const;
 const flowOf = (options: HttpOptions<Req, Res> = limit) => createFlow(framework, options);
 const request = (): Req => ({ ip: '192.0.2.1' });
 
-/** The memory store, by promises. */
+/** The memory store, with promises. */
 function slow(): Store {
   const store = memoryStore();
   return { ...failing, decide: (query) => Promise.resolve(store.decide(query)) };
@@ -51,7 +51,7 @@ const fail = () => Promise.reject(new Error('away'));
 const failing: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
 
 describe('a flow', () => {
-  it('answers at once where nothing needs a promise', () => {
+  it('answers at once if no step needs a promise', () => {
     const flow = flowOf();
     const [req, denied] = [request(), new Res()];
     expect(flow.handle(req, new Res())).to.equal('next');
@@ -65,7 +65,7 @@ describe('a flow', () => {
     expect(JSON.parse(denied.body!)).to.include({ status: 429 });
   });
 
-  it('answers by a promise where the store does', async () => {
+  it('answers with a promise if the store does', async () => {
     const flow = flowOf({ ...limit, name: 'slow', store: slow() });
     const outcome = flow.handle(request(), new Res());
     expect(outcome).to.be.instanceOf(Promise);
@@ -73,7 +73,7 @@ describe('a flow', () => {
     expect(await flow.handle(request(), new Res())).to.equal('answered');
   });
 
-  it('answers at once where the keys of dimensions do, otherwise by a promise', async () => {
+  it('answers at once if the keys of dimensions do, otherwise with a promise', async () => {
     const byAccount = (account: () => string | Promise<string>) =>
       flowOf({ ...limit, by: 'account', keys: { account } });
     const [quick, late] = [byAccount(() => 'ada'), byAccount(async () => 'ada')];
@@ -96,7 +96,7 @@ describe('a flow', () => {
     for (let i = 0; i < 3; i++) expect(flow.handle(req, new Res())).to.equal('next');
   });
 
-  it('keeps the fields of a limiter before it that has less left', () => {
+  it('keeps the fields of an earlier limiter that has fewer units left', () => {
     const [tight, wide] = [flowOf(), flowOf({ ...limit, limit: 5 })];
     const [req, res] = [request(), new Res()];
     void tight.handle(req, res);
@@ -104,7 +104,7 @@ describe('a flow', () => {
     expect(res.fields).to.include({ 'RateLimit-Limit': '1', 'RateLimit-Remaining': '0' });
   });
 
-  it('throws what the request fails with, or rejects with it, fit for the client', async () => {
+  it('throws the request’s error, or rejects with it, in a form for the client', async () => {
     expect(() => flowOf().handle({}, new Res()))
       .to.throw(HeadgateError)
       .that.includes({ code: 'HEADGATE_NO_CLIENT_IP', statusCode: 500 });
@@ -114,7 +114,7 @@ describe('a flow', () => {
     expect(error).to.have.deep.property('headers', { 'Retry-After': '1' });
   });
 
-  it('goes on by a callback, too: once, or not at all, or with an error', async () => {
+  it('calls a callback, too: once, or not at all, or with an error', async () => {
     const run = (flow: ReturnType<typeof flowOf>, req = request()) =>
       new Promise<unknown>((resolve) => {
         const res = new Res();
@@ -132,7 +132,7 @@ describe('a flow', () => {
     expect(await run(away)).to.include({ code: 'HEADGATE_STORE_ERROR' });
   });
 
-  it('gives back at the end of a response, whose status is asked then; not if it was cut off', async () => {
+  it('gives back at the end of a response, by its status then, and not if it was cut off', async () => {
     const flow = flowOf({ ...limit, limit: 3, skipFailedRequests: true });
     const remaining = () => {
       const req = request();
@@ -150,7 +150,7 @@ describe('a flow', () => {
     expect(remaining()).to.equal(1);
   });
 
-  it('gives slots back at once for a response that has ended before', () => {
+  it('gives slots back at once for a response that has already ended', () => {
     const flow = flowOf({ algorithm: 'concurrency', limit: 1, lease: '1h' });
     const gone = new Res();
     gone.ended = true;
@@ -172,7 +172,7 @@ describe('a flow', () => {
     expect(held.listenerCount('end')).to.equal(0);
   });
 
-  it('closes the limiter that it has made', async () => {
+  it('closes the limiter that it created', async () => {
     const flow = flowOf();
     await flow.close();
     expect(() => flow.handle(request(), new Res()))

@@ -1,4 +1,4 @@
-// What is written without a server: `headgate/http`, and the lists of stacked limiters.
+// Header fields without a server: `headgate/http`, and the lists of stacked limiters.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
@@ -14,19 +14,19 @@ const slots = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' }
 const all: HeaderDialect[] = ['draft-6', 'draft-11', 'legacy'];
 
 describe('headgate/http', () => {
-  it('tells nothing of a shadow limiter, whatever it would have said', async () => {
+  it('writes no fields for a shadow limiter, whatever its verdict', async () => {
     const limiter = createLimiter({ policies: [minute], shadow: true });
     for (const cost of [1, 5, 6, 0]) {
       expect(rateLimitHeaders(await limiter.consume('k', { cost }), all)).to.deep.equal({});
     }
   });
 
-  it('tells nothing of a limiter that is off', async () => {
+  it('writes no fields for a limiter that is off', async () => {
     const limiter = createLimiter({ policies: [minute], enabled: false });
     expect(rateLimitHeaders(await limiter.consume('k'), all)).to.deep.equal({});
   });
 
-  it('tells nothing of policies that are all shadows', async () => {
+  it('writes no fields if all policies are shadows', async () => {
     const shadows = [minute, slots, { ...minute, name: 'other' }].map((policy) => ({
       ...policy,
       shadow: true,
@@ -46,7 +46,7 @@ describe('headgate/http', () => {
     }
   });
 
-  it('tells of concurrency in draft-11 alone', async () => {
+  it('writes concurrency in draft-11 only', async () => {
     const limiter = createLimiter({ ...slots, ban: { after: 2, for: '1h' } });
     const expected = [undefined, undefined, 'banned', 'banned'];
     for (const reason of expected) {
@@ -57,13 +57,13 @@ describe('headgate/http', () => {
     }
   });
 
-  it('tells the unit to who has waited, too', async () => {
+  it('writes the unit for a request that has waited, too', async () => {
     const limiter = createLimiter({ algorithm: 'gcra', limit: 5, window: '1m', unit: 'tokens' });
     const fields = rateLimitHeaders(await limiter.wait('k'));
     expect(fields['RateLimit-Policy']).to.equal('"default";q=5;w=60;qu="tokens"');
   });
 
-  it('tells when there is more under an override of the burst: never too early', async () => {
+  it('writes the time of more units under an override of the burst, never too early', async () => {
     const store = memoryStore({ clock: new TestClock().read });
     const bucket = { algorithm: 'token-bucket', limit: 10, window: '100s', burst: 100 } as const;
     const limiter = createLimiter({ store, ...bucket, overrides: true });
@@ -76,7 +76,7 @@ describe('headgate/http', () => {
     await limiter.close();
   });
 
-  it('tells in the older dialects of a quota that denies, though slots deny longer', async () => {
+  it('writes a denying quota in the older dialects, although slots deny longer', async () => {
     const limiter = createLimiter({
       store: memoryStore({ clock: new TestClock().read }),
       policies: [
@@ -92,14 +92,14 @@ describe('headgate/http', () => {
     expect(headers).to.include({ 'RateLimit-Reset': '60' });
   });
 
-  it('tells when the whole quota is back, where waiting does not help', async () => {
+  it('writes the time of the full quota if waiting does not help', async () => {
     const limiter = createLimiter({ ...minute, store: memoryStore({ clock: new TestClock().read }) });
     await limiter.consume('k');
     const fields = rateLimitHeaders(await limiter.consume('k', { cost: 6 }), 'draft-6');
     expect(fields).to.include({ 'RateLimit-Remaining': '4', 'RateLimit-Reset': '60' });
   });
 
-  it('says when to come again, if waiting helps', async () => {
+  it('writes the time to come again, if waiting helps', async () => {
     const limiter = createLimiter({ policies: [minute], ban: { after: 9, for: '1h' } });
     const never = denial(await limiter.consume('k', { cost: 6 }));
     expect(never.status).to.equal(429);
@@ -110,7 +110,7 @@ describe('headgate/http', () => {
     expect(denial(await limiter.consume('k', { cost: 6 })).headers).to.have.property('Retry-After', '3600');
   });
 
-  it('says so even if that is at once: no client comes again without a pause', async () => {
+  it('writes the time even if it is at once, so that no client comes again without a pause', async () => {
     const limiter = createLimiter(minute);
     for (const [retryAfterMs, seconds] of [
       [0, '1'],
@@ -118,13 +118,13 @@ describe('headgate/http', () => {
       [1000, '1'],
       [1001, '2'],
     ] as const) {
-      // Its methods are on its prototype.
+      // The methods of a decision are on its prototype.
       const decision = Object.assign(await limiter.consume('k', { cost: 6 }), { retryAfterMs });
       expect(denial(decision).headers).to.have.property('Retry-After', seconds);
     }
   });
 
-  it('tells when there is room again, where a full store or queue denies', async () => {
+  it('writes the time of free room, if a full store or queue denies', async () => {
     for (const [onFull, reset] of [
       ['deny', '60'],
       ['admit', '0'],
@@ -145,7 +145,7 @@ describe('headgate/http', () => {
     expect(rateLimitHeaders(denied, 'draft-6')).to.include({ 'RateLimit-Reset': '7200' });
   });
 
-  it('gives a policy without a name its limiter’s, if it is alone there', async () => {
+  it('gives a policy without a name its limiter’s, if it is the only policy', async () => {
     const namesOf = async (name: string, policies: readonly Policy[]) =>
       itemsOf(rateLimitHeaders(await createLimiter({ name, policies }).consume('k'))['RateLimit']);
     const unnamed = { algorithm: 'fixed-window', limit: 5, window: '1m' } as const;
@@ -155,7 +155,7 @@ describe('headgate/http', () => {
       'default',
       'minute',
     ]);
-    // What a field cannot have, or has no room for.
+    // Names that a field cannot contain, or has no room for.
     for (const name of ['gr\u00fcn', 'x'.repeat(65)])
       expect(await namesOf(name, [unnamed])).to.deep.equal(['default']);
     expect(await namesOf('x'.repeat(64), [unnamed])).to.deep.equal(['x'.repeat(64)]);
@@ -163,7 +163,7 @@ describe('headgate/http', () => {
 });
 
 describe('stacked limiters', () => {
-  it('keep the tightest quota where there is room for one, whichever comes first', async () => {
+  it('keep the tightest quota in fields for a single quota, whichever comes first', async () => {
     for (const order of [
       [5, 9],
       [9, 5],
@@ -185,11 +185,11 @@ describe('stacked limiters', () => {
     }
   });
 
-  it('of equal quotas keep the first, and begin where nobody has written', async () => {
+  it('of equal quotas keep the first, and begin if there are no fields yet', async () => {
     const write = compileHeaders(['draft-7', 'draft-6']);
     const fields: Record<string, string> = {};
     const target = {
-      // As of web-standard headers.
+      // Like web-standard headers.
       getHeader: (_: unknown, field: string) => fields[field] ?? null,
       setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
     };
@@ -216,7 +216,7 @@ describe('stacked limiters', () => {
     });
   });
 
-  it('are numbered by what comes before them on each response', async () => {
+  it('are numbered by the items before them on each response', async () => {
     const write = compileHeaders('draft-11');
     const [free, pro, all] = ['tier', 'pro', 'tier'].map((name) =>
       createLimiter({ policies: [{ ...minute, name }] }),
@@ -239,7 +239,7 @@ describe('stacked limiters', () => {
 
   it('have one item each in RateLimit and RateLimit-Policy, of one name, in one order', async () => {
     const write = compileHeaders(['draft-11', 'draft-6']);
-    // Few letters, so that they meet: quotes, separators, and what looks like a number of ours.
+    // Few letters, so that names collide: quotes, separators, and texts that resemble Headgate's numbers.
     const name = fc
       .array(fc.constantFrom('a', '-2', '-3', '"', '\\', ', ', ';', 'q=1'), { minLength: 1, maxLength: 3 })
       .map((parts) => parts.join(''));
@@ -274,23 +274,26 @@ describe('stacked limiters', () => {
 });
 
 describe('Retry-After', () => {
-  const told = (retryAfterMs: number | undefined, jitter?: number, random?: () => number) =>
+  const retryAfterOf = (retryAfterMs: number | undefined, jitter?: number, random?: () => number) =>
     retryAfterSeconds({ retryAfterMs } as LimiterDecision, jitter, random);
 
-  it('is the time, rounded up; with a jitter later by up to that, at most doubled, never earlier', () => {
-    expect([0, 1, 1000, 1001].map((ms) => told(ms))).to.deep.equal([1, 1, 1, 2]);
-    const spread = (wait: number) => [0, 0.25, 0.5, 0.999].map((part) => told(wait, 60, () => part));
+  it('is the time, rounded up; with a jitter later by up to the jitter, at most doubled, never earlier', () => {
+    expect([0, 1, 1000, 1001].map((ms) => retryAfterOf(ms))).to.deep.equal([1, 1, 1, 2]);
+    const spread = (wait: number) => [0, 0.25, 0.5, 0.999].map((part) => retryAfterOf(wait, 60, () => part));
     expect(spread(120_000)).to.deep.equal([120, 135, 150, 180]);
     expect(spread(20_000)).to.deep.equal([20, 25, 30, 40]);
     expect(spread(300)).to.deep.equal([1, 1, 2, 2]);
-    expect(told(undefined, 60)).to.equal(undefined);
+    expect(retryAfterOf(undefined, 60)).to.equal(undefined);
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 366 * 86_400_000 }),
         fc.integer({ min: 1, max: 366 * 86_400 }),
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         (retryAfterMs, jitter, part) => {
-          const [wait, least] = [told(retryAfterMs, jitter, () => part)!, told(retryAfterMs)!];
+          const [wait, least] = [
+            retryAfterOf(retryAfterMs, jitter, () => part)!,
+            retryAfterOf(retryAfterMs)!,
+          ];
           expect(Number.isInteger(wait)).to.equal(true);
           expect(wait).to.be.within(least, least + Math.min(jitter, least));
         },
@@ -298,15 +301,15 @@ describe('Retry-After', () => {
     );
   });
 
-  it('spreads a crowd evenly, whether the wait is short or long', () => {
+  it('spreads many clients evenly, whether the wait is short or long', () => {
     for (const [retryAfterMs, seconds] of [
       [17_300, 10],
       [60_000, 10],
       [1000, 1],
     ] as const) {
-      const [least, values] = [told(retryAfterMs)!, seconds + 1];
+      const [least, values] = [retryAfterOf(retryAfterMs)!, seconds + 1];
       const drawn = Array.from({ length: 100 * values }, (_, i) => (i + 0.5) / (100 * values));
-      const waits = drawn.map((part) => told(retryAfterMs, 10, () => part));
+      const waits = drawn.map((part) => retryAfterOf(retryAfterMs, 10, () => part));
       const counts = Array.from({ length: values }, (_, i) => waits.filter((w) => w === least + i).length);
       expect(counts).to.deep.equal(Array(values).fill(100));
     }

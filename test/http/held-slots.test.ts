@@ -1,4 +1,4 @@
-// How long the slots of a slow response are renewed: by timers of the test.
+// The time for which slots of a slow response are renewed, by timers of the test.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { createLimiter, type Policy } from 'headgate';
@@ -26,7 +26,7 @@ describe('slots of a slow response', () => {
     mock.timers.reset();
   });
 
-  /** Renews, as the test says whether the response has ended, and whether the slots are held. */
+  /** Renews slots while the test controls the end of the response and the state of the slots. */
   async function renewing(policies: readonly Policy[], longest = 1e6) {
     const decision = await decide(policies);
     const seen = { renewed: 0, hasEnded: false, isHeld: true };
@@ -80,30 +80,30 @@ describe('slots of a slow response', () => {
     expect(seen.renewed).to.equal(1);
   });
 
-  it('are renewed for so long, and no longer', async () => {
+  it('are renewed for renewFor, and no longer', async () => {
     const { seen, pass } = await renewing([slots], 20_000);
     for (let i = 0; i < 4; i++) await pass(10_000);
     expect(seen.renewed).to.equal(2);
   });
 
-  it('need no timer without a lease, and none that Node would fire at once', async () => {
+  it('need no timer without a lease, and set no timer that Node would fire at once', async () => {
     const timers = mock.method(globalThis, 'setInterval');
-    const none = await renewing([minute]);
+    const untimed = await renewing([minute]);
     expect(timers.mock.callCount()).to.equal(0);
-    none.stop();
+    untimed.stop();
     const { seen, pass } = await renewing([{ ...slots, lease: '366d' }], 1e12);
     await pass(2 ** 31 - 1);
     expect(seen.renewed).to.equal(1);
     timers.mock.restore();
   });
 
-  it('are renewed again where the store was away', async () => {
+  it('are renewed again after the store was down', async () => {
     const decision: LimiterDecision = await decide([slots]);
-    let asked = 0;
-    decision.renew = () => Promise.reject(new Error(`away ${++asked}`));
+    let renewals = 0;
+    decision.renew = () => Promise.reject(new Error(`away ${++renewals}`));
     const stop = renewSlots(decision, { look: () => false }, 1e6);
     mock.timers.tick(20_000);
-    expect(asked).to.equal(2);
+    expect(renewals).to.equal(2);
     stop();
   });
 });

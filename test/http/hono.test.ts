@@ -1,4 +1,4 @@
-// What Hono alone has. The rest is in the conformance suite.
+// Features of Hono alone. The conformance suite has the rest.
 import { expect } from 'chai';
 import { HeadgateError, memoryStore, type Store } from 'headgate';
 import { rateLimit } from 'headgate/hono';
@@ -7,7 +7,7 @@ import { Hono } from 'hono';
 const common = { algorithm: 'fixed-window', window: '1m', keyGenerator: () => 'ada' } as const;
 
 describe('Hono', () => {
-  it('limiters are of one request, even if middleware between them replaces it', async () => {
+  it('limiters share one request, even if middleware between them replaces it', async () => {
     const app = new Hono();
     app.use(rateLimit({ ...common, name: 'all', limit: 9 }), async (c, next) => {
       c.req.raw = new Request(c.req.raw);

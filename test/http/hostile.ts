@@ -1,4 +1,4 @@
-// What clients do that do not mean well, or whose network is bad.
+// Requests and connections of clients that are hostile or have a bad network.
 import type { Socket } from 'node:net';
 
 /** A request as text, with these fields. */
@@ -7,15 +7,15 @@ export const get = (path: string, ...fields: string[]) =>
 
 interface Sent {
   readonly text: string;
-  /** How many requests that is. */
+  /** The number of requests. */
   readonly n: number;
   /** Whether an answer arrives. */
   readonly begins?: boolean;
 }
 
 /**
- * What a client sends on one connection. The server answers `/?hang` never, `/?begin` without an end, and `/?long` with more than
- * sockets buffer.
+ * The requests of a client on one connection. The server never answers `/?hang`, answers `/?begin` without an end, and `/?long` with more data
+ * than sockets buffer.
  *
  * @param more fields of each request
  */
@@ -28,7 +28,10 @@ export function sent(...more: string[]): Readonly<Record<string, Sent>> {
     'a request whose answer has begun': { text: ask('/?begin'), n: 1, begins: true },
     'a request whose answer is long': { text: ask('/?long'), n: 1, begins: true },
     'pipelined requests without an answer': { text: ask('/?hang').repeat(3), n: 3 },
-    'pipelined requests, answered behind one that is not': { text: ask('/?hang') + ask('/').repeat(2), n: 3 },
+    'pipelined requests after a request without an answer': {
+      text: ask('/?hang') + ask('/').repeat(2),
+      n: 3,
+    },
     'a body that is not finished': { text: `${post('Content-Length: 100')}begun`, n: 1 },
     'a chunked body that is not finished': {
       text: `${post('Transfer-Encoding: chunked')}5\r\nbegun\r\n`,
@@ -46,7 +49,7 @@ export function sent(...more: string[]): Readonly<Record<string, Sent>> {
   };
 }
 
-/** How a client's connection can end. */
+/** The ends of a client's connection. */
 export const endings: Readonly<Record<string, (socket: Socket) => unknown>> = {
   closed: (socket) => socket.destroy(),
   reset: (socket) => socket.resetAndDestroy(),

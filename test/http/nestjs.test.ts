@@ -1,4 +1,4 @@
-// headgate/nestjs on both platforms: what the kit checks, and what Nest alone has.
+// headgate/nestjs on both platforms: the checks of the kit, and features of Nest alone.
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { promisify } from 'node:util';
@@ -68,7 +68,7 @@ for (const platform of Object.keys(platforms)) {
 
     // The tests' Fastify trusts this machine, which cannot be changed later.
     if (platform === 'Express')
-      it('warns of a proxy that is not trusted', async () => {
+      it('warns of an untrusted proxy', async () => {
         emittedCodes.clear();
         const warned: unknown[] = [];
         const note = (warning: NodeJS.ErrnoException): unknown => warned.push(warning.code);
@@ -82,7 +82,7 @@ for (const platform of Object.keys(platforms)) {
         expect(warned).to.include('HEADGATE_UNTRUSTED_PROXY');
       });
 
-    it('a controller has one limiter for its handlers; what a handler has takes its place', async () => {
+    it('a controller has one limiter for its handlers; a handler’s own limiter replaces it', async () => {
       const { statuses, get } = await serve();
       expect(await statuses('a', 'b', 'a', 'b')).to.deep.equal([200, 200, 429, 429]);
       expect(await statuses('own', 'own')).to.deep.equal([200, 429]);
@@ -111,7 +111,7 @@ for (const platform of Object.keys(platforms)) {
       expect(await policyOf({ global: false })).to.equal(null);
     });
 
-    it('takes what a decorator leaves out from the module, and options from other providers', async () => {
+    it('takes options that a decorator omits from the module, and options from other providers', async () => {
       const limits = RateLimitModule.forRootAsync({
         inject: [NestFactoryToken],
         imports: [{ module: class Config {}, providers: [token], exports: [NestFactoryToken] }],
@@ -130,7 +130,7 @@ for (const platform of Object.keys(platforms)) {
       expect([await status('own', 'bob'), await status('global', 'bob')]).to.deep.equal([200, 200]);
     });
 
-    it('denies by an exception that filters may answer; otherwise the answer is a problem', async () => {
+    it('denies with an exception that filters may answer; otherwise the answer is a problem document', async () => {
       const { get, statuses } = await serve();
       await statuses('own');
       const denied = await get('own');
@@ -155,7 +155,7 @@ for (const platform of Object.keys(platforms)) {
       expect(await answer.text()).to.match(/^127\.0\.0\.1 Quota Exceeded$/);
     });
 
-    it('says when to try again if the store fails', async () => {
+    it('sets Retry-After if the store fails', async () => {
       const fails = () => Promise.reject(new Error('secret'));
       const store: Store = { decide: fails, adjust: fails, lease: fails, reset: fails, ban: fails };
       const { get } = await serve(RateLimitModule.forRoot({ store, onStoreError: 'throw', ...fixed(1) }));
@@ -165,7 +165,7 @@ for (const platform of Object.keys(platforms)) {
       expect(await answer.text()).not.to.contain('secret');
     });
 
-    it('tells mistakes when the app starts', async () => {
+    it('reports mistakes when the app starts', async () => {
       const start = async (options: RateLimitModuleOptions, ...controllers: Type[]) => {
         const module = moduleOf(controllers, RateLimitModule.forRoot(options));
         const app = await NestFactory.create(module, adapter(), { logger: false, abortOnError: false });
@@ -187,14 +187,14 @@ for (const platform of Object.keys(platforms)) {
       );
     });
 
-    it('takes what a decorator leaves undefined from the module', async () => {
+    it('takes options that are undefined in a decorator from the module', async () => {
       class Undefined {
         get() {
           return 'ok';
         }
       }
-      const left = { store: undefined, limiter: undefined, keyGenerator: undefined } as object;
-      decorate(Undefined, 'get', all(), RateLimit({ ...left, name: 'own', ...fixed(1) }));
+      const undefinedOptions = { store: undefined, limiter: undefined, keyGenerator: undefined } as object;
+      decorate(Undefined, 'get', all(), RateLimit({ ...undefinedOptions, name: 'own', ...fixed(1) }));
       Controller()(Undefined);
       const store = memoryStore();
       const { statuses } = await serve(
@@ -310,7 +310,7 @@ for (const platform of Object.keys(platforms)) {
       }
     });
 
-    it('makes no limiter but those that decide', async () => {
+    it('creates only limiters that decide', async () => {
       const names: string[] = [];
       const store = memoryStore();
       const announcing = Object.create(store, {
@@ -344,7 +344,7 @@ describe('Nest without the guard', () => {
   });
   afterEach(() => (process.emitWarning = emitWarning));
 
-  /** A class with a handler, decorated so. */
+  /** A class with one handler and these decorators. */
   function controllerOf(method: MethodDecorator[], type: ClassDecorator[] = []): Type {
     class Plain {
       get() {}
@@ -372,22 +372,22 @@ describe('Nest without the guard', () => {
   const quota = fixed(5);
   const missing = ['HEADGATE_GUARD_MISSING'];
 
-  it('is told once the app has started', async () => {
+  it('is reported once the app has started', async () => {
     expect(await start(RateLimitModule.forRoot(quota))).to.deep.equal(missing);
     expect(await start(RateLimitModule.forRoot(quota))).to.deep.equal(missing);
   });
 
-  it('is told of a decorator', async () => {
+  it('is reported for a decorator', async () => {
     const limits = RateLimitModule.forRoot({ global: false });
     expect(await start(limits, [controllerOf([RateLimit(quota)])])).to.deep.equal(missing);
   });
 
-  it('is told of a controller’s decorator, with options from elsewhere', async () => {
+  it('is reported for a controller’s decorator, with options from another provider', async () => {
     const limits = RateLimitModule.forRootAsync({ useFactory: () => ({ global: false }) });
     expect(await start(limits, [controllerOf([], [RateLimit(quota)])])).to.deep.equal(missing);
   });
 
-  it('is told of a provider’s handlers', async () => {
+  it('is reported for a provider’s handlers', async () => {
     class Resolver {
       users() {}
     }
@@ -395,12 +395,12 @@ describe('Nest without the guard', () => {
     expect(await start(RateLimitModule.forRoot(quota), [], [Resolver])).to.deep.equal(missing);
   });
 
-  it('is not told if it is not wanted', async () => {
+  it('is not reported if the warning is silenced', async () => {
     const warnings = ['HEADGATE_GUARD_MISSING'] as const;
     expect(await start(RateLimitModule.forRoot({ ...quota, warnings }))).to.deep.equal([]);
   });
 
-  it('is well if there is nothing to limit', async () => {
+  it('is fine if there is nothing to limit', async () => {
     expect(await start(RateLimitModule.forRoot(quota), [])).to.deep.equal([]);
     expect(await start(RateLimitModule.forRoot({ global: false }))).to.deep.equal([]);
     expect(await start(RateLimitModule.forRoot(quota), [controllerOf([SkipRateLimit()])])).to.deep.equal([]);
@@ -415,12 +415,12 @@ describe('Nest without the guard', () => {
     'replaced by a test': [{ provide: RateLimitGuard, useValue: { canActivate: () => true } }],
   };
   for (const [how, providers] of Object.entries(guards)) {
-    it(`is not without it: ${how}`, async () => {
+    it(`is not missing: ${how}`, async () => {
       expect(await start(RateLimitModule.forRoot(quota), undefined, providers)).to.deep.equal([]);
     });
   }
 
-  it('is not without it: at a controller, or a handler', async () => {
+  it('is not missing: at a controller, or a handler', async () => {
     const guard = UseGuards(RateLimitGuard);
     expect(await start(RateLimitModule.forRoot(quota), [controllerOf([], [guard])])).to.deep.equal([]);
     expect(await start(RateLimitModule.forRoot(quota), [controllerOf([guard])])).to.deep.equal([]);
@@ -429,7 +429,7 @@ describe('Nest without the guard', () => {
 
 describe('a Nest controller’s limiter', () => {
   for (const kind of serverKinds) {
-    it(`is one for all processes, whichever handler comes first (${kind})`, async () => {
+    it(`is the same in all processes, whichever handler comes first (${kind})`, async () => {
       const script = new URL('../support/nest-child.ts', import.meta.url).pathname;
       const prefix = freshPrefix();
       const ask = async (...paths: string[]) => {
@@ -476,7 +476,7 @@ describe('Nest beyond HTTP', () => {
       (error: unknown) => error,
     );
 
-  it('GraphQL: each field is charged, the client is the request’s, and nothing is written to the response', async () => {
+  it('GraphQL: each field is charged, the client comes from the request, and the response gets no fields', async () => {
     const limits = await guard(fixed(2));
     const res = Object.assign(new EventEmitter(), { statusCode: 200, setHeader: () => expect.fail() });
     const req = { ip: '192.0.2.1' } as { ip: string; rateLimit?: object };
@@ -494,7 +494,7 @@ describe('Nest beyond HTTP', () => {
     expect(await tryAgain(limits, contextOf('graphql', [{}, {}, { req, res }, {}], 'free'))).to.be.true;
   });
 
-  it('GraphQL: the client is found however the server names its request', async () => {
+  it('GraphQL: the client is found whatever the server’s name for its request', async () => {
     const limits = await guard(fixed(1));
     const ask = (context: object | undefined) =>
       tryAgain(limits, contextOf('graphql', [{}, {}, context, {}]));
@@ -542,7 +542,7 @@ describe('Nest beyond HTTP', () => {
     sockets[1]!.emit('close');
   });
 
-  it('gateways: nothing grows with the messages of a connection', async () => {
+  it('gateways: no collection grows with the messages of a connection', async () => {
     const slots = { algorithm: 'concurrency', limit: 100, lease: '1m', keyGenerator: () => 'k' } as const;
     const socket = Object.assign(new EventEmitter(), { handshake: { address: '192.0.2.1' } });
     const listeners = ['close', 'disconnect'];
@@ -556,7 +556,7 @@ describe('Nest beyond HTTP', () => {
     socket.emit('close');
   });
 
-  it('what a handler cannot answer is denied by an exception', async () => {
+  it('a request that a handler cannot answer is denied with an exception', async () => {
     const handled: unknown[] = [];
     const limits = await guard({
       ...fixed(1),
@@ -577,7 +577,7 @@ describe('Nest beyond HTTP', () => {
     expect(handled).to.deep.equal(['graphql', 'rpc']);
   });
 
-  it('microservices: whom a message is charged to, says the keyGenerator', async () => {
+  it('microservices: the keyGenerator returns the key of a message', async () => {
     const limits = await guard({
       ...fixed(1),
       keyGenerator: (context) => context.switchToRpc().getData<{ user: string }>().user,

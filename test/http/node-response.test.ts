@@ -1,4 +1,4 @@
-// How responses of Node end, state by state: http/connections.test.ts plays clients against real servers.
+// The ends of Node's responses, state by state. http/connections.test.ts tests clients against real servers.
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
@@ -13,7 +13,7 @@ const responseOf = (state: object) =>
 const over1 = (socket: object = socketOf(), state: object = {}) => responseOf({ req: { socket }, ...state });
 const over2 = (stream: object) => responseOf({ stream: socketOf({ rstCode: 0, aborted: false, ...stream }) });
 
-/** What was told of its end, and what ends the listening. */
+/** The reported ends of a response, and the function that stops listening. */
 function followed(res: ServerResponse) {
   const ends: boolean[] = [];
   const stop = nodeResponse.onEnd(res, (completed) => void ends.push(completed));
@@ -56,7 +56,7 @@ describe('a response of Node', () => {
     expect(ends).to.deep.equal([false]);
   });
 
-  it('is told of the end of its connection by the one listener of all its responses', () => {
+  it('learns of the end of its connection by the single listener of all its responses', () => {
     const socket = socketOf();
     const all = Array.from({ length: 20 }, () => followed(over1(socket)));
     expect(socket.listenerCount('close')).to.equal(1);
@@ -75,7 +75,7 @@ describe('a response of Node', () => {
       res.emit(event);
     }
     expect(ends).to.deep.equal([]);
-    // A tool's response has no connection to leave.
+    // A mocked response of a test tool has no connection.
     expect(followed(responseOf({})).stop).not.to.throw();
   });
 

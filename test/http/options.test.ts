@@ -1,4 +1,4 @@
-// What is wrong in options is said when the limiter is made: which option, what was given, what to write instead.
+// Wrong options are reported when the limiter is created: the option, the value, and the fix.
 import { expect } from 'chai';
 import Fastify from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
@@ -8,7 +8,7 @@ import { compileOptions } from '../../src/http/compile-options.js';
 
 const fine = { limit: 5, window: '1m' };
 
-/** Options, the option that the error names, and what else it says. */
+/** Options, the option that the error names, and the values in its message. */
 const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ limit: undefined }, 'limit'],
   [{ window: '1m' }, 'limit'],
@@ -16,7 +16,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, limit: NaN }, 'limit', /NaN/],
   [{ ...fine, limit: '5' }, 'limit', /"5"/],
   [{ ...fine, window: 'soon' }, 'window', /"soon".*'10s'/],
-  [{ ...fine, policies: [fine] }, 'limit, window', /not both/],
+  [{ ...fine, policies: [fine] }, 'limit, window', /policies/],
   [{ policies: [] }, 'policies'],
   [{ policies: [fine, { ...fine, limit: -1 }] }, 'policies[1].limit', /-1/],
   [{ policies: 'strict' }, 'policies'],
@@ -33,7 +33,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, keys: { key: () => 'x' } }, 'keys.key', /keyGenerator/],
   [{ ...fine, by: '' }, 'policy.by'],
   [{ ...fine, acrossSlots: 'yes' }, 'acrossSlots'],
-  [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /1 to 128/],
+  [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /\b1 .*\b128\b/],
   [{ ...fine, ipv6Subnet: 129 }, 'ipv6Subnet'],
   [{ ...fine, ipv6Subnet: 55.5 }, 'ipv6Subnet'],
   [{ ...fine, ipv6Subnet: false }, 'ipv6Subnet'],
@@ -51,9 +51,9 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, headers: ['draft-6', 'draft-12'] }, 'headers'],
   [{ ...fine, headers: [] }, 'headers', /false/],
   [{ ...fine, headers: ['legacy', 'legacy-seconds'] }, 'headers', /same fields/],
-  [{ ...fine, statusCode: 200 }, 'statusCode', /400 to 599/],
+  [{ ...fine, statusCode: 200 }, 'statusCode', /\b400 .*\b599\b/],
   [{ ...fine, statusCode: '429' }, 'statusCode'],
-  [{ ...fine, jitter: 10 }, 'jitter', /from 1000 to/],
+  [{ ...fine, jitter: 10 }, 'jitter', /\b1000 /],
   [{ ...fine, jitter: true }, 'jitter'],
   [{ ...fine, handler: 'Too many requests' }, 'handler'],
   [{ ...fine, skipSuccessfulRequests: 1 }, 'skipSuccessfulRequests'],
@@ -65,7 +65,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, onDecision: console }, 'onDecision'],
   [{ ...fine, maxWaiting: 0 }, 'maxWaiting'],
   [{ ...fine, maxWaitingPerKey: 0 }, 'maxWaitingPerKey'],
-  [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /1 to 50/],
+  [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /\b1 .*\b50\b/],
   [{ ...fine, shadow: 'yes' }, 'shadow'],
   [{ ...fine, enabled: 'yes' }, 'enabled'],
   [{ ...fine, enabled: 0 }, 'enabled'],
@@ -80,7 +80,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ limiter: createLimiter({ limit: 1, window: '1s' }), store: memoryStore() }, 'store', /limiter/],
 ];
 
-/** Options that are not known, and what the error says. */
+/** Unknown options, and the values in the error's message. */
 const unknown: [options: object, says: RegExp][] = [
   [{ max: 5, window: '1m' }, /'max'.*limit/],
   [{ limit: 5, windowMs: 60_000 }, /'windowMs'.*window/],
@@ -100,7 +100,7 @@ function thrownBy(action: () => unknown): HeadgateError {
   } catch (error) {
     return error as HeadgateError;
   }
-  throw new Error('It has not thrown.');
+  throw new Error('No error was thrown.');
 }
 
 async function rejectionOf(options: object): Promise<HeadgateError> {
@@ -121,23 +121,21 @@ const make: Readonly<Record<string, (options: object) => HeadgateError | Promise
 
 for (const [adapter, errorOf] of Object.entries(make)) {
   describe(`bad options on ${adapter}`, () => {
-    for (const [options, option, says = /./] of wrong) {
+    for (const [options, option, values = /./] of wrong) {
       it(`${option}: ${JSON.stringify(options)}`, async () => {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_INVALID_OPTION');
         expect(message).to.match(
-          new RegExp(
-            `^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .*(Write|Pass|Use|Make|Create|Omit) `,
-          ),
+          new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .+\\. .+\\.`),
         );
-        expect(message).to.match(says);
+        expect(message).to.match(values);
       });
     }
-    for (const [options, says] of unknown) {
+    for (const [options, values] of unknown) {
       it(`${Object.keys(options).join(', ')}: not known`, async () => {
         const { code, message } = await errorOf(options);
         expect(code).to.equal('HEADGATE_UNKNOWN_OPTION');
-        expect(message).to.match(says);
+        expect(message).to.match(values);
       });
     }
 
@@ -151,7 +149,7 @@ for (const [adapter, errorOf] of Object.entries(make)) {
   });
 }
 
-it('a limiter that could not be made has claimed no name', () => {
+it('a limiter that could not be created claims no name', () => {
   const store = memoryStore();
   for (const bad of [{ cost: -1 }, { headers: 'draft-1' }, { statusCode: 1 }, { maxWaiting: 0 }]) {
     thrownBy(() => rateLimit({ ...fine, ...bad, store } as unknown as typeof fine));
@@ -184,10 +182,10 @@ it('numbers are accepted up to their bounds, and no further', () => {
     ['renewFor', 1, 366 * 86_400_000],
     ['jitter', 1000, 366 * 86_400_000],
   ] as const) {
-    const given = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
-    for (const value of [least, most]) rateLimit(given(value));
+    const optionsWith = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
+    for (const value of [least, most]) rateLimit(optionsWith(value));
     for (const value of [least - 1, most + 1])
-      expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} is not valid`);
+      expect(thrownBy(() => rateLimit(optionsWith(value))).message).to.include(`${option}: ${value} `);
   }
 });
 
@@ -203,7 +201,7 @@ describe('options of several keys', () => {
     }
   };
 
-  it('of tiers, each that may decide needs its keys, and each key a policy of one of them', () => {
+  it('with tiers: each tier that may decide needs its keys, and each key needs a policy of one of them', () => {
     const tiers = { free: '1/1m', team: '1/1m by account', big: '1/1m by org' };
     const tier = () => 'free';
     const code = (options: object) => codeOf(() => rateLimit({ tiers, tier, ...options }));
@@ -215,7 +213,7 @@ describe('options of several keys', () => {
     expect(code({ tier: 'free' })).to.equal('none');
   });
 
-  it('tiers do not go with a function for the policies', () => {
+  it('tiers cannot be combined with a function for the policies', () => {
     const policies = () => '1/1m';
     const code = (options: object) => codeOf(() => rateLimit({ policies, ...options } as RateLimitOptions));
     expect(code({})).to.equal('none');
@@ -223,7 +221,7 @@ describe('options of several keys', () => {
       expect(code({ tier, tiers: { free: '1/1m' } })).to.equal('HEADGATE_INVALID_OPTION');
   });
 
-  it('must fit to the dimensions of the policies', () => {
+  it('must match the dimensions of the policies', () => {
     expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
     expect(codeOf(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
     expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id, org: id } }))).to.equal(
@@ -240,7 +238,7 @@ describe('options of several keys', () => {
     expect(codeOf(() => rateLimit({ limiter, keys: { account: id } }))).to.equal('none');
   });
 
-  it('of the Fastify plugin are defaults: a route may use some of them', async () => {
+  it('of the Fastify plugin are defaults, of which a route may use some', async () => {
     const fastify = Fastify();
     await fastify.register(rateLimitPlugin, { ...byAccount, limit: 1, keys: { account: id } });
     fastify.get('/', { config: { rateLimit: { limit: 2, window: '1m' } } }, () => 'ok');
@@ -251,7 +249,7 @@ describe('options of several keys', () => {
     await fastify.close();
   });
 
-  it('no address is needed where no policy is by it', async () => {
+  it('no address is needed without a policy by address', async () => {
     const fastify = Fastify();
     await fastify.register(rateLimitPlugin, { ...byAccount, keys: { account: id } });
     fastify.addHook('onRequest', async (request) =>

@@ -1,4 +1,4 @@
-// What clients are told of a limit that was changed, and those who wait for it.
+// A changed limit in the answers to clients, and for waiting requests.
 import { expect } from 'chai';
 import express from 'express';
 import Fastify from 'fastify';
@@ -18,7 +18,7 @@ const options = {
   headers: ['draft-6', 'draft-11', 'legacy'],
 } as const;
 
-/** The limiter of each framework, and how to ask. */
+/** The limiter of each framework, and a function that sends a request. */
 const apps = {
   express: async () => {
     const app = express();
@@ -46,7 +46,7 @@ const apps = {
 
 for (const [name, open] of Object.entries(apps)) {
   describe(`overrides over HTTP, with ${name}`, () => {
-    it('headers and bodies tell the limit in force', async () => {
+    it('headers and bodies show the limit in force', async () => {
       const { limiter, ask, close } = await open();
       await ask();
       await limiter.override('ada', { minute: { limit: 20 }, hour: { limit: 500 } });
@@ -72,7 +72,7 @@ for (const [name, open] of Object.entries(apps)) {
 }
 
 describe('overrides', () => {
-  it('of who waits: it goes on', async () => {
+  it('of a waiting key: the request goes on', async () => {
     const limiter = createLimiter({ limit: 1, window: '1h', overrides: true });
     await limiter.consume('ada');
     const waiting = limiter.wait('ada', { timeout: '1d' });
@@ -93,7 +93,7 @@ describe('overrides', () => {
     await limiter.close();
   });
 
-  it('of a function', async () => {
+  it('of a decorated function', async () => {
     const limiter = createLimiter({ limit: 1, window: '1h', overrides: true, store: memoryStore() });
     const work = rateLimited(async (who: string) => who, { limiter, key: (who: string) => who });
     await work('ada');
@@ -102,7 +102,7 @@ describe('overrides', () => {
     await limiter.close();
   });
 
-  it('of policies that come with each request', async () => {
+  it('of policies that each request brings', async () => {
     const app = express();
     const limit = rateLimit({
       name: 'x',
@@ -118,7 +118,7 @@ describe('overrides', () => {
     await limit.limiter.close();
   });
 
-  it('that a deployment has made unreadable leaves the configured limits', async () => {
+  it('that a deployment has made unreadable leaves the configured limits in force', async () => {
     const store = memoryStore();
     const before = createLimiter({
       name: 'api',

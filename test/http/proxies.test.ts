@@ -1,4 +1,4 @@
-// docs/keys.md: with what it says to write, a client is known by its own address, whatever it sends.
+// docs/keys.md: with its settings, a client is known by its own address, whatever header it sends.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
@@ -12,7 +12,7 @@ const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8'
 
 interface Row {
   readonly name: string;
-  /** The field as it arrives, with what the client has made up in front. */
+  /** The field as it arrives, after the part that the client invented. */
   readonly forwarded: string;
   readonly trusted: number;
   readonly hasPort: boolean;
@@ -20,7 +20,7 @@ interface Row {
 
 const client = '203.0.113.9';
 
-/** The rows of its table that are about `X-Forwarded-For` and a number. */
+/** The rows of the page's table about `X-Forwarded-For` and a number. */
 const rows = page.split('\n').flatMap((line): Row[] => {
   const [, name, where, , what] = line.split('|').map((cell) => cell.trim());
   const place = /^last( but one)? of `X-Forwarded-For`/.exec(where ?? '');
@@ -35,13 +35,13 @@ const rows = page.split('\n').flatMap((line): Row[] => {
 
 const written = (text: string) => /^function withoutPort[^]*?^}/m.exec(text)![0];
 
-/** What the page writes against ports. */
+/** The code of the page against ports. */
 function withoutPort(address = ''): string {
   return /^(?:\[(.+)\]|([\d.]+))(?::\d+)?$/.exec(address)?.slice(1).find(Boolean) ?? address;
 }
 
 describe('behind proxies', () => {
-  it('the page tells of many', () => {
+  it('the page covers many proxies', () => {
     expect(rows.map(({ name }) => name)).to.have.length.greaterThan(8);
   });
 
@@ -72,7 +72,7 @@ describe('behind proxies', () => {
     });
   }
 
-  it('takes ports off, and nothing else', () => {
+  it('removes ports, and nothing else', () => {
     for (const [given, address] of [
       ['203.0.113.9:50123', '203.0.113.9'],
       ['203.0.113.9', '203.0.113.9'],

@@ -1,4 +1,4 @@
-// Law 13 over HTTP and across limiters: what a response, a stacked limiter or consumeAll gives back is as if it had never been charged.
+// Law 13 over HTTP and across limiters: units that a response, a stacked limiter or consumeAll gives back are as if they had never been charged.
 import { expect } from 'chai';
 import express from 'express';
 import Fastify from 'fastify';
@@ -38,7 +38,7 @@ describe('law 13, return, over HTTP', () => {
       const clock = new TestClock();
       const { limiter, ask, close } = await serve(kind, clock);
       const settled = async (remaining: number) => {
-        // The response is sent before its cost is back.
+        // The response is sent before its cost is given back.
         while ((await limiter.peek('k')).remaining !== remaining) await new Promise(setImmediate);
       };
       for (let wrong = 1; wrong <= 4; wrong++) {
@@ -59,7 +59,7 @@ describe('law 13, return, over HTTP', () => {
     });
   }
 
-  it('a limiter that was passed before another denied, and consumeAll: as if never asked', async () => {
+  it('a limiter before another one that denied, and consumeAll: as if never asked', async () => {
     const clock = new TestClock();
     const store = memoryStore({ clock: clock.read });
     const [first, tight] = [
@@ -80,7 +80,7 @@ describe('law 13, return, over HTTP', () => {
     const joint = await consumeAll([first, tight].map((limiter) => ({ limiter, key: 'k' })));
     expect(joint.allowed).to.equal(false);
     while ((await first.peek('k')).remaining !== 4) await new Promise(setImmediate);
-    // The one unit that counts is the one of the request that went through.
+    // Only the unit of the admitted request counts.
     clock.now = START + 999;
     expect((await first.peek('k')).remaining).to.equal(4);
     clock.now = START + 1_000;

@@ -1,4 +1,4 @@
-// The table "What a client can force" of docs/security.md, row by row: what is written there is so.
+// The table "What a client can force" of docs/security.md, row by row.
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
@@ -68,19 +68,19 @@ describe('what a client can force', () => {
       expect(await statuses(app, [victim, victim, victim])).to.deep.equal([200, 200, 429]);
     });
 
-    it('give nothing where the proxies are counted: what the client wrote stands before what they add', async () => {
+    it('have no effect if the proxies are counted: the client’s part is before the part that they add', async () => {
       const app = appWith(LIMIT, { 'trust proxy': 1 });
-      const seen = times(4, (i) => ({ 'X-Forwarded-For': `203.0.113.${i}, 198.51.100.1` }));
-      expect(await statuses(app, seen)).to.deep.equal([200, 200, 429, 429]);
+      const fields = times(4, (i) => ({ 'X-Forwarded-For': `203.0.113.${i}, 198.51.100.1` }));
+      expect(await statuses(app, fields)).to.deep.equal([200, 200, 429, 429]);
     });
 
-    it('fail the request where a trusted one is no address', async () => {
+    it('fail the request if a trusted value is not an address', async () => {
       const app = appWith(LIMIT, { 'trust proxy': true });
       for (const ip of ['unknown', '203.0.113.1:80', '010.0.0.1', '::ffff:0x1.2.3.4'])
         expect(await statuses(app, [{ 'X-Forwarded-For': ip }]), ip).to.deep.equal([500]);
     });
 
-    it('of Forwarded nothing is read, even where everybody is trusted', async () => {
+    it('Forwarded is never read, even if every proxy is trusted', async () => {
       const app = appWith(LIMIT, { 'trust proxy': true });
       const only = forged.map(({ Forwarded }) => ({ Forwarded }));
       expect(await statuses(app, only)).to.deep.equal([200, 200, 429, 429]);
@@ -104,7 +104,7 @@ describe('what a client can force', () => {
       ).to.deep.equal([200, 200, 200, 200]);
     });
 
-    it('of another spelling is another key', async () => {
+    it('in another spelling is another key', async () => {
       const app = appWith(byHeader);
       const spelt = ['ada', 'Ada', 'ada%20', 'ADA'].map((key) => ({ 'x-api-key': key }));
       expect(await statuses(app, [...spelt, spelt[0]!, spelt[0]!])).to.deep.equal([
@@ -112,7 +112,7 @@ describe('what a client can force', () => {
       ]);
     });
 
-    it('of a body that is no text fails the request', async () => {
+    it('from a body that is not text fails the request', async () => {
       const app = appWith({ ...LIMIT, keyGenerator: (req) => (req.body as { email: string }).email });
       for (const email of [['a'], { a: 1 }, 5, null])
         expect((await request(app).post('/').send({ email })).status).to.equal(500);
@@ -120,7 +120,7 @@ describe('what a client can force', () => {
     });
   });
 
-  it('skip, allowList: any client can send what they look for; addresses come from the framework', async () => {
+  it('skip, allowList: any client can send the values that they check; addresses come from the framework', async () => {
     const fields = times(4, () => ({ 'x-internal': '1', 'x-api-key': 'friend' }));
     const skipping = appWith({ ...LIMIT, skip: (req) => req.get('x-internal') === '1' });
     expect(await statuses(skipping, fields)).to.deep.equal([200, 200, 200, 200]);
@@ -148,7 +148,7 @@ describe('what a client can force', () => {
     expect(victim.headers['retry-after']).to.equal('3600');
   });
 
-  it('tiers by a field: the quotas of all together, no more', async () => {
+  it('tiers by a field: at most the quotas of all tiers together', async () => {
     const limits: Readonly<Record<string, number>> = { free: 2, paid: 3, staff: 4 };
     const policies = (req: express.Request): Policy[] => {
       const limit = limits[String(req.get('x-tier'))] ?? 2;
@@ -157,7 +157,7 @@ describe('what a client can force', () => {
     const app = appWith({ policies });
     const sent = times(60, (i) => ({ 'x-tier': ['free', 'paid', 'staff', 'constructor'][i % 4]! }));
     expect((await statuses(app, sent)).filter((status) => status === 200)).to.have.lengthOf(2 + 3 + 4);
-    // What an object has besides its own is found, too.
+    // Inherited property names are found, too.
     expect(await statuses(app, [{ 'x-tier': 'constructor' }])).to.deep.equal([500]);
     const counts = appWith({
       policies: (req) => [{ ...LIMIT, limit: limits[String(req.get('x-tier'))] ?? 2 }],
@@ -181,7 +181,7 @@ describe('what a client can force', () => {
     expect(await statuses(app, [{}])).to.deep.equal([200]);
   });
 
-  it('cost: 0 is free, too much is denied and charges nothing, nonsense fails the request', async () => {
+  it('cost: 0 is free, a cost above the limit is denied and charges nothing, an invalid cost fails the request', async () => {
     const app = appWith({ ...LIMIT, cost: (req) => Number(req.get('x-cost')) });
     const cost = (...costs: string[]) =>
       statuses(
@@ -194,7 +194,7 @@ describe('what a client can force', () => {
     expect(await cost('1', '1', '1')).to.deep.equal([200, 200, 429]);
   });
 
-  it('skipFailedRequests: whatever fails is free; skipSuccessfulRequests: as many at a time as the limit says', async () => {
+  it('skipFailedRequests: failed requests are free; skipSuccessfulRequests: at most the limit at a time', async () => {
     const failing = appWith({ ...LIMIT, skipFailedRequests: true });
     for (let i = 0; i < 5; i++) {
       expect(await statuses(failing, [{}], '/?status=404')).to.deep.equal([404]);
@@ -231,13 +231,13 @@ describe('what a client can force', () => {
     while (!(await condition())) await sleep(2);
   }
 
-  it('concurrency: a slot per connection, only of its own key, as long as it stays', async () => {
+  it('concurrency: a slot per connection, only of its own key, while it stays open', async () => {
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 2, lease: 1000 });
     const port = await listenForever({ limiter, keyGenerator: (req) => req.get('x-key') });
     const mine = [open(port, 'a'), open(port, 'a')];
     const left = async (key: string) => (await limiter.peek(key)).remaining;
     await until(async () => (await left('a')) === 0);
-    // The lease is renewed as long as the connection is there.
+    // The lease is renewed while the connection is open.
     await sleep(1500);
     expect([await left('a'), await left('b')]).to.deep.equal([0, 2]);
     for (const socket of mine) socket.destroy();
@@ -245,7 +245,7 @@ describe('what a client can force', () => {
     await limiter.close();
   });
 
-  it('maxDelay: a held request per connection, up to its own quota; a client that leaves gives its turn back', async () => {
+  it('maxDelay: a held request per connection, up to its own quota; a client that disconnects gives its turn back', async () => {
     const decisions: Decision[] = [];
     const limiter = createLimiter({
       ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '2h' },

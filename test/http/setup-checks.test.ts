@@ -1,4 +1,4 @@
-// What a limiter's first requests show of mistakes, by the request: warnings.test.ts has the mistakes as users make them.
+// Mistakes that a limiter's first requests show, by the request. warnings.test.ts has the mistakes as users make them.
 import { expect } from 'chai';
 import { clientKeys } from '../../src/http/client-key.js';
 import type { Framework, Proxies } from '../../src/http/framework.js';
@@ -15,7 +15,7 @@ const framework = {
   proxy: ({ proxy }: Req) => proxy,
 } as unknown as Framework<Req, never>;
 
-/** Checks, and the warnings that they have told: codes without what they begin with. */
+/** Checks, with their warnings: codes without the common prefix. */
 function checksOf(keyOptions: Record<string, string> = {}, lists = false) {
   const warned: string[] = [];
   const warn = (code: string, message: string) => void warned.push(`${code.slice(9)} ${message}`);
@@ -33,7 +33,7 @@ describe('the checks of a set-up', () => {
     expect(looks.indexOf(false)).to.equal(999);
   });
 
-  it('tell once, at the hundredth request, that none had a key', () => {
+  it('warn once, at the hundredth request, that no request had a key', () => {
     const { checks, warned, codes } = checksOf(DEFAULT);
     for (let i = 1; i < 100; i++) checks.lookAtKey({}, undefined);
     expect(warned).to.deep.equal([]);
@@ -43,7 +43,7 @@ describe('the checks of a set-up', () => {
     expect(codes()).to.have.length(1);
   });
 
-  it('tell nothing of that once one had a key', () => {
+  it('do not warn once a request had a key', () => {
     const { checks, warned } = checksOf(DEFAULT);
     for (let i = 1; i < 100; i++) checks.lookAtKey({}, undefined);
     checks.lookAtKey({}, 'ada');
@@ -51,7 +51,7 @@ describe('the checks of a set-up', () => {
     expect(warned).to.deep.equal([]);
   });
 
-  it('tell at the last request which option never returned a key, though others did', () => {
+  it('name at the last request the option that never returned a key, although others did', () => {
     const set = { dimensions: { names: ['key', 'account', 'org'] } } as unknown as PolicySet;
     const { checks, warned } = checksOf({ ...DEFAULT, account: 'keys.account', org: 'keys.org' });
     for (let i = 1; i < 1000; i++) {
@@ -78,10 +78,10 @@ describe('the checks of a set-up', () => {
       const { checks, codes } = checksOf(DEFAULT);
       checks.lookAtKey({ ip }, key);
       expect(codes()).to.deep.equal(expected);
-      // The limiter's own key is no option of the user's.
-      const own = checksOf();
-      own.checks.lookAtKey({ ip }, key);
-      expect(own.codes()).to.deep.equal([]);
+      // The limiter's default key is not an option of the user.
+      const withDefaultKey = checksOf();
+      withDefaultKey.checks.lookAtKey({ ip }, key);
+      expect(withDefaultKey.codes()).to.deep.equal([]);
     });
 
   const proxy = (trusts: Proxies['trusts'], peer: string, headers: object = {}): Proxies => ({
@@ -92,13 +92,17 @@ describe('the checks of a set-up', () => {
   const via = (...addresses: string[]) => ({ 'x-forwarded-for': addresses.join(', ') });
   for (const [what, of, expected] of [
     ['no proxy', proxy('nobody', '10.0.0.1'), []],
-    ['a proxy that is not trusted', proxy('nobody', '10.0.0.1', via('192.0.2.9')), ['UNTRUSTED_PROXY']],
+    ['an untrusted proxy', proxy('nobody', '10.0.0.1', via('192.0.2.9')), ['UNTRUSTED_PROXY']],
     ['every proxy trusted', proxy('anybody', '10.0.0.2'), ['ANY_PROXY_TRUSTED']],
     ['other proxies trusted', proxy('some', '10.0.0.1', via('192.0.2.9')), ['UNTRUSTED_PROXY']],
     ['a trusted proxy', proxy('some', '10.0.0.2', via('192.0.2.9')), []],
     ['a request of a trusted proxy itself', proxy('some', '10.0.0.1', via('10.0.0.1')), []],
     ['Forwarded', proxy('nobody', '10.0.0.1', { forwarded: 'for=192.0.2.9' }), ['FORWARDED_UNREAD']],
-    ['Forwarded, which somebody has read', proxy('nobody', '10.0.0.2', { forwarded: 'for=10.0.0.1' }), []],
+    [
+      'Forwarded, which the application has read',
+      proxy('nobody', '10.0.0.2', { forwarded: 'for=10.0.0.1' }),
+      [],
+    ],
     ['both', proxy('some', '10.0.0.2', { ...via('192.0.2.9'), forwarded: 'for=192.0.2.9' }), []],
   ] as const)
     it(`of ${what}: ${expected.join() || 'nothing'}`, () => {
@@ -111,7 +115,7 @@ describe('the checks of a set-up', () => {
       const byList = checksOf({}, true);
       byList.checks.look(req);
       expect(byList.codes()).to.deep.equal(expected);
-      // Whose address nobody asks for, does not matter.
+      // An address that the limiter does not use has no effect.
       const byUser = checksOf(DEFAULT);
       byUser.checks.look(req);
       byUser.checks.lookAtKey(req, 'ada');

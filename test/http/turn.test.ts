@@ -1,4 +1,4 @@
-// What the memory store decides goes on in the same call, however many requests a turn of the event loop brings.
+// Decisions of the memory store go on in the same call, however many requests a turn of the event loop brings.
 import { once } from 'node:events';
 import { connect, type AddressInfo } from 'node:net';
 import { mock } from 'node:test';
@@ -10,7 +10,7 @@ import { rateLimitPlugin } from 'headgate/fastify';
 
 const turn = () => new Promise(setImmediate);
 
-/** Hands a request over; `next` is called when it goes on. */
+/** Passes a request to a limiter, which calls `next` when the request goes on. */
 type Hand = (next: (error?: unknown) => void) => void;
 
 const limit: RateLimitOptions = { limit: 1e9, window: '1h', headers: false };
@@ -30,7 +30,7 @@ const middlewares: Readonly<Record<string, () => Promise<Hand>>> = {
 
 describe('a request that the memory store decides', () => {
   for (const [name, make] of Object.entries(middlewares)) {
-    it(`goes on at once under fake timers, also on a busy server (${name})`, async () => {
+    it(`goes on at once under fake timers, even on a busy server (${name})`, async () => {
       const hand = await make();
       let passed = 0;
       const next = () => void passed++;
@@ -54,7 +54,7 @@ describe('a request that the memory store decides', () => {
 });
 
 describe('a concurrency policy before a synchronous handler', () => {
-  it('denies none, however many requests a turn brings: their handlers never run at once', async () => {
+  it('denies no request, however many a turn brings: their handlers never run at once', async () => {
     const app = express();
     app.use(rateLimit({ algorithm: 'concurrency', limit: 10, lease: '1m' }));
     app.get('/', (_req, res) => {

@@ -1,4 +1,4 @@
-// The option `wait`: what the conformance suite of adapters does not show.
+// The option `wait`: tests beyond the conformance suite of adapters.
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,7 +38,7 @@ describe('wait over HTTP', () => {
     }
   });
 
-  it('two at a time, two in line, the rest is turned away; another user is not held up', async () => {
+  it('two at a time, two in line, further requests are denied; another user is not delayed', async () => {
     const url = await serve(
       { algorithm: 'concurrency', limit: 2, lease: '1m', wait: '10s', maxWaitingPerKey: 2 },
       200,
@@ -62,9 +62,9 @@ describe('wait over HTTP', () => {
   for (const kind of serverKinds) {
     it(`several processes share a line on ${kind}`, async () => {
       const prefix = freshPrefix();
-      const both = [1, 2].map(() => clients[kind].duplicate());
+      const connections = [1, 2].map(() => clients[kind].duplicate());
       const urls = await Promise.all(
-        both.map((client) =>
+        connections.map((client) =>
           serve({
             name: 'shared',
             store: redisStore(client, { prefix, publish: false }),
@@ -78,13 +78,13 @@ describe('wait over HTTP', () => {
       const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => ask(urls[i % 2]!)));
       const took = performance.now() - started;
       expect(answers.map(({ status }) => status)).to.deep.equal(Array<number>(20).fill(200));
-      for (const client of both) client.disconnect();
-      // 2 at once, and one each 50 ms: no process took more than the limit.
+      for (const client of connections) client.disconnect();
+      // 2 at once, and one every 50 ms: no process took more than the limit.
       expect(took).to.be.at.least(18 * 50 - 60);
     });
   }
 
-  it('header fields are those of the limit, also for who has waited', async () => {
+  it('header fields are those of the limit, even after a wait', async () => {
     const options = { algorithm: 'token-bucket', limit: 60, window: '3s', burst: 1 } as const;
     const url = await serve({ ...options, wait: '2s', headers: ['draft-6', 'draft-11'] });
     const fields = async () => {
@@ -121,7 +121,7 @@ describe('wait over HTTP', () => {
     ['deny', 503],
     ['throw', 503],
   ] as const)
-    it(`a store that is away: ${onStoreError}`, async () => {
+    it(`a store that is down: ${onStoreError}`, async () => {
       const fail = () => Promise.reject(new Error('away'));
       const store: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
       const url = await serve({ store, limit: 1, window: '1h', wait: '100ms', onStoreError });
@@ -167,12 +167,12 @@ describe('wait over HTTP', () => {
     expect(waited).to.include({ allowed: true, reason: 'store-error' });
   });
 
-  it('a shadow holds nobody up', async () => {
+  it('a shadow delays no request', async () => {
     const url = await serve({ limit: 1, window: '1h', wait: '10s', shadow: true });
     for (let i = 0; i < 3; i++) expect((await ask(url)).status).to.equal(200);
   });
 
-  it('of two limiters, one that is not admitted in time gives back what the other charged', async () => {
+  it('a request that one of two limiters does not admit in time gets back the charge of the other', async () => {
     const store = memoryStore();
     const first = createLimiter({ name: 'first', store, limit: 10, window: '1h' });
     const app = express();
@@ -189,7 +189,7 @@ describe('wait over HTTP', () => {
     while ((await first.peek('ada')).remaining !== 9) await new Promise(setImmediate);
   });
 
-  it('refuses options that make no sense', () => {
+  it('refuses invalid options', () => {
     const refused = (options: object) => {
       try {
         rateLimit({ name: `refused ${Math.random()}`, limit: 1, window: '1m', ...options });

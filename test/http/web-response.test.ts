@@ -1,18 +1,18 @@
-// The ends of responses where only web standards tell of them.
+// The ends of responses in web standards.
 import { expect } from 'chai';
 import { webResponse, WebReply } from 'headgate/http';
 import { rateLimit } from 'headgate/web';
 
 const encoder = new TextEncoder();
 
-/** A body of these parts, and what became of it. */
+/** A body of these parts, and a record of its reads and its cancellation. */
 function bodyOf(parts: readonly (string | Error)[]) {
-  const left = [...parts];
+  const rest = [...parts];
   const seen = { read: 0, cancelled: false };
   const body = new ReadableStream<Uint8Array>(
     {
       pull(controller) {
-        const part = left.shift();
+        const part = rest.shift();
         if (part === undefined) return controller.close();
         if (part instanceof Error) return controller.error(part);
         seen.read++;
@@ -27,7 +27,7 @@ function bodyOf(parts: readonly (string | Error)[]) {
 
 const make = (init?: RequestInit) => new WebReply(new Request('http://127.0.0.1/', init));
 
-/** A reply that is listened to, and how it has ended. */
+/** A followed reply, and a record of its end. */
 function followed(init?: RequestInit) {
   const reply = make(init);
   const ends: boolean[] = [];
@@ -37,7 +37,7 @@ function followed(init?: RequestInit) {
 
 const failureOf = (promise: Promise<unknown>) =>
   promise.then(
-    () => expect.fail('It has not failed.'),
+    () => expect.fail('The read did not fail.'),
     ({ message }: Error) => message,
   );
 
@@ -47,15 +47,15 @@ describe('a web-standard response', () => {
     webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
     expect(webResponse.getHeader(reply, 'ratelimit')).to.equal('"a";r=1');
     expect(webResponse.getHeader(reply, 'RateLimit-Policy')).to.equal(null);
-    const own = new Response('text', {
+    const ownResponse = new Response('text', {
       status: 201,
       headers: [
         ['Set-Cookie', 'a=1'],
         ['Set-Cookie', 'b=2'],
       ],
     });
-    const response = await reply.finish(async () => own);
-    expect(response).to.equal(own);
+    const response = await reply.finish(async () => ownResponse);
+    expect(response).to.equal(ownResponse);
     expect(response.headers.get('RateLimit')).to.equal('"a";r=1');
     expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2']);
     expect(reply.status).to.equal(201);
@@ -101,7 +101,7 @@ describe('a web-standard response', () => {
     expect(webResponse.hasEnded(reply)).to.equal(true);
   });
 
-  it('is cut off if its body is cancelled, and that goes on to the body', async () => {
+  it('is cut off if its body is cancelled, and the body is cancelled as well', async () => {
     const { reply, ends } = followed();
     const { body, seen } = bodyOf(['a', 'b']);
     const response = await reply.finish(async () => new Response(body));
@@ -118,7 +118,7 @@ describe('a web-standard response', () => {
     expect(ends).to.deep.equal([false]);
   });
 
-  it('is cut off once if its client leaves, whatever is read then', async () => {
+  it('is cut off once if its client disconnects, whatever is read then', async () => {
     const client = new AbortController();
     const { reply, ends } = followed({ signal: client.signal });
     const { body } = bodyOf(['a']);
@@ -129,7 +129,7 @@ describe('a web-standard response', () => {
     expect(ends).to.deep.equal([false]);
   });
 
-  it('has ended if its client had left before', () => {
+  it('has ended if its client had disconnected before', () => {
     expect(webResponse.hasEnded(make({ signal: AbortSignal.abort() }))).to.equal(true);
     expect(webResponse.hasEnded(make())).to.equal(false);
   });
@@ -143,19 +143,19 @@ describe('a web-standard response', () => {
 
   it('to HEAD also ends at once, because its body is not read', async () => {
     const { reply, ends } = followed({ method: 'HEAD' });
-    const own = new Response('text');
-    expect(await reply.finish(async () => own)).to.equal(own);
+    const response = new Response('text');
+    expect(await reply.finish(async () => response)).to.equal(response);
     expect(ends).to.deep.equal([true]);
   });
 
-  it('is left as it is if no limiter waits for its end', async () => {
+  it('stays unchanged if no limiter waits for its end', async () => {
     const { reply, stop } = followed();
     stop();
-    const own = new Response('text');
-    expect(await reply.finish(async () => own)).to.equal(own);
+    const response = new Response('text');
+    expect(await reply.finish(async () => response)).to.equal(response);
   });
 
-  it('counts as one of status 500 if its handler fails, with what it fails with', async () => {
+  it('counts as status 500 if its handler fails, and rejects with the handler’s error', async () => {
     const { reply, ends } = followed();
     expect(await failureOf(reply.finish(() => Promise.reject(new Error('broken'))))).to.equal('broken');
     expect(ends).to.deep.equal([true]);

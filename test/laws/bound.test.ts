@@ -1,4 +1,4 @@
-// Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
+// Law 1. The units admitted in any true window never exceed the algorithm's published worst case.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { HeadgateError } from 'headgate';
@@ -23,7 +23,7 @@ describe('law 1, bound: buckets', () => {
               { algorithm: 'gcra', limit, window, ...(burst && { burst }) },
             ]) as [CompiledPolicy];
           } catch (error) {
-            // Too fine a rate, or too large a burst, is refused.
+            // The library refuses rates that are too fine, and bursts that are too large.
             expect((error as HeadgateError).code).to.equal('HEADGATE_INVALID_OPTION');
             return;
           }

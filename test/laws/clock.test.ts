@@ -1,4 +1,4 @@
-// Law 6. Only the store's clock counts, and one that jumps back or forth never locks a key out for more than one window.
+// Law 6. Only the store's clock counts. A clock that jumps back or forth never locks a key out for more than one window.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Decision } from 'headgate';
@@ -51,11 +51,11 @@ for (const [name, create] of Object.entries(stores)) {
     for (const rest of [0, 1, 500, 30_000, 200_000, 2_000_000, 2 ** 30, 2 ** 31 - 1]) {
       const clock = new TestClock();
       clock.now = Math.ceil(clock.now / 2 ** 31) * 2 ** 31 + rest - 60_000;
-      const both = [
+      const limiters = [
         limiterOn(create(clock.read), { policies }),
         limiterOn(create(clock.read), { policies: policies.slice(0, 1) }),
       ];
-      for (const limiter of both) {
+      for (const limiter of limiters) {
         const first = await limiter.consume('key', { cost: 4 });
         expect((await limiter.peek('key')).policies[0], String(rest)).to.include({ remaining: 1 });
         await first.settle(2);
@@ -67,7 +67,7 @@ for (const [name, create] of Object.entries(stores)) {
     }
   });
 
-  it(`law 6, on ${name}: after the clock went back a look says what a decision would, and that decision makes it last`, () =>
+  it(`law 6, on ${name}: after the clock went back, a look returns the verdict of a decision, and the decision makes that verdict last`, () =>
     fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
@@ -80,7 +80,7 @@ for (const [name, create] of Object.entries(stores)) {
           for (const cost of costs) await limiter.consume('key', { cost });
           clock.now += jump;
           const facts = ({ allowed, retryAfterMs }: Decision) => ({ allowed, retryAfterMs });
-          // Looks alone write nothing, so each of them counts from its own time. None is told more than a window.
+          // Looks write nothing, so each look counts from its own time. No look returns a wait of more than a window.
           const early = await limiter.peek('key');
           clock.now += later;
           const look = await limiter.peek('key');

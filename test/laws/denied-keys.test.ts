@@ -1,4 +1,4 @@
-// Law 10. What was denied is found again as it was said, in a record or elsewhere, whatever came and went.
+// Law 10. The reply of a denied key is found again, in the key's own record or a shared one, whatever other keys are added or removed.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { DeniedKeys, type Denial } from '../../src/stores/redis/local/denied-keys.js';
@@ -31,7 +31,7 @@ const steps = fc.array(
 );
 
 describe('law 10: denied keys', () => {
-  it('say what was denied until it is forgotten', () => {
+  it('return the reply of a denial until it is forgotten', () => {
     fc.assert(
       fc.property(steps, fc.constantFrom(1, 5, 64, 100, 1000), (list, most) => {
         const denied = new DeniedKeys('these', most);
@@ -47,19 +47,19 @@ describe('law 10: denied keys', () => {
             denied.delete(denied.find(key));
             model.delete(key);
           }
-          for (const known of [key, ...model.keys()]) {
-            const row = denied.find(known);
-            const expected = model.get(known);
+          for (const each of [key, ...model.keys()]) {
+            const row = denied.find(each);
+            const expected = model.get(each);
             if (row === 0) continue;
-            expect(expected, known).not.to.equal(undefined);
+            expect(expected, each).not.to.equal(undefined);
             expect(denied.policiesOf(row)).to.equal(expected!.policies);
             const { cost, reply, received, until } = expected!;
-            const said = time < until ? after(expected!, Math.floor(time - received)) : undefined;
+            const expectedReply = time < until ? after(expected!, Math.floor(time - received)) : undefined;
             expect(denied.reply(row, (cost as number) + 1, time)).to.deep.equal(
-              reply.ban > 0 ? said : undefined,
+              reply.ban > 0 ? expectedReply : undefined,
             );
-            if (said) expect(denied.reply(row, cost, time)).to.deep.equal(said);
-            else expect(denied.find(known), 'what is over').to.equal(0);
+            if (expectedReply) expect(denied.reply(row, cost, time)).to.deep.equal(expectedReply);
+            else expect(denied.find(each), 'what is over').to.equal(0);
           }
           if (action === 'set') expect(denied.find(key), 'what was said last').to.be.above(0);
           expect(denied.size).to.be.at.most(Math.min(most, model.size));
@@ -70,19 +70,19 @@ describe('law 10: denied keys', () => {
   });
 
   it('forget the oldest first, and none as long as there is room', () => {
-    for (const most of [1, 64, 65, 1000]) {
-      const denied = new DeniedKeys('these', most);
+    for (const capacity of [1, 64, 65, 1000]) {
+      const denied = new DeniedKeys('these', capacity);
       const reply = { now: 0, step: 0, ban: 0, verdicts: [5, 0, 5] };
-      const count = 3 * most;
+      const count = 3 * capacity;
       for (let i = 0; i < count; i++) {
         denied.set(`key ${i}`, { policies: 'these', cost: 1, reply, received: i, until: Infinity });
-        expect(denied.size).to.equal(Math.min(i + 1, most));
+        expect(denied.size).to.equal(Math.min(i + 1, capacity));
       }
-      for (let i = 0; i < count; i++) expect(denied.find(`key ${i}`) > 0).to.equal(i >= count - most);
+      for (let i = 0; i < count; i++) expect(denied.find(`key ${i}`) > 0).to.equal(i >= count - capacity);
     }
   });
 
-  it('take the place of what is over before they take more memory', () => {
+  it('reuse the room of expired denials before they take more memory', () => {
     const denied = new DeniedKeys('these', 1000);
     const reply = { now: 0, step: 0, ban: 0, verdicts: [5, 0, 5] };
     for (let i = 0; i < 5000; i++) {
@@ -92,7 +92,7 @@ describe('law 10: denied keys', () => {
   });
 });
 
-/** What a denial says so many ms later. */
+/** The reply of a denial, `ms` later. */
 function after({ reply: { now, ban, verdicts } }: Denial, ms: number) {
   const rest = (time: number, i: number) => (i % 3 === 1 || time === -1 ? time : Math.max(0, time - ms));
   return { now: now + ms, step: 0, ban: ban === 0 ? 0 : ban - ms, verdicts: verdicts.map(rest) };

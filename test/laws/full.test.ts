@@ -1,4 +1,4 @@
-// Law 11, of a memory store that is full of denied and banned keys: bans by hand hold, `onFull` decides, and it is told.
+// Law 11, for a memory store that is full of denied and banned keys: bans by hand hold, `onFull` decides, and a warning reports it.
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ function open(policy: CreateLimiterOptions, options: MemoryStoreOptions = {}) {
 
 type Opened = ReturnType<typeof open>;
 
-/** Fills the store with keys that have nothing left, one a second. */
+/** Fills the store with keys that have no units left, one key a second. */
 async function fill({ clock, limiter }: Opened, count = MAX_KEYS) {
   for (let i = 0; i < count; i++) {
     while ((await limiter.consume(`denied ${i}`)).remaining > 0);
@@ -54,7 +54,7 @@ describe('law 11, bans by hand on a full memory store', () => {
     }
   });
 
-  it('evict a key that is banned by denials only if none is merely denied', async () => {
+  it('evict a key that is banned by denials only if no key is merely denied', async () => {
     const opened = open({ ...ONE, ban: { after: 1, for: '1m' } });
     const { clock, limiter } = opened;
     await fill(opened);
@@ -68,7 +68,7 @@ describe('law 11, bans by hand on a full memory store', () => {
     expect(clock.now).to.equal(start);
   });
 
-  it('evict a ban by hand only if all are, and then the one that ends soonest', async () => {
+  it('evict a ban by hand only if all keys have one, and then the ban that ends first', async () => {
     const opened = open(ONE);
     const { clock, store, limiter } = opened;
     for (let i = 0; i < MAX_KEYS; i++) await limiter.ban(`banned ${i}`, `${1 + ((i + 50) % MAX_KEYS)}h`);
@@ -83,7 +83,7 @@ describe('law 11, bans by hand on a full memory store', () => {
     expect((await reasonsOf(opened, 'banned')).filter((reason) => reason !== 'banned')).to.have.lengthOf(1);
   });
 
-  it('tell a ban by denials from one by hand that the same key had before', async () => {
+  it('distinguish a ban by denials from an earlier ban of the same key by hand', async () => {
     const { clock, limiter } = open({ ...ONE, ban: { after: 1, for: '24h' } });
     await limiter.ban('abuser', '1s');
     clock.now += SECOND;
@@ -94,7 +94,7 @@ describe('law 11, bans by hand on a full memory store', () => {
     expect((await limiter.peek('abuser')).reason).to.equal('store-full');
   });
 
-  it('hold for a key that is known, without room for another', async () => {
+  it('hold for a known key, without room for another key', async () => {
     const opened = open(ONE);
     const { limiter } = opened;
     await fill(opened);
@@ -115,7 +115,7 @@ describe('law 11, bans by hand on a full memory store', () => {
     expect(store.health!.unremembered).to.equal(0);
   });
 
-  it('always hold until they end, whatever else comes, and fresh keys free nothing that is denied', () =>
+  it('always hold until they end, whatever requests follow, and fresh keys free no denied key', () =>
     fc.assert(
       fc.asyncProperty(
         fc.constantFrom('admit', 'deny'),
@@ -151,7 +151,7 @@ describe('law 11, bans by hand on a full memory store', () => {
               const { size } = store;
               await limiter.ban(key, time * 100);
               bans.set(key, clock.now + time * 100);
-              // One of those that are denied may have had to give way.
+              // One of the denied keys may have been evicted.
               if (size === MAX_KEYS) denied.clear();
             } else if (what === 'exhaust') {
               const decision = await limiter.consume(`denied ${who}`);
@@ -195,7 +195,7 @@ describe('law 11, bans by hand on a full memory store', () => {
 
 describe('law 11, new keys on a full memory store', () => {
   for (const algorithm of algorithms) {
-    it(`${algorithm}: 'admit' charges nothing, and says so`, () =>
+    it(`${algorithm}: 'admit' charges nothing, and reports it`, () =>
       fc.assert(
         fc.asyncProperty(policyOf(algorithm, { limits: [1, 2, 5], windows: [HOUR] }), async (policy) => {
           const opened = open(policy);
@@ -212,14 +212,14 @@ describe('law 11, new keys on a full memory store', () => {
           }
           expect(limiter.health).to.include({ state: 'up', unremembered: 20 });
           expect(untouched.health.unremembered).to.equal(0);
-          // What no new key is admitted for is denied as ever.
+          // A cost above the capacity is denied as usual.
           expect((await limiter.consume('new', { cost: 1000 })).reason).to.equal('cost-exceeds-capacity');
         }),
         runs('memory', 3, 0),
       ));
   }
 
-  it("'deny' denies until there may be room; then it is admitted and counted", async () => {
+  it("'deny' denies a new key until there may be room, and then admits and counts it", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     const { clock, limiter } = opened;
     await fill(opened);
@@ -231,7 +231,7 @@ describe('law 11, new keys on a full memory store', () => {
       remaining: 1,
       degraded: false,
     });
-    // It has looked at 64 keys: one of them makes room then, maybe another before it.
+    // The store has looked at 64 keys. One of them makes room then, and another may make room earlier.
     expect(denied.retryAfterMs).to.be.within(HOUR - 100 * SECOND, HOUR - 64 * SECOND);
     clock.now += denied.retryAfterMs!;
     const admitted = await limiter.consume('new');
@@ -239,18 +239,18 @@ describe('law 11, new keys on a full memory store', () => {
     expect((await limiter.consume('new')).reason).to.equal('quota-exceeded');
   });
 
-  it("'deny': there is room at the announced time, however many requests were told so before", async () => {
+  it("'deny': there is room at the announced time, however many earlier requests got the same time", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     await fill(opened);
     const { clock, limiter } = opened;
-    const told = [];
-    for (let i = 0; i < 20; i++) told.push((await limiter.consume(`new ${i}`)).retryAfterMs!);
-    expect(told).to.deep.equal(told.toSorted((a, b) => b - a));
-    clock.now += told.at(-1)!;
+    const retryTimes = [];
+    for (let i = 0; i < 20; i++) retryTimes.push((await limiter.consume(`new ${i}`)).retryAfterMs!);
+    expect(retryTimes).to.deep.equal(retryTimes.toSorted((a, b) => b - a));
+    clock.now += retryTimes.at(-1)!;
     expect((await limiter.consume('new')).allowed).to.be.true;
   });
 
-  it("'deny' says a second at least, and never less than until the first of the bans that it has seen ends", async () => {
+  it("'deny' returns a wait of at least a second, and never less than the time until the first of the bans that it has seen ends", async () => {
     const { clock, limiter } = open(ONE, { onFull: 'deny' });
     for (let i = 0; i < MAX_KEYS; i++) await limiter.ban(`banned ${i}`, 10_000);
     expect((await limiter.consume('new')).retryAfterMs).to.equal(10_000);
@@ -260,7 +260,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect((await limiter.consume('new')).allowed).to.be.true;
   });
 
-  it('a look says what a request would be answered, and changes nothing', async () => {
+  it('a look returns the answer of a request, and changes nothing', async () => {
     for (const onFull of ['admit', 'deny'] as const) {
       const opened = open(ONE, { onFull });
       await fill(opened);
@@ -275,7 +275,7 @@ describe('law 11, new keys on a full memory store', () => {
     }
   });
 
-  it("'deny' does not deny for shadow limiters or shadow policies, and says what it would do", async () => {
+  it("'deny' does not deny for shadow limiters or shadow policies, and reports the denial that it would make", async () => {
     const { clock, store, limiter } = open(ONE, { onFull: 'deny' });
     await fill({ clock, store, limiter });
     const watched = limiter.compile([{ ...ONE, shadow: true }]);
@@ -292,7 +292,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect(would.retryAfterMs).to.be.greaterThan(1000);
   });
 
-  it("over HTTP 'deny' is a 503 with Retry-After, and 'admit' tells a quota that is whole", async () => {
+  it("over HTTP 'deny' is a 503 with Retry-After, and 'admit' shows a full quota", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     await fill(opened);
     const decision = await opened.limiter.consume('new');
@@ -308,7 +308,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect(body).to.contain('temporary-reduced-capacity');
   });
 
-  it("'deny': a waiter asks again after a while, and not all the time", async () => {
+  it("'deny': a waiting call asks again after a while, and not all the time", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     await fill(opened);
     const { clock, limiter } = opened;
@@ -328,7 +328,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect((await opened.limiter.consume('new')).allowed).to.be.false;
   });
 
-  it('tells it by one process warning with a code', () => {
+  it('emits one process warning with a code', () => {
     const program = `
       import { createLimiter, memoryStore } from 'headgate';
       process.on('warning', ({ name, code }) => console.log(name, code));

@@ -1,4 +1,4 @@
-// Law 9. Any string is a key; different keys never share state; Redis keys are bounded and share one slot.
+// Law 9. Any string is a key. Different keys never share state. Redis keys are bounded, and share one slot.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
@@ -32,7 +32,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 
 describe('law 9, keys: Redis keys', () => {
   const policyNames = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 });
-  const made = fc
+  const redisKeys = fc
     .record({
       name: anyKey.map((each) => each.slice(0, 256)),
       key: anyKey,
@@ -54,7 +54,7 @@ describe('law 9, keys: Redis keys', () => {
 
   it('are well-formed, bounded, different, and in one slot', () =>
     fc.assert(
-      fc.property(made, ({ keys }) => {
+      fc.property(redisKeys, ({ keys }) => {
         for (const key of keys) {
           expect(key.isWellFormed()).to.be.true;
           expect(Buffer.byteLength(key)).to.be.at.most(700);
@@ -67,7 +67,7 @@ describe('law 9, keys: Redis keys', () => {
 
   it('are different for different names and keys', () =>
     fc.assert(
-      fc.property(made, made, (a, b) => {
+      fc.property(redisKeys, redisKeys, (a, b) => {
         if (a.name === b.name && a.key === b.key) return;
         expect(a.keys.filter((key) => b.keys.includes(key))).to.deep.equal([]);
       }),
@@ -103,7 +103,7 @@ describe('law 9, keys: Redis keys', () => {
   }
 });
 
-/** As Redis Cluster computes it: CRC16 (XMODEM) of the first non-empty {tag}, else of the whole key. */
+/** The slot of a key in Redis Cluster: CRC16 (XMODEM) of the first {tag} that is not empty, otherwise of the whole key. */
 function slotOf(key: string): number {
   const open = key.indexOf('{');
   const close = key.indexOf('}', open + 1);

@@ -1,4 +1,4 @@
-// Law 5. Every Redis key has a TTL after every operation; one without ends all the same, and heals. Expired state decides as no state.
+// Law 5. Every Redis key has a TTL after every operation. A key without a TTL ends in time nevertheless, and heals. Expired state decides like no state.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Redis } from 'ioredis';
@@ -69,15 +69,15 @@ for (const name of serverKinds) {
               await limiter.unban('key');
               const [key] = await keys();
               const { resetAfterMs } = await limiter.peek('key');
-              const left = key ? (await client.pexpiretime(key)) - clock.now : 0;
-              expect(Math.max(0, left)).to.equal(resetAfterMs);
+              const rest = key ? (await client.pexpiretime(key)) - clock.now : 0;
+              expect(Math.max(0, rest)).to.equal(resetAfterMs);
             }
           }),
           runs(name, 0, 8),
         ));
     }
 
-    // A test's clock sets each TTL anew, so it cannot tell what the scripts write by the server's.
+    // Test clocks set every TTL themselves, so only the server's clock shows the TTLs that the scripts write.
     for (const algorithm of algorithms) {
       it(`${algorithm}: by the server's own clock, too`, () =>
         fc.assert(
@@ -87,13 +87,13 @@ for (const name of serverKinds) {
               policies: [policy],
             });
             for (let i = 0; i < 3; i++) {
-              const asked = performance.now();
+              const sentAt = performance.now();
               const { resetAfterMs } = await limiter.consume('key');
               const [key] = (await client.keys(`${prefix}:*`)).filter((each) => each.includes('key}'));
-              const left = key ? await client.pttl(key) : 0;
+              const rest = key ? await client.pttl(key) : 0;
               // The server's commands and its scripts read the clock at different moments.
-              expect(left).to.be.at.most(resetAfterMs + 2);
-              expect(left).to.be.at.least(resetAfterMs - Math.ceil(performance.now() - asked) - 2);
+              expect(rest).to.be.at.most(resetAfterMs + 2);
+              expect(rest).to.be.at.least(resetAfterMs - Math.ceil(performance.now() - sentAt) - 2);
             }
             await limiter.close();
           }),
@@ -101,7 +101,7 @@ for (const name of serverKinds) {
         ));
     }
 
-    it('keys without a TTL end when their state says so, and heal', () =>
+    it('keys without a TTL end when their state ends, and heal', () =>
       fc.assert(
         fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
           allowKeysWithoutTtl();
@@ -115,7 +115,7 @@ for (const name of serverKinds) {
           const before = facts(await limiter.peek('key'));
           for (const key of await keys()) await client.persist(key);
           expect(facts(await limiter.peek('key'))).to.deep.equal(before);
-          // Longer than any debt and period, and than a fixed window's value tells an end long ago from one to come.
+          // Longer than any debt and period, and too long for the value of a fixed window to distinguish a past end from a future one.
           clock.now += 400 * 24 * 3_600_000;
           expect(facts(await limiter.peek('key'))).to.deep.equal(facts(await fresh.peek('key')));
           expect(facts(await limiter.consume('key'))).to.deep.equal(facts(await fresh.consume('key')));
@@ -137,11 +137,11 @@ for (const name of serverKinds) {
       expect(await client.pexpiretime(reset!)).to.be.above(0);
     });
 
-    it('the history of a bucket has room for 32 cells, and with more its quota comes back all the same', async () => {
+    it('the history of a bucket has room for 32 cells, and with more its quota comes back nevertheless', async () => {
       const { limiter, allKeys } = open(client, { algorithm: 'gcra', limit: 100, window: 60_000 });
       const charged: Decision[] = [];
       for (let i = 0; i < 70; i++) charged.push(await limiter.consume('key'));
-      // Every other one first: each of these begins a cell of its own.
+      // Refunds every second charge first: each of these begins a cell of its own.
       for (const decision of charged.filter((_, i) => i % 2 === 0)) await decision.refund();
       const [full] = (await allKeys()).filter((key) => key.includes('}r2:'));
       expect((await client.get(full!))!.split(' ')).to.have.length(1 + 2 * 32);
@@ -179,11 +179,11 @@ for (const name of serverKinds) {
               prefix,
             ).limiter.peek('key');
             for (const key of await keys()) {
-              const left = (await client.pexpiretime(key)) - clock.now;
+              const rest = (await client.pexpiretime(key)) - clock.now;
               const verdict =
                 verdicts.length === 1 ? verdicts[0] : verdicts.find((each) => key.endsWith(`:${each.name}`));
-              if (!key.endsWith('}b1')) expect(left, key).to.equal(verdict!.resetAfterMs);
-              else if (last !== refund) expect(left, key).to.be.above(0);
+              if (!key.endsWith('}b1')) expect(rest, key).to.equal(verdict!.resetAfterMs);
+              else if (last !== refund) expect(rest, key).to.be.above(0);
             }
           },
         ),
@@ -223,7 +223,7 @@ for (const name of serverKinds) {
       }
     });
 
-    it('what is not our state is no state: damaged values are replaced', () =>
+    it('damaged values count as no state, and are replaced', () =>
       fc.assert(
         fc.asyncProperty(
           oneOfEach,
@@ -257,7 +257,7 @@ for (const name of serverKinds) {
         runs(name, 0, 40),
       ));
 
-    it('a key of another type is an error, which names it', async () => {
+    it('a key of another type is an error that names the key', async () => {
       for (const algorithm of algorithms) {
         const [policy] = fc.sample(policyOf(algorithm), 1) as [Policy];
         const { limiter, keys } = open(client, { policies: [policy] });
@@ -277,7 +277,7 @@ for (const name of serverKinds) {
       }
     });
 
-    it('a key of another type fails alone, also if it has an override', async () => {
+    it('a key of another type fails alone, even if it has an override', async () => {
       const { limiter, allKeys, prefix } = open(client, { limit: 5, window: '1m', overrides: true });
       await limiter.override('bad', { limit: 9 });
       const [key] = (await allKeys()).filter((each) => each.startsWith(`${prefix}:{default:`));
@@ -285,7 +285,7 @@ for (const name of serverKinds) {
       await client.lpush(foreign, 'x');
       await client.pexpire(foreign, 60_000);
       const ask = () => Promise.allSettled(['a', 'b', 'bad'].map((each) => limiter.consume(each)));
-      // The first calls learn that there are overrides.
+      // The first calls learn that overrides exist.
       await ask();
       const [a, b, bad] = await ask();
       for (const good of [a, b]) expect(good).to.have.nested.property('value.remaining', 3);
@@ -309,7 +309,7 @@ function open(
 ) {
   const store: Store = redisStore(client, { prefix, clock: clock.read, localDenials: false });
   const allKeys = () => client.keys(`${prefix}:*`);
-  // Without those that tell of a reset: no decision reads them.
+  // Excludes the keys that record a reset, which no decision reads.
   const keys = async () => (await allKeys()).filter((key) => !key.includes('}r2:'));
   return { clock, limiter: limiterOn(store, options), keys, allKeys, prefix };
 }

@@ -1,4 +1,4 @@
-// Law 16, beside a model that knows every charge: what was spent counts against the limit in force.
+// Law 16, compared with a model that knows every charge: spent units count against the limit in force.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Limiter, Policy } from 'headgate';
@@ -6,14 +6,14 @@ import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const WINDOW = 60_000;
-/** They divide the window, so that a unit is a whole number of milliseconds. */
+/** The limits divide the window, so that a unit takes a whole number of milliseconds. */
 const limits = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 60];
 
-/** What a key may spend, told by a model. `undefined`: too close to call. */
+/** A model of the units that a key may spend. A result of `undefined` means that rounding decides. */
 interface Model {
-  /** Whether a cost is admitted by a limit at a time, and how many units are left. The cost is charged if it is. */
+  /** Whether `limit` admits the cost at `now`, and the units left. An admitted cost is charged. */
   spend(cost: number, limit: number, now: number): { allowed: boolean; remaining: number } | undefined;
-  /** The limit has changed. */
+  /** Changes the limit. */
   change(before: number, after: number, now: number): void;
 }
 
@@ -46,7 +46,7 @@ class SlidingLog implements Model {
   change() {}
 }
 
-/** A bucket whose debt is in units, as a fraction. */
+/** A bucket whose debt is a fraction of units. */
 class Bucket implements Model {
   #debt = 0;
   #beyond = 0;
@@ -65,14 +65,14 @@ class Bucket implements Model {
   spend(cost: number, limit: number, now: number) {
     this.#drain(limit, now);
     const over = this.#debt + cost - limit;
-    const left = limit - this.#debt;
+    const room = limit - this.#debt;
     const isExact = this.#doubt < 1e-3;
-    // After a limit that cut off a part, a charge counts for longer than the lines of a record about its time are kept.
+    // After a limit that cut off a part of the debt, a charge counts for longer than the record keeps its time.
     if (this.#isCut && now - this.#charged > WINDOW) return undefined;
     if (Math.abs(over) < this.#doubt && !(isExact && over === 0)) return undefined;
     const allowed = over <= 0;
     if (allowed) [this.#debt, this.#charged] = [this.#debt + cost, now];
-    const remaining = Math.max(0, left - (allowed ? cost : 0));
+    const remaining = Math.max(0, room - (allowed ? cost : 0));
     if (Math.abs(remaining - Math.round(remaining)) < this.#doubt && !(isExact && remaining % 1 === 0))
       return undefined;
     return { allowed, remaining: Math.floor(remaining) };
@@ -81,7 +81,7 @@ class Bucket implements Model {
   change(before: number, after: number, now: number) {
     this.#drain(before, now);
     const owed = this.#debt + this.#beyond;
-    // Nobody waits longer than one window for a unit.
+    // No client waits longer than one window for a unit.
     this.#debt = Math.min(owed, 2 * after - 1);
     this.#beyond = owed - this.#debt;
     this.#isCut ||= this.#beyond > 0;
@@ -130,7 +130,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`law 16: live limits, on ${name}`, () => {
     for (const [algorithm, makeModel] of models) {
-      it(`${algorithm}: every decision of two limiters is that of the model`, () =>
+      it(`${algorithm}: every decision of two limiters equals that of the model`, () =>
         fc.assert(
           fc.asyncProperty(
             fc.constantFrom(...limits),
@@ -139,43 +139,43 @@ for (const [name, createStore] of Object.entries(stores)) {
               const clock = new TestClock();
               const store = createStore(clock.read);
               const options = { name: 'x', algorithm, limit, window: WINDOW, overrides: true } as never;
-              const both = [limiterOn(store, options), limiterOn(store, options)] as [Limiter, Limiter];
+              const limiters = [limiterOn(store, options), limiterOn(store, options)] as [Limiter, Limiter];
               const model = makeModel();
               let [inForce, until, isOverridden] = [limit, Infinity, false];
               const changeTo = (next: number, at: number) => {
                 if (next !== inForce) model.change(inForce, next, at);
                 inForce = next;
               };
-              for (const each of steps) {
-                // A bucket that nobody asks until it would be full again by its rate is full.
-                clock.now += each.wait;
+              for (const step of steps) {
+                // A bucket without requests is full once its rate would have filled it.
+                clock.now += step.wait;
                 if (clock.now >= until) {
                   changeTo(limit, until);
                   [until, isOverridden] = [Infinity, false];
                 }
-                const limiter = both[each.by]!;
-                if (each.do === 'spend') {
-                  const expected = model.spend(each.cost, inForce, clock.now);
-                  const { allowed, remaining, limit: told } = await limiter.consume('k', { cost: each.cost });
+                const limiter = limiters[step.by]!;
+                if (step.do === 'spend') {
+                  const expected = model.spend(step.cost, inForce, clock.now);
+                  const { allowed, remaining, limit: told } = await limiter.consume('k', { cost: step.cost });
                   expect(told).to.equal(inForce);
                   if (!expected) return;
                   expect({ allowed, remaining }).to.deep.equal(expected);
-                } else if (each.do === 'override') {
+                } else if (step.do === 'override') {
                   await limiter.override(
                     'k',
-                    { limit: each.limit },
-                    each.lasts === undefined ? {} : { for: each.lasts },
+                    { limit: step.limit },
+                    step.lasts === undefined ? {} : { for: step.lasts },
                   );
-                  changeTo(each.limit, clock.now);
+                  changeTo(step.limit, clock.now);
                   isOverridden = true;
-                  until = each.lasts === undefined ? Infinity : clock.now + each.lasts;
+                  until = step.lasts === undefined ? Infinity : clock.now + step.lasts;
                 } else {
                   expect(await limiter.removeOverride('k')).to.equal(isOverridden);
                   changeTo(limit, clock.now);
                   [until, isOverridden] = [Infinity, false];
                 }
               }
-              await Promise.all(both.map((one) => one.close()));
+              await Promise.all(limiters.map((one) => one.close()));
             },
           ),
           runs(name, 300, 20),
@@ -188,7 +188,7 @@ type Change = { wait: number } & (
   { do: 'spend'; cost: number } | { do: 'override'; limit: number } | { do: 'remove' }
 );
 
-/** Steps between a charge and its return. `one`: only the key to which it was made does it, not its twin. */
+/** Steps between a charge and its return. Only the key with the charge has it, and not its twin. */
 const between: fc.Arbitrary<Change[]> = fc.array(
   fc.oneof(
     fc.record({ wait, do: fc.constant('spend' as const), cost: fc.integer({ min: 1, max: 3 }) }),
@@ -198,7 +198,7 @@ const between: fc.Arbitrary<Change[]> = fc.array(
   { maxLength: 6 },
 );
 
-/** A low limit cuts off a part of what is owed. It is forgiven when the bucket is full, and not given back after that. */
+/** A low limit cuts off a part of the debt. The part is forgiven when the bucket is full, and not given back later. */
 const forgiven: [Change[], Change[], number] = [
   [
     { wait: 250, do: 'override', limit: 1 },
@@ -222,7 +222,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       'token-bucket',
       'gcra',
     ] as const) {
-      it(`${algorithm}: what is given back is as if it had never been charged`, () =>
+      it(`${algorithm}: units that are given back are as if they had never been charged`, () =>
         fc.assert(
           fc.asyncProperty(between, between, fc.integer({ min: 1, max: 3 }), async (before, after, cost) => {
             const clock = new TestClock();
@@ -232,16 +232,16 @@ for (const [name, createStore] of Object.entries(stores)) {
               window: WINDOW,
               overrides: true,
             });
-            // Both keys are charged the same but for one charge, and denied at the same time.
+            // Both keys have the same charges except one, and are denied at the same time.
             const run = async (steps: typeof before) => {
-              for (const each of steps) {
-                clock.now += each.wait;
-                if (each.do === 'spend') {
-                  const { allowed } = await limiter.consume('key', { cost: each.cost });
-                  if (allowed) await limiter.consume('twin', { cost: each.cost });
+              for (const step of steps) {
+                clock.now += step.wait;
+                if (step.do === 'spend') {
+                  const { allowed } = await limiter.consume('key', { cost: step.cost });
+                  if (allowed) await limiter.consume('twin', { cost: step.cost });
                 } else {
                   for (const key of ['key', 'twin']) {
-                    if (each.do === 'override') await limiter.override(key, { limit: each.limit });
+                    if (step.do === 'override') await limiter.override(key, { limit: step.limit });
                     else await limiter.removeOverride(key);
                   }
                 }
@@ -252,12 +252,12 @@ for (const [name, createStore] of Object.entries(stores)) {
             await run(after);
             await charge.refund();
             const [own, twin] = [await limiter.peek('key'), await limiter.peek('twin')];
-            // The window of a key begins with its first charge, and so do its segments. Only one of them may have that.
+            // A key's window and segments begin with its first charge. Only one of the keys may have that charge.
             const waits = [...before, ...after].map((each) => each.wait);
             if (algorithm === 'fixed-window' && waits.some((ms) => ms > 5_000)) return;
             if (algorithm === 'sliding-window' && waits.reduce((sum, ms) => sum + ms, 0) >= WINDOW) return;
             const isBucket = ['token-bucket', 'gcra'].includes(algorithm);
-            // What a bucket has drained meanwhile is not given back.
+            // Units that the bucket has drained meanwhile are not given back.
             if (isBucket && after.some((each) => each.wait > 0))
               expect(own.remaining).to.be.at.most(twin.remaining);
             else expect(own.remaining).to.equal(twin.remaining);
@@ -269,7 +269,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-/** A low limit cuts off what is owed beyond one window, of the key that has spent more. */
+/** A low limit cuts off the debt beyond one window of the key that has spent more. */
 const cutOff: [Change[], number] = [
   [
     { wait: 5_000, do: 'spend', cost: 1 },
@@ -281,9 +281,9 @@ const cutOff: [Change[], number] = [
 ];
 
 for (const [name, createStore] of Object.entries(stores)) {
-  describe(`law 16: who has spent more, on ${name}`, () => {
+  describe(`law 16: a key that has spent more, on ${name}`, () => {
     for (const algorithm of ['sliding-log', 'token-bucket', 'gcra'] as const) {
-      it(`${algorithm}: never has more than who has spent less`, () =>
+      it(`${algorithm}: never has more units left than a key that has spent less`, () =>
         fc.assert(
           fc.asyncProperty(between, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
             const clock = new TestClock();
@@ -294,18 +294,18 @@ for (const [name, createStore] of Object.entries(stores)) {
               overrides: true,
             });
             await limiter.consume('more', { cost });
-            for (const each of steps) {
-              clock.now += each.wait;
+            for (const step of steps) {
+              clock.now += step.wait;
               for (const key of ['more', 'less']) {
-                if (each.do === 'override') await limiter.override(key, { limit: each.limit });
-                else if (each.do === 'remove') await limiter.removeOverride(key);
+                if (step.do === 'override') await limiter.override(key, { limit: step.limit });
+                else if (step.do === 'remove') await limiter.removeOverride(key);
               }
-              if (each.do === 'spend') {
+              if (step.do === 'spend') {
                 const [more, less] = [await limiter.peek('more'), await limiter.peek('less')];
                 expect(more.remaining).to.be.at.most(less.remaining);
-                const { allowed } = await limiter.consume('more', { cost: each.cost });
+                const { allowed } = await limiter.consume('more', { cost: step.cost });
                 if (allowed)
-                  expect((await limiter.consume('less', { cost: each.cost })).allowed).to.equal(true);
+                  expect((await limiter.consume('less', { cost: step.cost })).allowed).to.equal(true);
               }
             }
             await limiter.close();

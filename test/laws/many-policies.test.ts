@@ -1,4 +1,4 @@
-// Law 11, of policies: a memory store keeps the state of a bounded number, and of what counts as much as there is room for.
+// Law 11, for policies: a memory store keeps the state of a bounded number of policies, and as much of their counts as there is room for.
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import fc from 'fast-check';
@@ -9,8 +9,8 @@ import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { limiterOn, TestClock } from '../support/clock.js';
 
-/** As docs/failure.md says. */
-const MOST = 1000;
+/** The number of policies in docs/failure.md. */
+const MAX_POLICIES = 1000;
 const MINUTE = 60_000;
 
 function open() {
@@ -21,14 +21,14 @@ function open() {
 
 const named = (i: number): Policy => ({ name: `p${i}`, limit: 1, window: '1m' });
 
-/** Decides by policies of a request's own. */
+/** Decides by the policies of a single request. */
 function by(limiter: Limiter, key: string, ...policies: Policy[]): Decision {
   return limiter.decide(key, 1, limiter.compile(policies)) as Decision;
 }
 
 const COMBINATIONS = [[0], [1], [2], [0, 1], [2, 1], [0, 1, 2]];
 
-/** Kinds of policies that live for two and a half seconds at most. */
+/** Kinds of policies that live for at most two and a half seconds. */
 const KINDS: readonly Policy[] = [
   { algorithm: 'fixed-window', limit: 2, window: 1_000 },
   { algorithm: 'sliding-window', limit: 2, window: 1_000 },
@@ -42,7 +42,7 @@ const policyOf = (group: number, i: number): Policy => KINDS[(group * 7 + i) % K
 describe('law 11, policies that come with each request', () => {
   it('of one name and different limits share their state: they need no room', () => {
     const { store, limiter } = open();
-    for (let i = 0; i < 5 * MOST; i++) {
+    for (let i = 0; i < 5 * MAX_POLICIES; i++) {
       const policy = { name: 'plan', limit: 10 + i, window: '1m' };
       expect(by(limiter, `customer ${i}`, policy)).to.include({ reason: undefined, remaining: 9 + i });
       expect(by(limiter, 'shared', policy)).to.include({ reason: undefined, remaining: 9 });
@@ -50,10 +50,10 @@ describe('law 11, policies that come with each request', () => {
     expect(store.health!.unremembered).to.equal(0);
   });
 
-  it('of a name each cost no more the more there were, and what is past makes room', () => {
+  it('with a name each cost the same however many came before, and expired ones make room', () => {
     const { clock, store, limiter } = open();
-    for (let i = 0; i < 10 * MOST; i++) {
-      // A thousand a window of the sliding window, which counts a segment longer.
+    for (let i = 0; i < 10 * MAX_POLICIES; i++) {
+      // 1,000 policies in the time that a sliding window lives: its window and one segment.
       if (i % 100 === 0) clock.now += 7_000;
       expect(by(limiter, `key ${i}`, named(i)).reason).to.equal(undefined);
       expect(by(limiter, `key ${i}`, named(i)).allowed).to.equal(false);
@@ -66,31 +66,32 @@ describe('law 11, policies that come with each request', () => {
     ['rates', (i: number): Policy => ({ algorithm: 'token-bucket', limit: 1, window: MINUTE + i })],
     ['windows', (i: number): Policy => ({ algorithm: 'sliding-log', limit: 1, window: MINUTE + i })],
   ] as const) {
-    it(`of more ${kind} than there is room for, those used longest ago give way`, () => {
+    it(`with more ${kind} than there is room for: the least recently used are evicted`, () => {
       const { clock, limiter } = open();
-      for (let i = 0; i < 3 * MOST; i++) {
+      for (let i = 0; i < 3 * MAX_POLICIES; i++) {
         clock.now++;
         expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(true);
-        // Whoever comes again and again stays denied.
+        // A client that comes again and again stays denied.
         expect(by(limiter, 'a', policy(0)).allowed).to.equal(false);
       }
-      // Once more, the last first: what is admitted makes one of the others give way.
-      for (let i = 3 * MOST - 1; i > 2 * MOST; i--)
+      // In reverse order: each admitted policy evicts one of the others.
+      for (let i = 3 * MAX_POLICIES - 1; i > 2 * MAX_POLICIES; i--)
         expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(false);
-      for (let i = 1; i < MOST; i++) expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(true);
+      for (let i = 1; i < MAX_POLICIES; i++)
+        expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(true);
     });
   }
 
-  it('hold together with others of ever new names', () => {
+  it('hold beside policies of ever new names', () => {
     const { clock, limiter } = open();
     const address: Policy = { name: 'address', limit: 5, window: '1h' };
-    for (let i = 0; i < 5 * MOST; i++, clock.now++) {
+    for (let i = 0; i < 5 * MAX_POLICIES; i++, clock.now++) {
       const { allowed } = by(limiter, 'a', address, named(i));
       expect(allowed, `${i}`).to.equal(i < 5);
     }
   });
 
-  it('are found to be too many by a warning, and bans hold', async () => {
+  it('emit a warning if they are too many, and bans hold', async () => {
     const script = `
       import { createLimiter, memoryStore } from './src/index.ts';
       process.on('warning', ({ name, code }) => console.log(name, code));
@@ -109,7 +110,7 @@ describe('law 11, policies that come with each request', () => {
     ]);
   });
 
-  it('that make room are past: each decision is that of a store that keeps all', () =>
+  it('are evicted only after they have expired: each decision equals that of a store that keeps all', () =>
     fc.assert(
       fc.property(fc.infiniteStream(fc.nat(2 ** 31 - 1)), (random) => {
         const below = (n: number): number => Number(random.next().value) % n;
@@ -118,7 +119,7 @@ describe('law 11, policies that come with each request', () => {
         const sets = new Map<string, [PolicySet, PolicySet]>();
         let last: [string, number, Limiter] | undefined;
         for (let i = 0; i < 10_000; i++) {
-          // A second holds 333 of these, and no policy lives longer than two and a half.
+          // A second holds 333 of these requests, and no policy lives longer than two and a half seconds.
           clock.now += 3;
           const group = below(5) === 0 && last ? last[1] : Math.floor(i / 10) + below(60);
           const oracle =
@@ -158,7 +159,7 @@ describe('law 11, policies that come with each request', () => {
       return { selection, freed };
     };
 
-    it('from 0 on, by as few numbers as there is room', () => {
+    it('from 0 on, with no more numbers than there is room for', () => {
       for (const lives of [
         (i: number) => ({ [`p${i}`]: MINUTE }),
         // Many sets of few policies.
@@ -166,31 +167,31 @@ describe('law 11, policies that come with each request', () => {
       ]) {
         const selections = new Selections(() => {});
         const live = new Map<number, object>();
-        let most = 0;
-        for (let i = 0; i < 3 * MOST; i++) {
+        let highest = 0;
+        for (let i = 0; i < 3 * MAX_POLICIES; i++) {
           const { selection, freed } = select(selections, lives(i), i);
           for (const number of freed.selections) live.delete(number);
           expect(live.has(selection.number)).to.equal(false);
           live.set(selection.number, selection);
-          most = Math.max(most, selection.number, ...selection.policies.map(({ number }) => number));
-          expect(selections.size).to.be.at.most(MOST);
-          expect(live.size).to.be.at.most(MOST);
+          highest = Math.max(highest, selection.number, ...selection.policies.map(({ number }) => number));
+          expect(selections.size).to.be.at.most(MAX_POLICIES);
+          expect(live.size).to.be.at.most(MAX_POLICIES);
         }
-        expect(most).to.equal(MOST);
+        expect(highest).to.equal(MAX_POLICIES);
       }
     });
 
-    it('and forgotten when the longest life of a set is over, but not the set that asks', () => {
+    it('and forgotten when the longest life of a set has ended, except the set that asks', () => {
       const selections = new Selections(() => {});
       select(selections, { short: 1_000, long: MINUTE }, 0);
-      for (let i = 1; i < MOST - 1; i++) select(selections, { [`p${i}`]: 1_000 }, 0);
+      for (let i = 1; i < MAX_POLICIES - 1; i++) select(selections, { [`p${i}`]: 1_000 }, 0);
       const { freed } = select(selections, { last: 1_000 }, 1_000);
-      expect(freed.policies).to.have.lengthOf(MOST - 2);
+      expect(freed.policies).to.have.lengthOf(MAX_POLICIES - 2);
       expect(select(selections, { short: 1_000, long: MINUTE }, 2_000).selection).to.include({ number: 0 });
-      for (let i = 2; i < MOST - 1; i++) select(selections, { [`p${i}`]: MINUTE }, 2_000);
+      for (let i = 2; i < MAX_POLICIES - 1; i++) select(selections, { [`p${i}`]: MINUTE }, 2_000);
       select(selections, { p2: MINUTE, p3: MINUTE }, 2_000);
-      const none = select(selections, {}, 2_000);
-      expect(none.freed.selections).to.have.lengthOf(1).and.not.to.include(none.selection.number);
+      const empty = select(selections, {}, 2_000);
+      expect(empty.freed.selections).to.have.lengthOf(1).and.not.to.include(empty.selection.number);
     });
   });
 });

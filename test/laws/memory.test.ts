@@ -1,4 +1,4 @@
-// Law 11. The memory store is bounded, needs no timers, and fresh keys never free one that is denied or banned.
+// Law 11. The memory store is bounded, needs no timers, and fresh keys never free a denied or banned key.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore } from 'headgate';
@@ -46,7 +46,7 @@ describe('law 11, memory', () => {
       expect(await limiter.consume(key)).to.include({ allowed: false, reason: 'banned' });
   });
 
-  it('a flood of fresh keys frees no key that is denied by one tier, whatever another says', async () => {
+  it('a flood of fresh keys frees no key that one tier denies, whatever the verdict of another tier', async () => {
     const { store } = open();
     const limiter = limiterOn(store, { limit: 1, window: '1h' });
     const generous = limiter.compile([{ name: 'generous', limit: 10, window: '1h' }]);
@@ -86,7 +86,7 @@ describe('law 11, memory', () => {
     }
   });
 
-  it('finds a key where it went when others came and left', async () => {
+  it('finds a key that moved when others came and left', async () => {
     const clock = new TestClock();
     const limiter = limiterOn(memoryStore({ clock: clock.read }), { limit: 10_000, window: '1h' });
     const brief = limiter.compile([{ limit: 1, window: 10 }]);

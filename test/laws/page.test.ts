@@ -1,4 +1,4 @@
-// Law 9. A page of the memory store finds each key with its own state, wherever others came, left, or made it move.
+// Law 9. A page of the memory store finds each key with its own state, wherever other keys came, left, or made it move.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
@@ -18,7 +18,7 @@ const ban = compileBan({})!;
 
 const BANS_FROM = 4;
 
-/** What a key has been charged, by each algorithm, and how long it is banned. */
+/** The units that each algorithm has charged to a key; its ban, if there is one, lasts as many ms. */
 type Model = Map<string, number>;
 
 function open(): Page {
@@ -38,12 +38,12 @@ function charge(page: Page, row: number, units: number): void {
     column!.look(row, params[i]!, units, NOW, true);
     column!.commit(row, params[i]!, units, NOW, `lease ${units}`);
   }
-  // Of so many milliseconds, but not for all: who takes the place of a banned key is not banned.
+  // The ban lasts `units` ms. Keys with few units have no ban, so that a key can take the row of a banned one without its ban.
   if (units > BANS_FROM) page.bans.set(row, ban, NOW, units);
   page.deny(row, units);
 }
 
-/** What is charged to a row, and for how long it is banned: a figure each. */
+/** The units that each algorithm has charged to a row, and the length of its ban, ms. */
 function charged(page: Page, row: number): number[] {
   const units = page.columns.map((column, i) => {
     column!.look(row, params[i]!, 0, NOW, false);
@@ -72,7 +72,7 @@ function check(page: Page, model: Model): void {
 const steps = fc.array(
   fc.record({
     action: fc.constantFrom('add', 'add', 'add', 'add', 'remove', 'remove', 'remake', 'split'),
-    // Few keys: a page whose ends meet often.
+    // Few keys, so that a page often has long runs.
     key: fc.oneof(fc.nat(20), fc.nat(200)).map((n) => `key ${n}`),
     units: fc.integer({ min: 1, max: 9 }),
   }),
@@ -80,7 +80,7 @@ const steps = fc.array(
 );
 
 describe('law 9: a page of the memory store', () => {
-  it('finds each key with its state, and none that has left', () => {
+  it('finds each key with its state, and no key that has left', () => {
     fc.assert(
       fc.property(steps, (list) => {
         let page = open();
@@ -124,9 +124,9 @@ describe('law 9: a page of the memory store', () => {
   });
 
   for (const [i, kind] of kinds.entries()) {
-    it(`${kind}: the state of a key that moves is there whole`, () => {
+    it(`${kind}: the state of a key that moves is complete`, () => {
       const column = algorithms[kind].createColumn(8, params[i]!);
-      // Something in every segment, and more leases and entries than one.
+      // Charges every segment, and adds more than one lease and entry.
       for (let second = 0; second < 90; second++) {
         const now = NOW + second * 1000;
         column.look(3, params[i]!, 7, now, true);
@@ -134,12 +134,12 @@ describe('law 9: a page of the memory store', () => {
       }
       const moved = column.sibling(16);
       moved.take(column, 3, 5);
-      const told = (of: typeof column, row: number, now: number) => {
+      const verdictOf = (of: typeof column, row: number, now: number) => {
         of.look(row, params[i]!, 900, now, false);
         return { wait: of.wait, remaining: of.remaining, reset: of.reset, until: of.until(row) };
       };
       for (let now = NOW + 90_000; now < NOW + 160_000; now += 500)
-        expect(told(moved, 5, now)).to.deep.equal(told(column, 3, now));
+        expect(verdictOf(moved, 5, now)).to.deep.equal(verdictOf(column, 3, now));
     });
   }
 });

@@ -1,4 +1,4 @@
-// Law 7. N simultaneous requests against limit L admit exactly min(N, L), each told its own remaining.
+// Law 7. N simultaneous requests against limit L admit exactly min(N, L), each with its own `remaining`.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -9,14 +9,14 @@ import { serverKinds, servers } from '../support/shared-servers.js';
 import { windowed as algorithms } from '../support/policies.js';
 import { freshPrefix } from '../support/stores.js';
 
-/** What a racing process is told. */
+/** The task of a racing process. */
 export interface Heat {
   readonly options: CreateLimiterOptions;
   readonly key: string;
   readonly requests: number;
 }
 
-/** So long that no unit comes back meanwhile. */
+/** A policy with a window so long that no unit comes back meanwhile. */
 const policyFor = (algorithm: Algorithm, limit: number) =>
   (algorithm === 'concurrency'
     ? { algorithm, limit, lease: '30d' }

@@ -6,8 +6,8 @@ import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 /**
- * A bucket that knows each of its charges. Its debt is that of a history without what was given back: at most what the real
- * bucket owes, which cannot know what an earlier request was served with.
+ * A bucket that knows each of its charges. Its debt is that of a history without the returned units, which is at most the debt of the real
+ * bucket, because the real one cannot know the charges that served earlier requests.
  */
 class Ledger {
   readonly #charges: { at: number; ticks: number }[] = [];
@@ -32,7 +32,7 @@ class Ledger {
 
 type Order = 'random' | 'first in, first out' | 'last in, first out';
 
-/** Which of the open charges comes back next. A generator of its own, so that each run is the same. */
+/** Picks the open charge that comes back next. Each picker has its own generator, so that every run is the same. */
 function pickerOf(order: Order): (open: number) => number {
   let seed = 12_345;
   return (open) => {
@@ -80,7 +80,7 @@ const rates = [
   { limit: 1000, window: 60_000, burst: 50 },
 ];
 
-/** Waits, charges that stay or come back, and give-backs in one of three orders, of which the last takes back what was ahead. */
+/** Waits, charges that stay or come back, and give-backs in one of three orders. The last order refunds the newest charges first. */
 const steps = fc.array(
   fc.record({
     do: fc.constantFrom('wait', 'charge', 'charge', 'charge', 'back', 'back'),
@@ -96,7 +96,7 @@ for (const name of ['memory', 'redis', 'valkey'] as const) {
   const create = stores[name];
   if (!create) continue;
   describe(`law 13, beside a ledger of all charges, on ${name}`, () => {
-    it('gives back never one unit too many', () =>
+    it('never gives back a unit too many', () =>
       fc.assert(
         fc.asyncProperty(
           fc.constantFrom(...rates),
@@ -143,7 +143,7 @@ for (const name of ['memory', 'redis', 'valkey'] as const) {
   });
 }
 
-it('law 13: who takes back what was ahead gets nothing twice', async () => {
+it('law 13: charges that were given back first are not given back twice', async () => {
   const clock = new TestClock();
   const limiter = limiterOn(stores.memory(clock.read), { algorithm: 'gcra', limit: 100, window: 100_000 });
   const first = await limiter.consume('key', { cost: 50 });
@@ -151,15 +151,15 @@ it('law 13: who takes back what was ahead gets nothing twice', async () => {
   for (let i = 0; i < 50; i++) others.push(await limiter.consume('key'));
   await first.refund();
   clock.now += 50_000;
-  // All has drained since: the first 50 were never there, so the others were served first.
+  // All charges have drained since. The first 50 count as never charged, so the others were served first.
   for (const other of others) await other.refund();
   for (let i = 0; i < 100; i++) expect((await limiter.consume('key')).allowed).to.be.true;
   expect((await limiter.consume('key')).allowed).to.be.false;
 });
 
-describe('law 13, a unit that takes no whole number of milliseconds', () => {
-  // By a clock that goes `scale` times as fast, and a window as much longer, all times are whole: that bucket is exact. Only 15
-  // charges come back, because a history has 32 cells: what it loses by merging more, it loses at every rate.
+describe('law 13, a unit that does not take a whole number of milliseconds', () => {
+  // By a clock that runs `scale` times as fast, and with a window as much longer, all times are whole, so that bucket is exact. Only 15 charges
+  // come back, because a history has 32 cells: merging more of them loses units at every rate.
   const uneven = [
     { limit: 3, window: 100, scale: 3 },
     { limit: 7, window: 10, scale: 7 },
@@ -170,7 +170,7 @@ describe('law 13, a unit that takes no whole number of milliseconds', () => {
   for (const name of ['memory', 'redis', 'valkey'] as const) {
     const create = stores[name];
     if (!create) continue;
-    it(`on ${name}: what is left after give-backs drains within a millisecond, and never too little is left`, () =>
+    it(`on ${name}: the debt after give-backs drains within a millisecond of the exact time, and is never too small`, () =>
       fc.assert(
         fc.asyncProperty(
           fc.constantFrom(...uneven),
@@ -186,15 +186,15 @@ describe('law 13, a unit that takes no whole number of milliseconds', () => {
               { ...policy, window: window * scale },
             );
             const open: Decision[][] = [];
-            let left = 15;
+            let remaining = 15;
             for (const { do: what, ms, units, stays, which } of trace) {
               if (what === 'wait') clock.now += ms;
               else if (what === 'charge') {
-                const both = await Promise.all(
+                const pair = await Promise.all(
                   [limiter, exact].map((each) => each.consume('key', { cost: units })),
                 );
-                if (!stays) open.push(both);
-              } else if (open.length > 0 && left-- > 0) {
+                if (!stays) open.push(pair);
+              } else if (open.length > 0 && remaining-- > 0) {
                 const last = open.length - 1;
                 const at = order === 'oldest' ? 0 : order === 'newest' ? last : which % open.length;
                 for (const decision of open.splice(at, 1)[0]!) await decision.refund();

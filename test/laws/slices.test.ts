@@ -1,5 +1,5 @@
-// Law 17, in a model: processes that charge slices from one store, spend each unit as late as they
-// may, give back, refund and are killed. No window admits more than the policy allows.
+// Law 17, in a model: processes that charge slices from one store, spend each unit as late as possible, give back, refund and are killed.
+// No window admits more than the policy allows.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
 import { live } from '../../scripts/bench/lib/slice-world.js';
@@ -16,7 +16,7 @@ const WINDOW = 1_000;
 interface Admission {
   readonly at: number;
   readonly units: number;
-  /** When its charge ends. */
+  /** The time at which its charge ends. */
   readonly mark: number;
   readonly reply: Reply;
 }
@@ -30,10 +30,10 @@ const policies: Record<string, Policy> = {
   'a fast leaky-bucket': { algorithm: 'leaky-bucket', limit: 3_000, window: WINDOW, burst: 50 },
 };
 
-/** The most by which the admissions are over what the policy allows. */
+/** The largest excess of the admissions over the policy's bound. */
 function excess(policy: Policy, admissions: readonly Admission[]): number {
   const { algorithm, limit, burst = limit } = policy as Policy & { burst?: number };
-  let most = -Infinity;
+  let largest = -Infinity;
   for (const [i, first] of admissions.entries()) {
     let sum = 0;
     for (let j = i; j < admissions.length; j++) {
@@ -41,19 +41,19 @@ function excess(policy: Policy, admissions: readonly Admission[]): number {
       const passed = at - first.at;
       if (algorithm === 'fixed-window') {
         if (mark === first.mark) sum += units;
-        most = Math.max(most, sum - limit, at >= mark ? units : 0);
+        largest = Math.max(largest, sum - limit, at >= mark ? units : 0);
       } else if (algorithm === undefined) {
         if (passed >= WINDOW) break;
-        most = Math.max(most, (sum += units) - limit);
+        largest = Math.max(largest, (sum += units) - limit);
       } else {
-        most = Math.max(most, (sum += units) - burst - Math.floor((passed * limit) / WINDOW));
+        largest = Math.max(largest, (sum += units) - burst - Math.floor((passed * limit) / WINDOW));
       }
     }
   }
-  return most;
+  return largest;
 }
 
-/** @param seed of a trial @returns its admissions */
+/** @param seed the seed of a trial @returns its admissions */
 function play(set: PolicySet, seed: number): Admission[] {
   const random = new Random(seed);
   const below = (n: number): number => Math.floor(random.fraction() * n);
@@ -78,22 +78,22 @@ function play(set: PolicySet, seed: number): Admission[] {
   const steps: (() => void)[] = [
     () => {
       const units = 1 + below(Math.ceil(limit / 3));
-      const asked = time;
+      const sentAt = time;
       time += pause();
       const reply = decide(units);
       time += pause();
-      if (reply) held.push(new Slice({ set, key }, units, reply, asked, time, hold));
+      if (reply) held.push(new Slice({ set, key }, units, reply, sentAt, time, hold));
     },
     () => {
       const cost = 1 + below(3);
       const reply = decide(cost);
       if (reply) admit(cost, reply);
     },
-    // Spends all that may be spent of a slice, or a part.
+    // Spends all units of a slice, or a part of them.
     () => {
       const slice = held[below(held.length)];
-      const left = slice?.left(time) ?? 0;
-      const cost = below(3) > 0 ? left : Math.ceil(left / 2);
+      const units = slice?.left(time) ?? 0;
+      const cost = below(3) > 0 ? units : Math.ceil(units / 2);
       if (cost > 0) admit(cost, slice!.spend(set, cost, time));
     },
     // Gives back, or is killed.
@@ -143,8 +143,8 @@ describe('law 17: slices, in a model', () => {
   }
 });
 
-describe('law 17: slices cost nobody more than they must', () => {
-  it('units that came ahead are spent, also after a look at slices that finds the current one spent', async () => {
+describe('law 17: slices deny no more requests than they must', () => {
+  it('units that came ahead are spent, even after a look that finds the current slice spent', async () => {
     const { set } = createLimiter({ algorithm: 'fixed-window', limit: 100_000, window: '1h' });
     const subject = { set, key: 'k' };
     const nothing = { holds: () => {}, giveBack: () => {}, connectionOf: () => ({ isLost: false }) };

@@ -1,4 +1,4 @@
-// Policies by keys that lie in several slots, decided one after the other: on a memory store that takes one key at a time.
+// Policies by keys in several slots, decided one after the other, on a memory store that takes one key at a time.
 import { expect } from 'chai';
 import {
   createLimiter,
@@ -20,18 +20,18 @@ import { until } from '../slow/faults/load.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 
 interface Asked {
-  /** What the store of one key was asked, in order. */
+  /** The queries to the store of one key, in order. */
   readonly queries: Query[];
   readonly leases: LeaseChange[];
-  /** Is called before each decision by one key. */
+  /** Called before each decision by one key. */
   before: (query: Query) => void;
-  /** The same before each change. */
+  /** Called before each change of one key. */
   beforeChange: (change: Change) => void;
 }
 
 function acrossStore(clock: Clock): Store & Asked {
   const memory = memoryStore({ clock });
-  const asked: Asked = { queries: [], leases: [], before: () => {}, beforeChange: () => {} };
+  const log: Asked = { queries: [], leases: [], before: () => {}, beforeChange: () => {} };
   const oneKey: ByOneKey = {
     async decide(query) {
       expect(query.key).to.be.a('string');
@@ -40,7 +40,7 @@ function acrossStore(clock: Clock): Store & Asked {
       return memory.decide(query);
     },
     async adjust(change) {
-      // Whoever is answered before this is done, would still find the charge.
+      // A caller that gets its answer before this is done would still find the charge.
       await new Promise(setImmediate);
       store.beforeChange(change);
       return memory.adjust(change);
@@ -57,7 +57,7 @@ function acrossStore(clock: Clock): Store & Asked {
   const across = new Across(oneKey);
   const of = ({ key }: { key: Query['key'] }) => (typeof key === 'string' ? oneKey : across);
   const store: Store & Asked = {
-    ...asked,
+    ...log,
     decide: async (query) => of(query).decide(query),
     adjust: (change) => of(change).adjust(change),
     lease: (change) => of(change).lease(change),
@@ -84,39 +84,39 @@ describe('keys across slots', () => {
     checks.filter(({ name }) => name.includes('dimension')),
   );
 
-  /** A limiter by two keys, and how many units each has left. */
+  /** A limiter by two keys, and the remaining units of each key. */
   function make(options: CreateLimiterOptions) {
     const store = acrossStore(new TestClock().read);
     const limiter = createLimiter({ acrossSlots: true, ...options, store });
-    const left = async () => (await limiter.peek(KEY)).policies.map(({ remaining }) => remaining);
-    return { store, limiter, left };
+    const remainingUnits = async () => (await limiter.peek(KEY)).policies.map(({ remaining }) => remaining);
+    return { store, limiter, left: remainingUnits };
   }
 
-  it('are asked one after the other, and no more after one that denies; then all say what is left', async () => {
+  it('are asked one after the other, until one denies; then all report their remaining units', async () => {
     const { store, limiter } = make({ policies: [ACCOUNT, ADDRESS] });
-    const asked = () =>
+    const calls = () =>
       store.queries.splice(0).map(({ set, peek }) => `${set.policies[0]!.name}${peek ? '?' : ''}`);
     await limiter.consume(KEY);
-    expect(asked()).to.deep.equal(['address', 'account']);
+    expect(calls()).to.deep.equal(['address', 'account']);
     const { allowed, policies } = await limiter.consume(KEY);
     expect(allowed).to.equal(false);
     expect(policies.map(({ name, remaining }) => [name, remaining])).to.deep.equal([
       ['account', 0],
       ['address', 1],
     ]);
-    expect(asked()).to.deep.equal(['address', 'account', 'address?']);
+    expect(calls()).to.deep.equal(['address', 'account', 'address?']);
     await limiter.consume({ ...KEY, account: 'bob' });
     await limiter.consume({ ...KEY, account: 'eve' });
-    expect(asked()).to.deep.equal(['address', 'account', 'address', 'account?']);
+    expect(calls()).to.deep.equal(['address', 'account', 'address', 'account?']);
   });
 
-  it('are all given back if one cannot be asked', async () => {
+  it('all get their units back if one cannot be asked', async () => {
     const org = { ...ADDRESS, name: 'org', by: 'org' } as const;
     const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT, org], onStoreError: 'throw' });
     const key = { ...KEY, org: 'acme' };
-    const left = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+    const remainingUnits = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
     await limiter.consume({ ...key, account: 'bob' });
-    expect(await left()).to.deep.equal([1, 1, 1]);
+    expect(await remainingUnits()).to.deep.equal([1, 1, 1]);
     store.before = ({ set }) => {
       if (set.policies[0]!.name === 'org') throw new Error('away');
     };
@@ -125,10 +125,10 @@ describe('keys across slots', () => {
       expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
     }
     store.before = () => {};
-    expect(await left()).to.deep.equal([1, 1, 1]);
+    expect(await remainingUnits()).to.deep.equal([1, 1, 1]);
   });
 
-  it('are given back once, even if the look after a denial fails', async () => {
+  it('get their units back once, even if the look after a denial fails', async () => {
     const { store, limiter, left } = make({
       policies: [{ ...ADDRESS, limit: 5 }, ACCOUNT],
       onStoreError: 'throw',
@@ -143,7 +143,7 @@ describe('keys across slots', () => {
     expect(await left()).to.deep.equal([3, 0]);
   });
 
-  it('are given back once, even if the server of one of them cannot do it yet', async () => {
+  it('get their units back once, even if the server of one of them cannot do it yet', async () => {
     const { store, limiter, left } = make({
       policies: [
         { ...ADDRESS, limit: 5 },
@@ -157,7 +157,7 @@ describe('keys across slots', () => {
       if (set.policies[0]!.name === 'account' && failures++ === 0) throw new Error('LOADING It loads.');
     };
     await decision.refund();
-    // A give-back that the store could not take at all is tried again after 200 ms.
+    // A give-back that the store could not accept is repeated after 200 ms.
     await new Promise((resolve) => setTimeout(resolve, 400));
     expect(failures).to.equal(1);
     expect(await left()).to.deep.equal([4, 3]);
@@ -169,7 +169,7 @@ describe('keys across slots', () => {
     await limiter.close();
   });
 
-  it('are given back what they were charged: a look nothing, nor a shadow that would have denied', async () => {
+  it('get back the units that they were charged: none after a look, and none in a shadow that would have denied', async () => {
     const shadow = { ...ADDRESS, name: 'shadow', limit: 1, shadow: true } as const;
     const { limiter, left } = make({ policies: [ADDRESS, shadow, ACCOUNT] });
     await limiter.consume(KEY);
@@ -180,14 +180,14 @@ describe('keys across slots', () => {
     }
   });
 
-  it('are asked for the ban first, and for nothing else if it holds', async () => {
+  it('are asked for the ban first, and for no verdict if it holds', async () => {
     const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT], ban: { by: 'account' } });
     await limiter.ban({ account: 'ada' }, '1h');
     const { reason, policies } = await limiter.consume(KEY);
     expect([reason, policies.length, store.queries.length]).to.deep.equal(['banned', 0, 1]);
   });
 
-  it('hold slots of those alone that have any: released by a denial, renewed and released by the request', async () => {
+  it('hold slots only for keys that have slots: released by a denial, renewed and released by the request', async () => {
     const slots = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
     const { store, limiter, left } = make({ policies: [slots, ACCOUNT] });
     const held = await limiter.acquire(KEY);
@@ -203,21 +203,21 @@ describe('keys across slots', () => {
     expect(await left()).to.deep.equal([1, 1]);
   });
 
-  it('are waited for, given up and sent together', async () => {
+  it('share the wait, the cancellation and the server of one call', async () => {
     const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT] });
-    const seen: unknown[] = [];
+    const outcomes: unknown[] = [];
     let whole: Query | undefined;
     const { decide } = store;
     store.decide = (query) => decide((whole = query));
     store.before = (query) => {
       const call = query.call!;
-      seen.push([call.until, call.abandoned, whole!.call!.server]);
+      outcomes.push([call.until, call.abandoned, whole!.call!.server]);
       call.until = 1e12;
       call.server = 'a:1';
       whole!.call!.abandoned = true;
     };
     await limiter.consume(KEY);
-    expect(seen).to.deep.equal([
+    expect(outcomes).to.deep.equal([
       [0, false, undefined],
       [1e12, true, 'a:1'],
     ]);
@@ -287,7 +287,7 @@ describe('keys across slots', () => {
     });
   });
 
-  it('are refused where a policy or a ban must know what all say at once', () => {
+  it('are refused if a policy or a ban needs all verdicts at once', () => {
     expect(() => make({ policies: [ADDRESS, { ...ACCOUNT, count: 'attempts' }] })).to.throw(
       /count: 'attempts'/,
     );

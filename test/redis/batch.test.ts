@@ -1,4 +1,4 @@
-// Decisions that are asked for together travel together, and are the same as if each had travelled alone.
+// Decisions that are requested together travel together, and are the same as if each had travelled alone.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
@@ -14,8 +14,8 @@ import { algorithms, policyOf, windowed } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';
 
-/** What a decision says, without what it is made of. */
-const say = (decision: Decision): object => JSON.parse(JSON.stringify(decision)) as object;
+/** A decision as plain data. */
+const plain = (decision: Decision): object => JSON.parse(JSON.stringify(decision)) as object;
 
 const together = <T>(count: number, ask: (i: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
@@ -23,7 +23,7 @@ const together = <T>(count: number, ask: (i: number) => Promise<T>): Promise<T[]
 interface Ask {
   readonly key: string;
   readonly cost: number;
-  /** The units of the policies instead, in turn. */
+  /** Units for the policies, used in turn, instead of one cost. */
   readonly costs: number[] | undefined;
   readonly peek: boolean;
   readonly set: number;
@@ -56,7 +56,7 @@ const policies = fc
   )
   .map((list): Policy[] => list.map((policy, i) => ({ ...policy, name: `p${i}`, shadow: i === 2 })));
 
-/** Lets no time go by for the batcher, so that a busy machine does not look like a store far away. */
+/** Stops the time for the batcher, so that a busy machine does not look like a store far away. */
 function standingTime(): void {
   let clock: { mock: { restore(): void } };
   beforeEach(() => {
@@ -66,7 +66,7 @@ function standingTime(): void {
   afterEach(() => clock.mock.restore());
 }
 
-/** What an operator does between two turns: other limits for a key, or none of its own any more. */
+/** An operator's action between two turns: other limits for a key, or the end of its override. */
 const lives = fc.option(
   fc.record({
     key: fc.constantFrom('a', 'b', 'c{}'),
@@ -84,9 +84,9 @@ async function overrideBy(
 ): Promise<void> {
   const { key, set, policy, change } = live;
   const { name } = sets[set]![policy % sets[set]!.length]!;
-  const given = { [name!]: change } as OverrideChange;
-  await (change === 'remove' ? limiters[set]!.removeOverride(key) : limiters[set]!.override(key, given));
-  // The first call that learns of overrides is sent twice, and overtaken.
+  const override = { [name!]: change } as OverrideChange;
+  await (change === 'remove' ? limiters[set]!.removeOverride(key) : limiters[set]!.override(key, override));
+  // The first call that learns of overrides is sent twice, and later calls overtake it.
   await together(8, () => limiters[set]!.peek('another'));
 }
 
@@ -117,9 +117,9 @@ describe('batches', () => {
           for (const [turn, pause, live] of turns) {
             if (overrides && live) for (const each of [batched, single]) await overrideBy(each, sets, live);
             const expected: object[] = [];
-            for (const ask of turn) expected.push(say(await answer(single, ask)));
+            for (const ask of turn) expected.push(plain(await answer(single, ask)));
             const actual = await Promise.all(turn.map((ask) => answer(batched, ask)));
-            expect(actual.map(say)).to.deep.equal(expected);
+            expect(actual.map(plain)).to.deep.equal(expected);
             clock.now += pause;
           }
         },
@@ -127,9 +127,9 @@ describe('batches', () => {
       runs('redis', 0, 30),
     ));
 
-  it('keep the order of decisions, looks, refunds, resets and bans that are not waited for', async () => {
+  it('keep the order of decisions, looks, refunds, resets and bans without awaiting them', async () => {
     const limiter = limiterOn(redis(), { limit: 40, window: '1h', ban: {} });
-    // A script that the server does not know yet is sent twice, and overtaken: let it know them all.
+    // A script that the server does not know yet is sent twice, and later calls overtake it. This call makes all scripts known.
     await limiter.consume('first');
     await limiter.refund('first', 1);
     await limiter.reset('first');
@@ -151,13 +151,13 @@ describe('batches', () => {
     expect(remaining).to.deep.equal([...countdown, 20, 19, 29, 39]);
   });
 
-  it('keep the order of decisions and changes, whichever tiers and dimensions they are of', async () => {
+  it('keep the order of decisions and changes, whatever their tiers and dimensions', async () => {
     const limiter = limiterOn(redis(), {
       policies: ['ip=40/1h', 'account=40/1h by account'],
       tiers: { pro: ['ip=50/1h', 'account=50/1h by account'] },
     });
     const key = { key: 'x', account: 'ada' };
-    const left = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+    const remainingUnits = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
     await limiter.consume(key);
     await limiter.refund({ account: 'ada' });
     await limiter.reset(key);
@@ -166,12 +166,12 @@ describe('batches', () => {
       together(3, () => limiter.consume(key, { tier: 'pro' })),
       limiter.reset(key),
     ]);
-    expect(await left()).to.deep.equal([40, 40]);
+    expect(await remainingUnits()).to.deep.equal([40, 40]);
     await Promise.all([together(20, () => limiter.consume(key)), limiter.refund({ account: 'ada' }, 20)]);
-    expect(await left()).to.deep.equal([20, 40]);
+    expect(await remainingUnits()).to.deep.equal([20, 40]);
   });
 
-  it('leave the neighbours of a request alone that fails by itself', async () => {
+  it('are not affected by a request in the batch that fails by itself', async () => {
     const prefix = freshPrefix();
     const limiter = limiterOn(redisStore(clients.redis, { prefix }), { limit: 3, window: '1h' });
     await limiter.consume('bad');
@@ -199,24 +199,24 @@ describe('several policies', () => {
         };
         const loose = { algorithm: first, name: 'loose', limit: 100, window: '1h' } as const;
         const tight = { algorithm: second, name: 'tight', limit: 3, window: '1h' } as const;
-        const both = open(loose, tight);
+        const limiter = open(loose, tight);
         const alone = open(loose);
-        const left = async () => (await alone.peek('key')).remaining;
+        const remainingUnits = async () => (await alone.peek('key')).remaining;
 
-        const decisions = await together(8, () => both.consume('key'));
+        const decisions = await together(8, () => limiter.consume('key'));
         expect(decisions.map(({ allowed }) => allowed)).to.deep.equal(
           [0, 1, 2, 3, 4, 5, 6, 7].map((i) => i < 3),
         );
-        expect(await left()).to.equal(97);
-        expect(await both.consume('key', { cost: 2 })).to.include({ allowed: false, policy: 'tight' });
-        expect(await left()).to.equal(97);
+        expect(await remainingUnits()).to.equal(97);
+        expect(await limiter.consume('key', { cost: 2 })).to.include({ allowed: false, policy: 'tight' });
+        expect(await remainingUnits()).to.equal(97);
 
         const [key] = await clients.redis.keys(`${prefix}:*tight`);
         await clients.redis.multi().del(key!).hset(key!, 'field', 1).pexpire(key!, 60_000).exec();
-        const outcomes = await Promise.allSettled([both.consume('key'), both.consume('other')]);
+        const outcomes = await Promise.allSettled([limiter.consume('key'), limiter.consume('other')]);
         expect(outcomes[0]).to.have.nested.property('reason.code', 'HEADGATE_STORE_ERROR');
         expect(outcomes[1]).to.have.nested.property('value.remaining', 2);
-        expect(await left()).to.equal(97);
+        expect(await remainingUnits()).to.equal(97);
         expect((await alone.peek('other')).remaining).to.equal(99);
       });
 
@@ -231,11 +231,11 @@ describe('several policies', () => {
         for (let i = 0; i < 3; i++) await alone.consume('key');
         await both.consume('key');
         clock.now += 1;
-        const before = say(await alone.peek('key'));
+        const before = plain(await alone.peek('key'));
         clock.now += 1_800_000;
         expect(await both.consume('key')).to.include({ allowed: false, policy: 'tight' });
         clock.now -= 1_800_000;
-        expect(say(await alone.peek('key'))).to.deep.equal(before);
+        expect(plain(await alone.peek('key'))).to.deep.equal(before);
       });
     }
   }
@@ -284,12 +284,12 @@ describe('calls', () => {
           await limiter.consume('key');
         };
         await work();
-        // An override is two calls: it is noted for the command line, too.
+        // An override takes two calls, because it is also recorded for the command line.
         expect(await counted.countsOf(work)).to.deep.equal({ evalsha: 5 });
         await limiter.close();
       });
 
-      describe('carry what is asked at once', () => {
+      describe('carry the decisions of one moment', () => {
         standingTime();
         let limiter: Limiter;
         beforeEach(async () => {
@@ -297,11 +297,11 @@ describe('calls', () => {
           await limiter.consume('first');
         });
 
-        /** How many calls so many decisions make. */
+        /** The number of calls for `count` decisions. */
         const callsOf = (count: number): Promise<number> =>
           counted.callsOf(() => together(count, (i) => limiter.consume(`key${i}`)));
 
-        it('the first alone, and then half of all that are under way', async () => {
+        it('the first alone, and then half of all open decisions', async () => {
           // 2 of 3, 3 of 6, 6 of 12, 12 of 24, 24 of 48.
           for (const [count, calls] of [
             [1, 1],
@@ -318,14 +318,14 @@ describe('calls', () => {
           }
         });
 
-        it('64 at most', async () => {
+        it('at most 64', async () => {
           expect(await callsOf(1 + 2 + 3 + 6 + 12 + 24 + 48 + 64 + 64)).to.equal(9);
         });
       });
 
       describe('for a server', () => {
-        /** Turns until a busy process is noticed. */
-        const MANY = 40;
+        /** The number of turns until a busy process is noticed. */
+        const MAX_TURNS = 40;
         standingTime();
         let limiter: Limiter;
         beforeEach(async () => {
@@ -333,14 +333,14 @@ describe('calls', () => {
           await limiter.consume('first');
         });
 
-        /** Asks in one turn of the event loop: in so many callbacks, for so many decisions in each. */
+        /** Requests decisions in one turn of the event loop, in `callbacks` callbacks. */
         async function ask(callbacks: number, decisions = 1): Promise<void> {
-          const asked = together(callbacks, async () => {
+          const pending = together(callbacks, async () => {
             await new Promise(setImmediate);
             await together(decisions, (i) => limiter.consume(`key${i}`));
           });
           await new Promise(setImmediate);
-          await asked;
+          await pending;
         }
 
         async function turns(count: number, callbacks: number, decisions?: number): Promise<void> {
@@ -351,31 +351,31 @@ describe('calls', () => {
           return counted.callsOf(() => ask(callbacks));
         }
 
-        it('whose requests come one in a turn, leave at once', async () => {
-          await turns(MANY, 1);
+        it('that gets one request in a turn: leave at once', async () => {
+          await turns(MAX_TURNS, 1);
           expect(await callsOf(5)).to.equal(3);
         });
 
-        it('whose requests come several in a turn, carry those of a turn, however few', async () => {
-          await turns(MANY, 2);
+        it('that gets several requests in a turn: carry those of the turn, however few', async () => {
+          await turns(MAX_TURNS, 2);
           for (const count of [2, 5, 7]) expect(await callsOf(count), `${count}`).to.equal(1);
         });
 
-        it('leave at once again when eight turns had one', async () => {
-          await turns(MANY, 2);
+        it('leave at once again after eight turns with one request', async () => {
+          await turns(MAX_TURNS, 2);
           await turns(7, 1);
           expect(await callsOf(3)).to.equal(1);
           await turns(8, 1);
           expect(await callsOf(3)).to.equal(2);
         });
 
-        it('leave at once for a callback that asks for several', async () => {
-          await turns(MANY, 1, 3);
+        it('leave at once for a callback with several requests', async () => {
+          await turns(MAX_TURNS, 1, 3);
           expect(await callsOf(5)).to.equal(3);
         });
       });
 
-      it('of two sets are two', async () => {
+      it('are two for two sets', async () => {
         const store = counted.store();
         const one = limiterOn(store, { name: 'one', limit: 100, window: '1h' });
         const two = limiterOn(store, { name: 'two', algorithm: 'gcra', limit: 100, window: '1h' });
@@ -390,7 +390,7 @@ describe('calls', () => {
         );
       });
 
-      it('that the server does not know run once, in batches too', async () => {
+      it('of a script that the server does not know run once, even in a batch', async () => {
         const limiter = make();
         await limiter.consume('key');
         await counted.client.script('FLUSH');
@@ -402,25 +402,25 @@ describe('calls', () => {
     });
   }
 
-  it('of one decision alone are on the wire when consume returns', async () => {
-    const sent: string[] = [];
+  it('with a single decision are on the wire when consume returns', async () => {
+    const commands: string[] = [];
     class Watched extends Redis {
       override sendCommand(...args: Parameters<Redis['sendCommand']>): unknown {
-        sent.push(args[0].name);
+        commands.push(args[0].name);
         return super.sendCommand(...args);
       }
     }
     const client = new Watched(servers.redis.port);
     const limiter = limiterOn(redisStore(client), { limit: 5, window: '1h' });
     await limiter.consume('key');
-    sent.length = 0;
+    commands.length = 0;
     const decision = limiter.consume('key');
-    expect(sent).to.deep.equal(['evalsha']);
+    expect(commands).to.deep.equal(['evalsha']);
     await decision;
     client.disconnect();
   });
 
-  it('of a client with a key prefix and numbers as strings are understood', async () => {
+  it('work with a client that has a key prefix and returns numbers as strings', async () => {
     const client = new Redis(servers.redis.port, { keyPrefix: 'app:', stringNumbers: true });
     const limiter = limiterOn(redisStore(client, { prefix: freshPrefix() }), { limit: 100, window: '1h' });
     const decisions = await together(50, () => limiter.consume('key'));
@@ -443,7 +443,7 @@ describe('a cluster', function () {
 
   it('is asked key by key, and decides the same', async () => {
     const limiter = limiterOn(redisStore(client), { limit: 15, window: '1h' });
-    // A node's first calls may be sent twice (it knows neither script nor deadline), and later ones overtake them.
+    // The first calls of a node may be sent twice (it knows neither script nor deadline), and later calls overtake them.
     await together(20, (i) => limiter.peek(`key${i}`));
     const decisions = await together(400, (i) => limiter.consume(`key${i % 20}`));
     for (let key = 0; key < 20; key++) {
@@ -454,13 +454,13 @@ describe('a cluster', function () {
     }
   });
 
-  it('behind one address is found out by its first refusal', async () => {
+  it('behind one address is recognized by its first refusal', async () => {
     const alone = await startCluster('redis', 1);
     const plain = new Redis(alone.servers[0]!.port);
     const limiter = limiterOn(redisStore(plain), { limit: 15, window: '1h' });
     for (let round = 1; round <= 3; round++) {
       const decisions = await together(100, (i) => limiter.consume(`key${i % 50}`));
-      // A call with one key is not refused, and may overtake one that is sent again.
+      // A call with one key is not refused, and may overtake a call that is sent again.
       for (let i = 0; i < 50; i++) {
         const remaining = [decisions[i]!.remaining, decisions[i + 50]!.remaining].sort((a, b) => b - a);
         expect(remaining).to.deep.equal([16 - 2 * round, 15 - 2 * round]);
@@ -470,7 +470,7 @@ describe('a cluster', function () {
     await alone.stop();
   });
 
-  it('behind one address is found out with overrides, too: by decisions on one key, and by an override', async () => {
+  it('behind one address is recognized with overrides, too: by decisions on one key, and by an override', async () => {
     const alone = await startCluster('redis', 1);
     const plain = new Redis(alone.servers[0]!.port);
     const options = { limit: 50, window: '1h', overrides: true } as const;

@@ -1,4 +1,4 @@
-// When decisions leave, and how many in a call: the batcher alone, with calls that are answered by hand.
+// The moment at which decisions leave, and their number in a call: the batcher alone, with calls that are answered by hand.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { performance } from '../../src/common/real-time.js';
@@ -8,7 +8,7 @@ import type { PolicySet, Query, Reply } from '../../src/contract/store.js';
 
 const set = { name: 'api', policies: [] } as unknown as PolicySet;
 
-/** What happens in one turn of the event loop is over. */
+/** Waits until one turn of the event loop is over. */
 const turn = async (): Promise<void> => {
   for (let i = 0; i < 2; i++) await new Promise((resolve) => setImmediate(resolve));
 };
@@ -38,7 +38,7 @@ class Wire implements Carrier {
     send();
   }
 
-  /** How many decisions each call has that is under way. */
+  /** The number of decisions in each open call. */
   get sizes(): number[] {
     return this.calls.map(({ batch }) => batch.queries.length);
   }
@@ -59,7 +59,7 @@ function askOnce(batcher: Batcher, count: number): void {
   for (let i = 0; i < count; i++) ask(batcher).catch(() => {});
 }
 
-/** So many users, each of whom asks again once answered. */
+/** `count` users, each of whom asks again after an answer. */
 function users(batcher: Batcher, count: number): void {
   const again = (): Promise<unknown> => ask(batcher).then(again, again);
   for (let i = 0; i < count; i++) void again();
@@ -72,13 +72,13 @@ describe('a batcher', () => {
   let clock: { mock: { restore(): void } };
 
   beforeEach(() => {
-    // A busy machine is not a store far away.
+    // A fixed clock, because a busy machine would look like a store far away.
     time = () => 0;
     clock = mock.method(performance, 'now', () => time());
   });
   afterEach(() => clock.mock.restore());
 
-  it('sends one alone at once', async () => {
+  it('sends a single decision at once', async () => {
     const wire = new Wire();
     const batcher = new Batcher(wire);
     for (let i = 0; i < 3; i++) {
@@ -89,7 +89,7 @@ describe('a batcher', () => {
     }
   });
 
-  it('gathers others, and sends half of what is pending, or what the turn has brought', async () => {
+  it('gathers further decisions, and sends half of the pending ones, or those of the turn', async () => {
     for (const [count, sizes] of [
       [2, [1, 1]],
       [3, [1, 2]],
@@ -119,13 +119,13 @@ describe('a batcher', () => {
     });
   }
 
-  it('gathers as long as several ask in each turn, and sends one alone at once again afterwards', async () => {
+  it('gathers while several callers ask in each turn, and afterwards sends a single decision at once again', async () => {
     for (const how of ['answer', 'fail'] as const) {
       const wire = new Wire();
       const batcher = new Batcher(wire);
       askOnce(batcher, 3);
       while (wire.calls.length > 0) wire[how]();
-      // Those who are answered ask again in the same turn, after a few microtasks.
+      // Callers that get an answer ask again in the same turn, after a few microtasks.
       await new Promise<void>((resolve) => process.nextTick(resolve));
       askOnce(batcher, 3);
       expect(wire.sizes, how).to.deep.equal([2]);
@@ -138,7 +138,7 @@ describe('a batcher', () => {
     }
   });
 
-  it('gathers what a busy server asks in one turn, and no more once its turns are calm', async () => {
+  it('gathers the decisions of a turn on a busy server, and stops once its turns are calm', async () => {
     const wire = new Wire();
     const batcher = new Batcher(wire);
     const callback = () =>
@@ -166,7 +166,7 @@ describe('a batcher', () => {
     expect(wire.sizes, 'calm').to.deep.equal([1]);
   });
 
-  it('sends at the end of each turn what is asked of a store far away', async () => {
+  it('sends the decisions for a store far away at the end of each turn', async () => {
     const wire = new Wire();
     let now = 0;
     time = () => (now += 100);
@@ -179,7 +179,7 @@ describe('a batcher', () => {
     expect(sum(wire.sizes)).to.equal(64);
   });
 
-  it('of a store far away sends few at the end of a turn, too', async () => {
+  it('for a store far away sends even a few decisions at the end of a turn', async () => {
     const wire = new Wire();
     let now = 0;
     time = () => (now += 100);
@@ -195,7 +195,7 @@ describe('a batcher', () => {
     expect(wire.sizes).to.deep.equal([5]);
   });
 
-  it('in a cluster sends at the end of each turn a call per key', async () => {
+  it('in a cluster sends one call per key at the end of each turn', async () => {
     const wire = new Wire(true);
     const batcher = new Batcher(wire);
     for (let i = 0; i < 30; i++) void batcher.ask({ set, key: `key${i}` } as unknown as Query);

@@ -1,4 +1,4 @@
-// `store.check()`: each problem of a server or a client is found, on real servers, and has a message of its own.
+// `store.check()`: every problem of a server or a client is found, on real servers, and has its own message.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
@@ -18,7 +18,7 @@ const recommended = { socketTimeout: 5000, retryStrategy: () => 100 };
 
 type Code = Finding['code'];
 
-/** What is found with a server, by a client of ioredis. */
+/** The findings about a server, by a client of ioredis. */
 async function found(port: number, options: object = {}): Promise<readonly Finding[]> {
   const client = new Redis({ port, ...recommended, ...options });
   client.on('error', () => {});
@@ -72,7 +72,7 @@ describe('store.check()', () => {
   });
 
   for (const kind of serverKinds) {
-    it(`finds nothing wrong with ${kind} as it should be, and writes nothing`, () =>
+    it(`finds no problem with a sound ${kind}, and writes nothing`, () =>
       onServer(
         { args: ['--maxmemory', '100mb'] },
         () => {},
@@ -98,7 +98,7 @@ describe('store.check()', () => {
     (admin: Redis) =>
       admin.acl('SETUSER', ...(acl.split(/\s+/) as ['headgate']), ...more);
 
-  it('finds nothing wrong with the permissions that the documentation names', () =>
+  it('finds no problem with the permissions in the documentation', () =>
     onServer({}, withUser(), async (port) => assert.deepEqual(problems(await found(port, user)), [])));
 
   it('a command that is not permitted, and which policies need it', () =>
@@ -106,12 +106,9 @@ describe('store.check()', () => {
       const [set, zadd, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
       assert.equal(set!.level, 'error');
-      assert.match(
-        set!.message,
-        /does not run SET, needed by decisions: .*(can't run this command|no permissions to run)/,
-      );
+      assert.match(set!.message, /\bSET\b.*decisions.*(can't run this command|no permissions to run)/);
       assert.equal(zadd!.level, 'warning');
-      assert.match(zadd!.message, /does not run ZADD, needed by concurrency, `headgate limits`, /);
+      assert.match(zadd!.message, /\bZADD\b.*concurrency/);
     }));
 
   it('a command that only overrides need', () =>
@@ -119,7 +116,7 @@ describe('store.check()', () => {
       const [mget, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
       assert.equal(mget!.level, 'warning');
-      assert.match(mget!.message, /does not run MGET, needed by overrides:/);
+      assert.match(mget!.message, /\bMGET\b.*overrides/);
     }));
 
   const onStore = async (port: number, look: (store: CheckableStore) => Promise<void>) => {
@@ -188,7 +185,7 @@ describe('store.check()', () => {
 
   it('scripts that are not permitted', () =>
     onServer({}, withUser('-evalsha'), async (port) =>
-      only(await found(port, user), 'error', 'commands', /does not run scripts: NOPERM .*evalsha/),
+      only(await found(port, user), 'error', 'commands', /NOPERM .*evalsha/),
     ));
 
   it('an INFO that is not permitted', () =>
@@ -208,8 +205,7 @@ describe('store.check()', () => {
       onServer(
         { args: ['--maxmemory', '100mb', '--maxmemory-policy', policy] },
         () => {},
-        async (port) =>
-          only(await found(port), 'warning', 'eviction', new RegExp(`${policy}: a full server deletes`)),
+        async (port) => only(await found(port), 'warning', 'eviction', new RegExp(policy)),
       ));
   }
 
@@ -240,18 +236,18 @@ describe('store.check()', () => {
         const { now } = Date;
         Date.now = () => now() - 12_000;
         try {
-          only(await found(port), 'warning', 'clock', /12\.\d s ahead of this process/);
+          only(await found(port), 'warning', 'clock', /12\.\d s/);
         } finally {
           Date.now = now;
         }
       },
     ));
 
-  it('no server: it is said, and nothing is thrown', async () => {
-    only(await found(await freePort()), 'error', 'connection', /cannot be reached/);
+  it('no server: a finding, and no exception', async () => {
+    only(await found(await freePort()), 'error', 'connection', /ECONNREFUSED/);
   });
 
-  it('options of the client that are a danger', async () => {
+  it('options of the client that are dangerous', async () => {
     const socket = (options: object) => createClient({ socket: { port: 1, ...options } as object });
     const sentinels = { lazyConnect: true, sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'x' };
     const cases: [unknown, Finding['level'], RegExp][] = [
@@ -317,7 +313,7 @@ describe('store.check()', () => {
   });
 });
 
-/** A server that lacks a command, behind what says that it is Redis 5. */
+/** A server that lacks a command, behind a proxy that makes it report Redis 5. */
 async function oldServer(look: (port: number) => Promise<void>): Promise<void> {
   await onServer(
     { config: 'rename-command SETRANGE ""' },
@@ -349,11 +345,8 @@ describe('a server that is too old', () => {
     oldServer(async (port) => {
       const [version, command, ...others] = problems(await found(port));
       assert.equal(others.length, 0);
-      assert.match(
-        version!.message,
-        /^Redis 5\.\S+ is too old: Headgate needs Redis 6\.0 or later, or Valkey\.$/,
-      );
-      assert.match(command!.message, /does not have SETRANGE, needed by decisions/);
+      assert.match(version!.message, /^Redis 5\.\S+ .*Redis 6\.0 .*Valkey\.$/);
+      assert.match(command!.message, /\bSETRANGE\b.*decisions/);
     }));
 
   for (const name of ['ioredis 6', 'node-redis'] as const) {
@@ -367,23 +360,23 @@ describe('a server that is too old', () => {
           timeout: '5s',
           onStoreError: 'throw',
         });
-        // Only where there is state already it is rewritten in part.
+        // The second call rewrites a part of the state, which the first one made.
         await limiter.consume('a');
         await assert.rejects(
           limiter.consume('a'),
           (error) =>
             error instanceof HeadgateError &&
             error.code === 'HEADGATE_STORE_ERROR' &&
-            /^Redis 5\.\S+ is too old/.test(error.message) &&
+            /^Redis 5\.\S+ .*Redis 6\.0 /.test(error.message) &&
             /SETRANGE|unknown/i.test((error.cause as Error).message),
         );
-        assert.match(limiter.health.lastError!.message, /is too old/);
+        assert.match(limiter.health.lastError!.message, /^Redis 5\..*Redis 6\.0 /);
         await limiter.close();
         end();
       }));
   }
 
-  it('tells of overrides that change nothing, because the limiter has other policies by now', () =>
+  it('reports overrides without effect, because the limiter has other policies by now', () =>
     onServer(
       {},
       () => {},
@@ -413,9 +406,9 @@ describe('a server that is too old', () => {
     ));
 
   async function ofOverrides(store: { check(): Promise<readonly Finding[]> }): Promise<string[]> {
-    const its = (await store.check()).filter(({ code }) => code === 'overrides');
-    return its.map(({ level, message }) =>
-      level === 'ok' ? level : `${level} ${/nothing: (\S+)/.exec(message)![1]!}`,
+    const findings = (await store.check()).filter(({ code }) => code === 'overrides');
+    return findings.map(({ level, message }) =>
+      level === 'ok' ? level : `${level} ${/: (api:\S+)/.exec(message)![1]!}`,
     );
   }
 });

@@ -1,4 +1,4 @@
-// Law 10. What is denied from memory, the store would deny; and never for longer than is said.
+// Law 10. The store would also deny every request that is denied from memory, and no wait is longer than announced.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
@@ -29,14 +29,14 @@ const setOf = (policies: readonly Policy[], ban?: BanOptions): PolicySet => ({
 const admits = ({ policies }: PolicySet, { ban, verdicts }: Reply): boolean =>
   ban === 0 && policies.every(({ shadow }, i) => shadow || verdicts[3 * i] === 0 || verdicts[3 * i]! < -1);
 
-/** The longest wait of the policies that deny; of a ban its rest. -1: never. */
+/** The longest wait of the denying policies, or the rest of a ban. -1: never. */
 function waitOf({ policies }: PolicySet, { ban, verdicts }: Reply): number {
   if (ban !== 0) return Math.abs(ban);
   const waits = policies.map(({ shadow }, i) => (shadow ? 0 : verdicts[3 * i]!));
   return waits.includes(-1) ? -1 : Math.max(...waits);
 }
 
-/** A step of a random trace. Pauses are in ms, with fractions: the store's clock counts whole ones. */
+/** A step of a random trace. Pauses are in ms, with fractions, because the store's clock counts whole ones. */
 interface Step {
   readonly action: 'consume' | 'refund' | 'charge' | 'reset' | 'ban' | 'unban';
   readonly key: string;
@@ -76,7 +76,7 @@ const policies = fc
 const bans = fc.constantFrom<BanOptions>({}, { after: 3, within: '10s', for: '3s' });
 
 describe('law 10: local denials', () => {
-  it('deny what the store denies, and for no shorter and not much longer than it would', () => {
+  it('deny the requests that the store denies, never for a shorter and hardly for a longer time', () => {
     let recalled = 0;
     fc.assert(
       fc.property(
@@ -106,14 +106,14 @@ describe('law 10: local denials', () => {
                 expect(admits(set, answer), 'the memory admits').to.equal(false);
                 const [told, due] = [waitOf(set, answer), waitOf(set, truth)];
                 expect(told, 'sent back too early').to.be.at.least(due);
-                // As late as its reply came.
+                // The excess is at most the delay of the reply.
                 expect(told - due, 'sent back too late').to.be.at.most(due === -1 ? 0 : 8);
               } else {
-                const asked = time;
+                const sentAt = time;
                 time += there;
                 const reply = store.decide(query) as Reply;
                 time += back;
-                denials.learn(query, reply, asked);
+                denials.learn(query, reply, sentAt);
               }
             } else {
               denials.forget(subject);
@@ -143,7 +143,7 @@ describe('law 10: local denials', () => {
       denials = new Denials(60_000, () => time);
     });
 
-    it('that a denial which was asked for before a refund is old, however late it comes', () => {
+    it('that a denial from before a refund is stale, however late it arrives', () => {
       denials.forget(query);
       time++;
       denials.forget(query);
@@ -155,13 +155,13 @@ describe('law 10: local denials', () => {
       expect(denials.recall(query)).to.deep.equal(denied);
     });
 
-    it('that what was admitted meanwhile makes the denied wait longer: they are asked for anew', () => {
+    it('that admissions meanwhile make denied requests wait longer, so that the store is asked again', () => {
       denials.learn({ ...query, cost: 2 }, denied, time);
       denials.learn(query, { now: START, step: 0, ban: 0, verdicts: [0, 0, 60_000] }, time);
       expect(denials.recall({ ...query, cost: 2 })).to.equal(undefined);
     });
 
-    it('when to ask again: a millisecond early, counted from when the question was sent', () => {
+    it('when to ask again: a millisecond early, counted from the moment of the question', () => {
       denials.learn(query, denied, time - 10);
       time += 4_988.9;
       expect(denials.recall(query)).to.deep.equal({
@@ -174,7 +174,7 @@ describe('law 10: local denials', () => {
       expect(denials.recall(query)).to.equal(undefined);
     });
 
-    it('that a look which is admitted shows that something was given back', () => {
+    it('that an admitted look shows that units were given back', () => {
       const look = { ...query, peek: true };
       const admitted: Reply = { now: START, step: 0, ban: 0, verdicts: [0, 1, 60_000] };
       denials.learn(query, denied, time);
@@ -205,9 +205,9 @@ describe('law 10: local denials', () => {
           ],
           undefined,
         );
-      const asked: Query = { ...query, set: mixed(1), key: ['k', 'x'] };
+      const base: Query = { ...query, set: mixed(1), key: ['k', 'x'] };
       const reply: Reply = { ...denied, verdicts: [0, 0, 0, 5_000, 0, 60_000] };
-      denials.learn(asked, reply, time);
+      denials.learn(base, reply, time);
       const others = [
         { key: ['k', 'y'] },
         { key: ['other', 'x'] },
@@ -216,27 +216,27 @@ describe('law 10: local denials', () => {
         { peek: true },
       ];
       for (const other of others)
-        expect(denials.recall({ ...asked, ...other }), JSON.stringify(other)).to.equal(undefined);
-      expect(denials.recall(asked)).to.deep.equal(reply);
+        expect(denials.recall({ ...base, ...other }), JSON.stringify(other)).to.equal(undefined);
+      expect(denials.recall(base)).to.deep.equal(reply);
     });
 
-    it('whose ban it is, where keys are counted within another key that no policy is by', () => {
+    it('the owner of a ban, if keys are counted within another key without a policy', () => {
       const within = setOfDimensions(
         [{ limit: 1, window: '1m', by: 'account' }],
         { after: 1, by: 'account' },
         { slotBy: 'key' },
       );
-      const asked = (account: string): Query => {
+      const queryOf = (account: string): Query => {
         const names = within.dimensions!.names;
         return { ...query, set: within, key: names.map((name) => (name === 'key' ? 'acme' : account)) };
       };
-      denials.learn(asked('x'), { ...denied, ban: 5_000, verdicts: [] }, time);
-      expect(denials.recall(asked('x'))).to.include({ ban: 5_000 });
-      expect(denials.recall(asked('y'))).to.equal(undefined);
+      denials.learn(queryOf('x'), { ...denied, ban: 5_000, verdicts: [] }, time);
+      expect(denials.recall(queryOf('x'))).to.include({ ban: 5_000 });
+      expect(denials.recall(queryOf('y'))).to.equal(undefined);
     });
 
     for (const count of ['admitted', 'attempts'] as const) {
-      it(`that an attempt is to be charged: the store is told of each, until the policy that counts them denies (beside a quota of ${count})`, () => {
+      it(`that attempts must be charged: each reaches the store, until the policy that counts them denies (beside a quota of ${count})`, () => {
         const counting = setOf([
           { name: 'attempts', limit: 20, window: '1m', count: 'attempts' },
           { name: 'quota', limit: 5, window: '15m', count },
@@ -247,7 +247,7 @@ describe('law 10: local denials', () => {
         let now = 0;
         denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
         expect(denials.recall(query)).to.equal(undefined);
-        // The last attempt was charged: the next one is denied.
+        // The last attempt was charged, so the next one is denied.
         denials.learn(query, reply(-1 - 2_000, 0, 60_000, 9_000, 0, 9_000), now);
         expect(denials.recall(query)!.verdicts).to.deep.equal([2_000, 0, 60_000, 9_000, 0, 9_000]);
         denials.learn(query, reply(2_000, 0, 60_000, 9_000, 0, 9_000), now);
@@ -258,7 +258,7 @@ describe('law 10: local denials', () => {
       });
     }
 
-    it('nothing of attempts by one key beside quotas by another: what is given back to it must be charged again', async () => {
+    it('nothing of attempts by one key beside quotas by another: a refund to it must be charged again', async () => {
       const limiter = createLimiter({
         store: redisStore(clients.redis, { prefix: freshPrefix() }),
         policies: ['p=sliding-log 3/1h attempts', 'q=1/1h by account'],
@@ -287,7 +287,7 @@ describe('law 10: local denials', () => {
       expect(denials.recall({ ...query, key: 'never changed' })).to.equal(undefined);
     });
 
-    it('changes of long keys without the keys themselves, and tell long keys apart', () => {
+    it('changes of long keys without the keys themselves, and distinguish long keys', () => {
       gc();
       const before = process.memoryUsage().heapUsed;
       for (let i = 0; i < 200; i++) denials.forget({ set, key: 'x'.repeat(100_000) + i });
@@ -334,7 +334,7 @@ describe('law 10: local denials', () => {
       expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(true);
     });
 
-    it('leave to the store the denials that it counts, and know the ban that they start', async () => {
+    it('leave denials to the store while it counts them, and know the ban that they start', async () => {
       const store = counted.store();
       const limiter = limiterOn(store, { limit: 1, window: '1h', ban: { after: 3, for: '2h' } });
       await limiter.consume('key');
@@ -350,14 +350,14 @@ describe('law 10: local denials', () => {
       expect((await limiter.consume('key')).reason).to.equal('quota-exceeded');
     });
 
-    it('leave to the store the slots that may be released at any moment', async () => {
+    it('leave slots to the store, because they may be released at any moment', async () => {
       const store = counted.store();
       const limiter = limiterOn(store, { algorithm: 'concurrency', limit: 1, lease: '1h' });
       await limiter.consume('key');
       expect(await callsOf(() => limiter.consume('key'))).to.equal(1);
     });
 
-    it('see what another process gives back after `localDenials`', async () => {
+    it('notice units that another process gives back after `localDenials`', async () => {
       const prefix = freshPrefix();
       const [here, elsewhere] = [0, 1].map(() =>
         limiterOn(counted.store({ prefix, localDenials: '60ms' }), { limit: 1, window: '1h' }),

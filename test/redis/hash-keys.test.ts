@@ -1,4 +1,4 @@
-// redisStore({ hashKeys }): no address and no account stands in Redis in clear, and limits hold as without it.
+// redisStore({ hashKeys }): Redis holds no address and no account in clear, and limits hold as without the option.
 import { createHash, createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import { createLimiter, type Clock, type Store } from 'headgate';
@@ -31,11 +31,11 @@ describe('hashed keys', () => {
   // Keys are hashed in this process, so one server is enough.
   describeChecks('hashed keys on redis', storeChecks(subject));
 
-  // Another hash would forget all counts and bans at an upgrade, and let the command line find no key.
-  it('are the same in each version: HMAC-SHA256 with a key of its own, 16 bytes of it', () => {
+  // A different hash would forget all counts and bans at an upgrade, and the command line would find no key.
+  it('are the same in each version: HMAC-SHA256 with a derived key, the first 16 bytes', () => {
     const key = createHmac('sha256', SECRET).update('headgate keys').digest();
-    const own = createHmac('sha256', key).update(Buffer.from('203.0.113.7', 'utf16le')).digest();
-    const hash = own.subarray(0, 16).toString('base64url');
+    const expectedHash = createHmac('sha256', key).update(Buffer.from('203.0.113.7', 'utf16le')).digest();
+    const hash = expectedHash.subarray(0, 16).toString('base64url');
     expect(compileHashing(SECRET).text('203.0.113.7'))
       .to.equal(`%#${hash}`)
       .and.to.equal('%#mQlT3q4h16Jz09fPCY9g8w');
@@ -50,10 +50,10 @@ describe('hashed keys', () => {
   for (const kind of serverKinds) {
     it(`send nothing to ${kind} that reveals a key`, async () => {
       const client = new Redis(servers[kind].port);
-      const sent: string[] = [];
+      const commands: string[] = [];
       const send = client.sendCommand.bind(client);
       client.sendCommand = (command, ...rest) => {
-        sent.push([command.name, ...command.args.map(String)].join(' '));
+        commands.push([command.name, ...command.args.map(String)].join(' '));
         return send(command, ...rest);
       };
       const options = { prefix: freshPrefix(), hashKeys: SECRET, localDenials: false } as const;
@@ -79,12 +79,12 @@ describe('hashed keys', () => {
       await limiter.unban(key);
       await limiter.reset(key);
       for (const word of ['{limiters}', '{bans}', '{top}'])
-        while (!sent.some((command) => command.includes(word)))
+        while (!commands.some((command) => command.includes(word)))
           await new Promise((resolve) => setTimeout(resolve, 10));
       await limiter.close();
       await store.close?.();
       await client.quit();
-      expect(sent.filter((command) => /203\.0\.113|ada@|kkkk/.test(command))).to.deep.equal([]);
+      expect(commands.filter((command) => /203\.0\.113|ada@|kkkk/.test(command))).to.deep.equal([]);
     });
 
     it(`share state on ${kind} with the same secret only`, async () => {
@@ -100,7 +100,7 @@ describe('hashed keys', () => {
     });
   }
 
-  it('are short, whatever they are, and keep their hash tag', () => {
+  it('are short for any key, and keep their hash tag', () => {
     const { text } = compileHashing(SECRET);
     const set = limiterOn(redisStore(clients[serverKinds[0]!]), {
       name: 'api',
@@ -124,7 +124,7 @@ describe('hashed keys', () => {
     }
   });
 
-  it('want a secret, and never show it', () => {
+  it('require a secret, and never show it', () => {
     const open = (hashKeys: unknown) => () =>
       redisStore(clients[serverKinds[0]!], { hashKeys } as { hashKeys: string });
     for (const [secret, message] of [

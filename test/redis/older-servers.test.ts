@@ -1,4 +1,4 @@
-// The floor is Redis 6.0: by the scripts' text, by a user who may run nothing newer, and by the words that it fails with.
+// The floor is Redis 6.0: checked in the scripts' text, by a user without newer commands, and in the texts of its errors.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import luaparse from 'luaparse';
@@ -12,12 +12,12 @@ import { COMMANDS, OPTIONS } from '../support/redis-6.0.js';
 import { perServer, serverKinds, servers } from '../support/shared-servers.js';
 import { freshPrefix } from '../support/stores.js';
 
-/** The calls of commands in a script: the texts among their arguments; undefined where an argument is none. */
+/** The command calls of a script: the string literals among their arguments, or `undefined` for other arguments. */
 function callsOf(source: string): (string | undefined)[][] {
   const calls: (string | undefined)[][] = [];
   luaparse.parse(source, {
     luaVersion: '5.1',
-    // Else texts have no value.
+    // Without this, string literals have no value.
     encodingMode: 'pseudo-latin1',
     onCreateNode(node) {
       if (node.type !== 'CallExpression') return;
@@ -38,7 +38,7 @@ describe('older servers', () => {
     for (const name of scriptNames) {
       const { source } = assemble(name, kernels, name === 'evaluate' || name === 'set-ban');
       for (const [command, ...args] of callsOf(source)) {
-        // `check.lua` passes on what it was given.
+        // `check.lua` passes on its own arguments.
         if (command === undefined && name === 'check') continue;
         expect(command, name).to.be.a('string');
         expect(COMMANDS, name).to.include(command!.toLowerCase());
@@ -61,7 +61,7 @@ describe('older servers', () => {
     ]);
   });
 
-  it('say where in a script a command has failed, which is left out', () => {
+  it('name the place in a script where a command has failed, and the message omits it', () => {
     const script = 'ERR Error running script (call to f_db8d8f6383e1a67ce23db65efd679a334c123806): ';
     const oom = "OOM command not allowed when used memory > 'maxmemory'.";
     for (const [given, words] of [
@@ -77,7 +77,7 @@ describe('older servers', () => {
   });
 });
 
-/** Users who may run all that Redis 6.0 has, and nothing newer. */
+/** Users with all commands of Redis 6.0, and none that is newer. */
 const clients = perServer(
   (kind) => new Redis({ port: servers[kind].port, username: 'older', password: 'older', lazyConnect: true }),
 );
@@ -120,7 +120,7 @@ describe('a user who may run no command newer than Redis 6.0', () => {
       identityChecks(options),
     );
 
-    it(`may run everything that a store does, and nothing that is newer, on ${kind}`, async () => {
+    it(`can run everything that a store needs, and no newer command, on ${kind}`, async () => {
       expect(await clients[kind].call('SET', 'older', '1', 'PX', '1').catch(String)).to.equal('OK');
       expect(await clients[kind].pexpiretime('older').catch(String)).to.match(/NOPERM/);
       const findings = await redisStore(clients[kind], { prefix: freshPrefix() }).check();

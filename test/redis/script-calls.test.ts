@@ -1,4 +1,4 @@
-// How often a call is sent, and with which deadline: to a server that answers as the test says, by a clock of the test.
+// The number of times that a call is sent, and its deadlines: with a server that answers as the test decides, and the test's clock.
 import { expect } from 'chai';
 import { HeadgateError } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
@@ -17,7 +17,7 @@ const turn = () => new Promise(setImmediate);
 describe('script calls', () => {
   const { now } = performance;
   let time: number;
-  /** What was written, and what takes its answer. */
+  /** The commands that were written, with the function that takes the answer. */
   let sent: { command: string; text: string; deadline: string; done: Done }[];
   let beforeWriting: () => void;
   let isReady: boolean;
@@ -46,13 +46,13 @@ describe('script calls', () => {
     performance.now = now;
   });
 
-  /** @param isLeft whether who has asked leaves when the call is on its way */
+  /** @param isLeft whether the caller gives up while the call is on its way */
   const ask = (count = 1, isLeft = false) => {
     const callers = Array.from({ length: count }, newCall);
-    const asked = callers.map((call): Subject => ({ set: {} as PolicySet, key: 'k', call }));
+    const subjects = callers.map((call): Subject => ({ set: {} as PolicySet, key: 'k', call }));
     beforeWriting = () => void (isLeft && (callers[0]!.abandoned = true));
     const question = { callers, outcome: 'none' as unknown };
-    void calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked }).then(
+    void calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked: subjects }).then(
       (reply) => (question.outcome = reply),
       ({ code, message }: HeadgateError) => (question.outcome = code ?? message),
     );
@@ -62,7 +62,7 @@ describe('script calls', () => {
   const written = () => sent.map(({ command, deadline }) => `${command} ${deadline}`);
   const answer = (error: Error | undefined, reply?: unknown) => sent.at(-1)!.done(error, reply);
 
-  /** The server's clock is 9,000 ms ahead, to the millisecond; the script is known. */
+  /** Introduces the server: its clock is exactly 9,000 ms ahead, and it knows the script. */
   function introduce(): void {
     ask();
     answer(late(10_000));
@@ -86,7 +86,7 @@ describe('script calls', () => {
     ]);
   });
 
-  it('have their deadline from when they are written, and keep it when they are sent again', async () => {
+  it('have a deadline from the moment of writing, and keep it when they are sent again', async () => {
     introduce();
     time = 1500;
     const question = ask(2);
@@ -96,7 +96,7 @@ describe('script calls', () => {
     time = 1600;
     answer(new Error('TRYAGAIN Multiple keys request during rehashing of slot'));
     for (const end = Date.now() + 5000; sent.length < 3 && Date.now() < end;) await turn();
-    // Its time was over when it was written: it begins anew.
+    // The time of the second call was over when it was written, so its deadline begins anew.
     expect(written()).to.deep.equal(['evalsha 10600', 'eval 10600', 'evalsha 10700']);
     answer(undefined, []);
     await turn();
@@ -126,7 +126,7 @@ describe('script calls', () => {
     expect(other.outcome).to.deep.equal([]);
   });
 
-  it('are sent again once, where the server had them too late though its time was known', async () => {
+  it('are sent again once, if they reached the server too late although its time was known', async () => {
     introduce();
     const question = ask();
     answer(late(20_000));
@@ -137,7 +137,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(2);
   });
 
-  it('bring the script again where the server has lost it, in one call; and each alone if that does not help', async () => {
+  it('bring the script again if the server has lost it, in one call, and then each alone if that does not help', async () => {
     introduce();
     const all = [ask(), ask(), ask()];
     for (const { done } of sent.splice(0)) done(noScript());
@@ -152,7 +152,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(2);
   });
 
-  it('of a cluster bring the script to each server that has not got it, and do not wait for each other', async () => {
+  it('of a cluster bring the script to each server that lacks it, and do not wait for each other', async () => {
     Object.assign(commands, { cluster: true });
     introduce();
     const all = [ask(), ask()];
@@ -179,7 +179,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(2);
   });
 
-  it('have a past deadline if no caller waits for them when they are written', async () => {
+  it('have a past deadline if no caller is waiting when they are written', async () => {
     introduce();
     const question = ask(1, true);
     expect(written()).to.deep.equal([`evalsha ${OVER}`]);
@@ -189,7 +189,7 @@ describe('script calls', () => {
     expect(question.callers[0]!.until).to.equal(0);
   });
 
-  it('wait for the connection, and fail with what it fails with', async () => {
+  it('wait for the connection, and fail with its error', async () => {
     isReady = false;
     connected = Promise.resolve();
     const waiting = ask();
@@ -209,7 +209,7 @@ describe('script calls', () => {
     expect(outcomes).to.deep.equal(['READONLY', 'HEADGATE_STORE_AWAY', 'closed']);
   });
 
-  it('that a server cannot run fail with what it lacks', async () => {
+  it('that a server cannot run fail with the missing command', async () => {
     introduce();
     const question = ask();
     answer(new Error("ERR unknown command 'EVALSHA'"));
@@ -218,7 +218,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(1);
   });
 
-  it('with a test clock have no deadline: each sends its step, later than the one before', () => {
+  it('with a test clock have no deadline: each sends its step, later than the step before', () => {
     let at = 5;
     calls = new ScriptCalls(commands, () => at);
     ask();

@@ -10,14 +10,14 @@ const combinations = kernels.reduce<Kernel[][]>(
   [[]],
 );
 
-/** What a script is assembled for. */
+/** The sets of algorithms that a script is assembled for. */
 function setsOf(name: string): Kernel[][] {
   if (name === 'evaluate-single') return kernels.map((kernel) => [kernel]);
   return ['evaluate', 'adjust', 'lease'].includes(name) ? combinations : [[]];
 }
 
 describe('scripts', () => {
-  it('are valid, whatever they are assembled for', () => {
+  it('are valid for every set of algorithms', () => {
     for (const name of scriptNames) {
       for (const set of setsOf(name)) {
         const { source } = assemble(name, set, name === 'evaluate' || name === 'set-ban');
@@ -26,12 +26,12 @@ describe('scripts', () => {
     }
   });
 
-  it('have no comments, which the server has no use for', () => {
+  it('have no comments, which the server does not need', () => {
     for (const [file, parts] of Object.entries(luaFiles))
       for (const text of Object.values(parts)) expect(text, file).not.to.match(/--|^ |\n\n/m);
   });
 
-  it('are one for all sets of the same algorithms', () => {
+  it('are the same for all sets of the same algorithms', () => {
     const script = assemble('evaluate', ['gcra', 'fixed-window'], false);
     expect(assemble('evaluate', ['fixed-window', 'gcra', 'gcra'], false)).to.equal(script);
     expect(assemble('evaluate', ['fixed-window', 'gcra'], true)).not.to.equal(script);

@@ -17,7 +17,7 @@ function demo(args: string[], env: NodeJS.ProcessEnv = {}) {
   return { child, output: () => output, ended };
 }
 
-/** The picture's line of an algorithm: its total. */
+/** The total that the output shows for an algorithm. */
 function total(output: string, name: string, kind: 'admitted' | 'denied'): number {
   const line = new RegExp(`^${name} +admitted .*? (\\d+)\\n +denied .*? (\\d+)$`, 'm').exec(output);
   return Number(line?.[kind === 'admitted' ? 1 : 2]);
@@ -52,7 +52,7 @@ describe('npm run demo', function () {
     });
   }
 
-  it('serves until it is interrupted; the commands that it prints work', async () => {
+  it('serves until it is interrupted, and its printed commands work', async () => {
     const { child, output, ended } = demo(['--no-show']);
     children.push(child);
     await printed(child, output, 'Serving until Ctrl-C');
@@ -71,7 +71,7 @@ describe('npm run demo', function () {
     expect(await ended, output()).to.equal(0);
   });
 
-  it('says what to do when there is no Redis', async () => {
+  it('explains the fix if Redis is missing', async () => {
     const { child, output, ended } = demo(['--once'], { REDIS_URL: 'redis://127.0.0.1:1' });
     children.push(child);
     expect(await ended).to.equal(1);

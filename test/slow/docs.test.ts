@@ -1,4 +1,4 @@
-// What is written is true: code compiles, links lead somewhere, plots are fresh, nothing is left out.
+// Checks of the docs: code compiles, links lead to a page, plots are fresh, every code and option has its section.
 import { spawn, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -21,7 +21,7 @@ const pages = [
   ...readdirSync(join(root, 'docs')).flatMap((file) => (file.endsWith('.md') ? [`docs/${file}`] : [])),
 ];
 
-/** Code blocks of a page, with the line that each begins at. */
+/** The code blocks of a page, each with the number of its first line. */
 function blocks(page: string): { line: number; code: string }[] {
   return [...read(page).matchAll(/^```ts\n(.*?)^```$/gms)].map(({ 1: code, index }) => ({
     line: read(page).slice(0, index).split('\n').length,
@@ -30,7 +30,7 @@ function blocks(page: string): { line: number; code: string }[] {
 }
 
 describe('docs', () => {
-  it('their code compiles, each block in a file of its own', () => {
+  it('code compiles, each block in a separate file', () => {
     const files = new Map<string, string>();
     for (const page of pages) {
       for (const { line, code } of blocks(page)) {
@@ -46,7 +46,7 @@ describe('docs', () => {
         noUnusedLocals: false,
         noUnusedParameters: false,
         allowJs: false,
-        // NestJS has no others.
+        // NestJS only has legacy decorators.
         experimentalDecorators: true,
       },
       root,
@@ -103,7 +103,7 @@ describe('docs', () => {
     });
   }
 
-  it('the README’s answer is the 101st of its first program', async () => {
+  it('the README shows the 101st answer of its first program', async () => {
     const app = express();
     const store = memoryStore({ clock: () => Date.UTC(2026, 0, 1) });
     app.use(rateLimit({ store, limit: 100, window: '1m' }));
@@ -118,7 +118,7 @@ describe('docs', () => {
     expect(shown!.trim().split('\n')).to.deep.equal([...answer, '', denied.text]);
   });
 
-  it('the samples of docs/testing-your-app.md are those that run', () => {
+  it('the samples of docs/testing-your-app.md are programs that the tests run', () => {
     const names = readdirSync(join(root, 'test/slow/runners'));
     const samples = names.map((name) => read(`test/slow/runners/${name}`));
     const shown = [...read('docs/testing-your-app.md').matchAll(/^```js\n(?:\/\/ [^\n]*\n)?(.*?)^```$/gms)];
@@ -130,7 +130,7 @@ describe('docs', () => {
       ).to.equal(true);
   });
 
-  it('links lead somewhere', () => {
+  it('every link leads to a page or section that exists', () => {
     const args = ['--no-config', '--no-stdout', '--frail', '--use', 'remark-validate-links=repository:false'];
     const { status, stderr } = spawnSync('node_modules/.bin/remark', [...args, ...pages], {
       cwd: root,
@@ -139,7 +139,7 @@ describe('docs', () => {
     expect(status, stderr).to.equal(0);
   }).timeout(60_000);
 
-  it('every page that code, examples, scripts and tests name is there', () => {
+  it('every page that code, examples, scripts or tests name exists', () => {
     const named = ['src', 'examples', 'scripts', 'test'].flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
         .filter((file) => /\.(ts|mjs|lua|yml)$/.test(file))

@@ -1,4 +1,4 @@
-// Every example runs, and does what its first lines say.
+// Every example runs, and behaves as its first lines describe.
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -20,13 +20,13 @@ const examples = new URL('../../examples/', import.meta.url);
 interface Example {
   url: string;
   output: () => string;
-  /** Resolves with its exit status. */
+  /** Resolves with the exit status of the process. */
   ended: Promise<number | null>;
 }
 
 const running: (() => Promise<unknown>)[] = [];
 
-/** Where the examples are in JavaScript. */
+/** The directory with the compiled examples. */
 const compiled = programDirectory();
 
 async function compile(): Promise<void> {
@@ -78,11 +78,11 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** The statuses of so many requests, one after the other. */
+/** The statuses of `count` requests, sent one after the other. */
 async function statuses(count: number, url: string, init?: RequestInit): Promise<number[]> {
-  const found: number[] = [];
-  for (let i = 0; i < count; i++) found.push((await fetch(url, init)).status);
-  return found;
+  const received: number[] = [];
+  for (let i = 0; i < count; i++) received.push((await fetch(url, init)).status);
+  return received;
 }
 
 /** `count` times `status`. */
@@ -101,7 +101,7 @@ interface Body {
 const json = async (response: Response): Promise<Body> => (await response.json()) as Body;
 
 describe('examples', function () {
-  // Each starts processes.
+  // Each example starts processes.
   this.timeout(60_000);
   before(compile);
   afterEach(async () => {
@@ -113,7 +113,7 @@ describe('examples', function () {
       it(`${name}: two processes share a quota in ${kind}`, async () => {
         const env = { REDIS_URL: `redis://127.0.0.1:${servers[kind].port}` };
         const [one, other] = await Promise.all([serve(name, env), serve(name, env)]);
-        // The first requests are slow. On a busy machine they take longer than the store may, and are decided locally.
+        // The first requests are slow. On a busy machine they can exceed the store's timeout, and are then decided locally.
         for (const { url } of [one, other, one, other]) await statuses(1, url);
         await clients[kind].flushall();
         expect(await statuses(3, one.url)).to.deep.equal(times(3, 200));
@@ -149,16 +149,16 @@ describe('examples', function () {
     };
 
     for (const library of ['headgate', 'flexible']) {
-      it(`tokens-${library}: what is denied for its tokens is charged no request`, async () => {
+      it(`tokens-${library}: a request that is denied for its tokens is not charged as a request`, async () => {
         const url = await start(`tokens-${library}`);
         const ask = (maxTokens: number) => statuses(1, `${url}/complete`, post({ maxTokens }));
         expect(await ask(6000)).to.deep.equal([200]);
         expect([...(await ask(9990)), ...(await ask(9990))]).to.deep.equal([429, 429]);
-        const others = await statuses(5, `${url}/complete`, post({ maxTokens: 6000 }));
-        expect(others).to.deep.equal([...times(4, 200), 429]);
+        const otherStatuses = await statuses(5, `${url}/complete`, post({ maxTokens: 6000 }));
+        expect(otherStatuses).to.deep.equal([...times(4, 200), 429]);
       });
 
-      it(`reports-${library}: two at a time, five in line, the rest is turned away`, async () => {
+      it(`reports-${library}: two at a time, five in line, further requests are denied`, async () => {
         const url = await start(`reports-${library}`);
         const answers = await Promise.all(Array.from({ length: 9 }, () => fetch(`${url}/report`)));
         expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
@@ -166,7 +166,7 @@ describe('examples', function () {
     }
 
     for (const library of ['headgate', 'express']) {
-      it(`customer-${library}: one customer has ten times as much at once`, async () => {
+      it(`customer-${library}: one customer has ten times the burst`, async () => {
         const url = await start(`customer-${library}`);
         const [ada, bob] = ['ada', 'bob'].map((user) => ({ headers: { 'X-User': user } }));
         expect(await statuses(6, url, ada)).to.deep.equal([...times(5, 200), 429]);
@@ -177,32 +177,32 @@ describe('examples', function () {
       });
     }
 
-    it('have as many lines as the page says', () => {
+    it('have the number of lines that the page states', () => {
       const page = readFileSync(new URL('../../docs/migrating.md', import.meta.url), 'utf8');
-      const told = [...page.matchAll(/\[(\d+) lines\]\(\.\.\/examples\/(compared\/[\w-]+\.ts)\)/g)];
+      const stated = [...page.matchAll(/\[(\d+) lines\]\(\.\.\/examples\/(compared\/[\w-]+\.ts)\)/g)];
       const isCode = (line: string): boolean => !/^\s*(\/\/|$)/.test(line);
-      const counts = told.map(([, , file]) => {
+      const counts = stated.map(([, , file]) => {
         const lines = readFileSync(new URL(file!, examples), 'utf8').split('\n');
         return `${file} ${lines.filter(isCode).length}`;
       });
       expect(counts).to.have.length(6);
-      expect(told.map(([, lines, file]) => `${file} ${lines}`)).to.deep.equal(counts);
+      expect(stated.map(([, lines, file]) => `${file} ${lines}`)).to.deep.equal(counts);
     });
   });
 
-  it('queue: two reports at a time, five in line, the rest is turned away', async () => {
+  it('queue: two reports at a time, five in line, further reports are denied', async () => {
     const { url } = await serve('queue');
     const answers = await Promise.all(Array.from({ length: 9 }, () => fetch(`${url}/report`)));
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
   });
 
-  it('queue: a report whose client has left stops, as its slot is free', async () => {
+  it('queue: a report stops when its client disconnects, because its slot is free', async () => {
     const { url, output } = await serve('queue');
     const leave = new AbortController();
-    const left = fetch(`${url}/report`, { signal: leave.signal }).catch((error: Error) => error.name);
+    const report = fetch(`${url}/report`, { signal: leave.signal }).catch((error: Error) => error.name);
     await new Promise((resolve) => setTimeout(resolve, 50));
     leave.abort();
-    expect(await left).to.equal('AbortError');
+    expect(await report).to.equal('AbortError');
     for (let i = 0; i < 100 && !output().includes('Stopped'); i++)
       await new Promise((resolve) => setTimeout(resolve, 20));
     expect(output()).to.match(/Stopped at page [23]/);
@@ -224,7 +224,7 @@ describe('examples', function () {
     const call = await open();
     for (let i = 0; i < 3; i++) expect(await call('search')).to.equal('found');
     expect(await call('search')).to.match(/^Too many calls \(tool\)\. Call again in \d+ s\.$/);
-    // The client has 27 left of 30, and a report costs 10. A new session changes nothing about it.
+    // The client has 27 of 30 left, and a report costs 10. A new session does not reset the client's quota.
     expect([await call('report'), await call('report')]).to.deep.equal(['built', 'built']);
     const again = await open();
     expect(await again('report')).to.match(/^Too many calls \(client\)/);
@@ -259,9 +259,9 @@ describe('examples', function () {
     const denied = (await other.emitWithAck('upload', 'data')) as Body;
     expect(denied).to.include({ error: 'Too many events', reason: 'quota-exceeded' });
     expect(denied.retryAfterMs).to.be.within(1, 6000);
-    const told = new Promise<Body>((resolve) => one.once('denied', resolve));
+    const denial = new Promise<Body>((resolve) => one.once('denied', resolve));
     one.emit('upload', 'data');
-    expect(await told).to.include({ event: 'upload' });
+    expect(await denial).to.include({ event: 'upload' });
     const third = connect();
     await new Promise<void>((resolve) => third.once('connect', resolve));
     const refused = await new Promise<Error & { data?: Body }>((resolve) => {
@@ -301,7 +301,7 @@ describe('examples', function () {
     const denied = await fetch(`${url}?items=5`);
     expect(denied.status).to.equal(429);
     expect(await json(denied)).to.deep.include({ 'violated-policies': ['burst'] });
-    // The denial charged neither.
+    // The denied request was charged in neither policy.
     expect((await fetch(`${url}?items=1`)).headers.get('RateLimit')).to.contain('"hour";r=16');
   });
 
@@ -322,7 +322,7 @@ describe('examples', function () {
         times(110, 0).map((_, i) => fetch(`${url}/page-${i % 3}`, as('bob'))),
       );
       const denied = answers.filter(({ status }) => status === 429);
-      // However slow this machine is, no more than the burst goes through in its window.
+      // However slow the machine is, at most the burst is admitted within its window.
       expect(denied.length).to.be.at.least(1);
       expect(await json(denied[0]!)).to.deep.include({ 'violated-policies': ['address-burst'] });
       const anonymous = (await fetch(`${url}/b`)).headers.get('RateLimit-Policy');
@@ -369,16 +369,16 @@ describe('examples', function () {
     expect(await statuses(4, login, ada)).to.deep.equal(times(4, 200));
     expect(await statuses(7, login, guess)).to.deep.equal([...times(5, 401), 429, 429]);
 
-    // Her account is not locked: not for her device.
-    const known = attempt('ADA@example.org', 'correct horse', cookie);
-    expect(await statuses(2, login, known)).to.deep.equal([200, 200]);
-    // What proves it for her account proves nothing for others.
+    // Ada's account is locked only for devices without her cookie.
+    const knownDevice = attempt('ADA@example.org', 'correct horse', cookie);
+    expect(await statuses(2, login, knownDevice)).to.deep.equal([200, 200]);
+    // The cookie proves the device for Ada's account, and not for Bob's.
     expect(await statuses(6, login, attempt('bob@example.org', 'guess', cookie))).to.deep.equal([
       ...times(5, 401),
       429,
     ]);
 
-    // Of the address' 20 attempts 13 are gone, those at locked accounts too; who goes on is banned, and only from this address.
+    // The address has used 13 of its 20 attempts, including those at locked accounts. Further attempts ban it, but no other address.
     const further = await statuses(28, login, guess);
     expect(further).to.deep.equal(times(28, 429));
     const banned = await fetch(login, guess);
@@ -395,7 +395,7 @@ describe('examples', function () {
         `${url}/complete`,
         post({ prompt: 'Hello', maxTokens }, { Authorization: `token-of-${account}` }),
       );
-    // 9,005 of 10,000 reserved, 8 used: room for the next.
+    // The first requests reserve 9,005 of 10,000 tokens and use 8, so the next request has room.
     for (let i = 0; i < 3; i++) {
       const answer = await complete('ada', 9_000);
       expect(await answer.text()).to.match(/^(data: \{"text":"\w+:? "\}\n\n){3}data: \{"used":8\}\n\n$/);
@@ -407,20 +407,20 @@ describe('examples', function () {
     );
     expect(await json(tooMuch)).to.deep.include({ 'violated-policies': ['account'] });
     expect((await complete('eve', 1)).status).to.equal(401);
-    // Whoever leaves pays what was used until then, and no more.
+    // A client that disconnects pays for the tokens used until then, and no more.
     const gone = new AbortController();
-    const left = await fetch(`${url}/complete`, {
+    const abandoned = await fetch(`${url}/complete`, {
       ...post({ prompt: 'a '.repeat(500), maxTokens: 9_000 }, { Authorization: 'token-of-bob' }),
       signal: gone.signal,
     });
     gone.abort();
-    await left.text().catch(() => undefined);
+    await abandoned.text().catch(() => undefined);
     let status = 429;
     while (status !== 200) ({ status } = await complete('bob', 8_000));
   });
 
   for (const name of ['tokens-and-requests', 'tokens-and-requests-web']) {
-    it(`${name}: what was reserved and not used is back, and either policy denies`, async () => {
+    it(`${name}: reserved tokens that were not used come back, and either policy can deny`, async () => {
       const { url } = await serve(name);
       const complete = (user: string, ask: object, init: RequestInit = {}) =>
         fetch(`${url}/complete`, { ...post(ask, { Authorization: user }), ...init });
@@ -433,22 +433,22 @@ describe('examples', function () {
       expect(denied.status).to.equal(429);
       expect(await json(denied)).to.deep.include({ 'violated-policies': ['requests'] });
       expect(Number(denied.headers.get('Retry-After'))).to.be.within(1, 13);
-      // Five at a time reserve 10,000 of 10,000 tokens, and another user is not concerned.
+      // Five requests reserve all 10,000 tokens of their user. Other users are not affected.
       const large = { prompt: 'a'.repeat(1000), maxTokens: 1000 };
       const all = await Promise.all(Array.from({ length: 5 }, () => complete('bob', large)));
       for (const { status } of all) expect(status).to.equal(200);
       await Promise.all(all.map((answer) => answer.text()));
-      // Whoever leaves pays what was used until then, and no more.
+      // A client that disconnects pays for the tokens used until then, and no more.
       const gone = new AbortController();
       const long = { prompt: 'a '.repeat(450), maxTokens: 1000 };
-      const left = await complete('eve', long, { signal: gone.signal });
+      const abandoned = await complete('eve', long, { signal: gone.signal });
       gone.abort();
-      await left.text().catch(() => undefined);
+      await abandoned.text().catch(() => undefined);
       for (let i = 0; i < 4; i++) expect((await complete('eve', small)).status).to.equal(200);
     });
   }
 
-  it('token-budget-hour: what docs/budgets.md prints, and never above a budget', async () => {
+  it('token-budget-hour: the output matches docs/budgets.md, and no budget is exceeded', async () => {
     const { ended, output } = await run('token-budget-hour');
     expect(await ended).to.equal(0);
     const lines = output().trim().split('\n');
@@ -509,7 +509,7 @@ describe('examples', function () {
     await new Promise((resolve) => receiver.close(resolve));
     expect(status, output()).to.equal(0);
     expect(arrived).to.equal(6);
-    // The sixth had its turn five intervals of 200 ms after the first.
+    // The sixth delivery left five intervals of 200 ms after the first.
     const after = output()
       .match(/(?<=after )\d+/g)
       ?.map(Number);
@@ -526,7 +526,7 @@ describe('examples', function () {
       expect(denied.headers.get('Retry-After')).to.match(/^\d+$/);
       expect(denied.headers.get('RateLimit')).to.match(/^"default";r=0;t=\d+$/);
       expect(await json(denied)).to.deep.include({ status: 429, 'violated-policies': ['default'] });
-      // What earlier middleware has set stays.
+      // A header that earlier middleware has set stays.
       if (name === 'hono') expect(denied.headers.get('Access-Control-Allow-Origin')).to.equal('*');
     });
   }

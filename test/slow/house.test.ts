@@ -1,4 +1,4 @@
-// What CONTRIBUTING.md and docs/extending.md promise.
+// The promises of CONTRIBUTING.md and docs/extending.md.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,10 +10,10 @@ import { algorithms } from '../../src/algorithms/index.js';
 import { ALGORITHMS } from '../../src/contract/compile-policies.js';
 import { startServer, type TestServer } from '../support/servers.js';
 
-/** A machine where neither server is installed, nor may be. */
+/** The environment of a machine without the servers, where nothing may be installed. */
 const bare = {
   ...{ REDIS_SERVER: '/nowhere', VALKEY_SERVER: '/nowhere', HEADGATE_APT: 'no' },
-  // What the tests find is not what is asked here.
+  // These tests check that the files run, not their random searches.
   HEADGATE_RUNS: '0.1',
 };
 
@@ -33,7 +33,7 @@ const mocha = (file: string, env: NodeJS.ProcessEnv) => node(['node_modules/moch
 describe('without servers', function () {
   this.timeout(60_000);
 
-  it('a test file that asks for none runs', async () => {
+  it('a test file that needs no server runs', async () => {
     const { passed, output } = await mocha('test/http/client-key.test.ts', bare);
     expect(passed, output).to.be.true;
   });
@@ -55,7 +55,7 @@ describe('without servers', function () {
       expect(output).to.contain(`${variable}=/nowhere is not an executable file`);
   });
 
-  it('a test that needs one says so', async () => {
+  it('a test that needs a server reports it', async () => {
     const { passed, output } = await mocha('test/redis/slices.test.ts', { HEADGATE_SERVERS: 'none' });
     expect(passed).to.be.false;
     expect(output).to.contain('This test needs a redis server');
@@ -68,29 +68,32 @@ describe('REDIS_URL and VALKEY_URL', function () {
   before(async () => (server = await startServer('redis')));
   after(() => server.stop());
 
-  const given = () => ({ ...bare, REDIS_URL: server.url, VALKEY_URL: server.url });
+  const environment = () => ({ ...bare, REDIS_URL: server.url, VALKEY_URL: server.url });
 
-  it('name servers that the tests use', async () => {
-    const { passed, output } = await mocha('test/laws/charge.test.ts', given());
+  it('name the servers that the tests use', async () => {
+    const { passed, output } = await mocha('test/laws/charge.test.ts', environment());
     expect(passed, output).to.be.true;
     expect(output).to.contain('on redis');
   });
 
-  it('name none that holds keys: those stay', async () => {
+  it('are refused if the server holds keys, and the keys stay', async () => {
     const client = new Redis(server.port);
     await client.set('key', 'value', 'EX', 60);
-    const { passed, output } = await mocha('test/laws/charge.test.ts', given());
-    const left = await client.get('key');
+    const { passed, output } = await mocha('test/laws/charge.test.ts', environment());
+    const remaining = await client.get('key');
     client.disconnect();
     expect(passed).to.be.false;
     expect(output).to.contain('this server holds keys');
-    expect(left).to.equal('value');
+    expect(remaining).to.equal('value');
   });
 
-  it('name none elsewhere, and none that does not answer', async () => {
+  it('are refused if the server is on another machine or does not answer', async () => {
     const urls = ['redis://example.com', 'redis://127.0.0.1:6379/3', 'redis://127.0.0.1:1'];
     const runs = urls.map(async (url) => {
-      const { passed, output } = await mocha('test/laws/charge.test.ts', { ...given(), REDIS_URL: url });
+      const { passed, output } = await mocha('test/laws/charge.test.ts', {
+        ...environment(),
+        REDIS_URL: url,
+      });
       expect(passed, url).to.be.false;
       expect(output).to.contain(`REDIS_URL=${url}: `);
     });
@@ -98,37 +101,37 @@ describe('REDIS_URL and VALKEY_URL', function () {
   });
 });
 
-describe('an algorithm is known by its traits', () => {
+describe('code asks for the traits of an algorithm, not for its name', () => {
   const names = new Set<string>([...ALGORITHMS, ...Object.keys(algorithms)]);
-  /** Those who may name one: its own folder, and the command line, which explains each algorithm to people. */
+  /** The folders that may name an algorithm: its own, and the command line and the kit, which show names to people. */
   const mayName = /^src\/(algorithms|cli|testing)\//;
   const sources = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
     .map((file) => `src/${file}`)
     .filter((file) => !mayName.test(file));
   const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
-  /** Where a TypeScript file asks for an algorithm's name. A policy as data has one: `{ algorithm: 'fixed-window', ... }`. */
+  /** The lines where a TypeScript file asks for an algorithm's name. A policy as data may name one: `{ algorithm: 'fixed-window', ... }`. */
   function asksIn(file: string): string[] {
     const source = ts.createSourceFile(file, read(file), ts.ScriptTarget.Latest, true);
-    const found: string[] = [];
+    const lines: string[] = [];
     const visit = (node: ts.Node): void => {
       const { parent } = node;
       const isData = parent && ts.isPropertyAssignment(parent) && parent.name.getText() === 'algorithm';
       if (ts.isStringLiteralLike(node) && names.has(node.text) && !isData)
-        found.push(`${file}:${source.getLineAndCharacterOfPosition(node.pos).line + 1}`);
+        lines.push(`${file}:${source.getLineAndCharacterOfPosition(node.pos).line + 1}`);
       ts.forEachChild(node, visit);
     };
     visit(source);
-    return found;
+    return lines;
   }
 
-  it('no file outside of src/algorithms asks for its name', () => {
+  it('no file outside of src/algorithms asks for a name', () => {
     const files = sources.filter((file) => file.endsWith('.ts'));
     expect(files).to.include('src/limiter/limiter.ts');
     expect(files.flatMap(asksIn)).to.deep.equal([]);
   });
 
-  it('no script does', () => {
+  it('no Lua script asks for a name', () => {
     const locals = [...names].map((name) => name.replaceAll('-', '_'));
     const files = sources.filter((file) => file.endsWith('.lua'));
     expect(files).to.include('src/stores/redis/lua/evaluate.lua');
@@ -139,7 +142,7 @@ describe('an algorithm is known by its traits', () => {
     expect(asking).to.deep.equal([]);
   });
 
-  it('no file outside of src/contract/verdicts.ts knows what stands where in verdicts', () => {
+  it('no file outside of src/contract/verdicts.ts knows the positions of the values in verdicts', () => {
     const files = sources.filter((file) => file.endsWith('.ts') && file !== 'src/contract/verdicts.ts');
     const asking = files.filter((file) => /verdicts\[|\[3 \* /.test(read(file)));
     expect(asking).to.deep.equal([]);

@@ -1,4 +1,4 @@
-// npm run mutants: which mutants it makes, that a seed decides which, which tests it runs, and what it says of them.
+// npm run mutants: the mutants that it makes, their selection by a seed, the tests that it runs, and the verdict on each mutant.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { isDrawn } from '../../scripts/mutants/sample.mjs';
 
 const lua = listFiles('src').filter((file) => file.endsWith('.lua'));
 
-describe('the mutants', () => {
+describe('mutants', () => {
   it('of Lua: boundaries, operators, constants, conditions, results, calls and statements', () => {
     const cases: Readonly<Record<string, readonly string[]>> = {
       'x = (a) <= (b)': ['x = (a) < (b)', ''],
@@ -38,7 +38,7 @@ describe('the mutants', () => {
     }
   });
 
-  it('are of every Lua file, each with tests', () => {
+  it('cover every Lua file, each with its tests', () => {
     expect(lua).to.include.members(['src/algorithms/gcra.lua', 'src/stores/redis/lua/common.lua']);
     for (const file of lua) {
       expect(mutateLua(file, readFileSync(join(root, file), 'utf8')), file).to.not.be.empty;
@@ -46,7 +46,7 @@ describe('the mutants', () => {
     }
   });
 
-  it('are the same for the same seed, and others for another', () => {
+  it('are the same for the same seed, and differ for another', () => {
     const all = Array.from({ length: 1000 }, (_, i) => `mutant ${i}`);
     const drawn = (seed: string) =>
       all.filter((each) => isDrawn(each, { HEADGATE_MUTANTS: '10', HEADGATE_SEED: seed }));
@@ -82,7 +82,7 @@ describe('the mutants', () => {
       expect((await judged(plant('import ms', 'import  ms'))).verdict).to.equal('survived');
     });
 
-    it('are not killed by a test that only takes too long', async () => {
+    it('are not killed by a test that only exceeds its time', async () => {
       const slow = plant(
         '\nexport function',
         '\nexport const never = await new Promise(() => setInterval(() => {}, 1_000));\nexport function',
@@ -97,7 +97,7 @@ describe('the mutants', () => {
         encoding: 'utf8',
         env: { ...process.env, HEADGATE_TESTS: 'test/bad-input.test.ts', HEADGATE_SERVERS: 'none' },
       });
-      // Of one condition and one comparison.
+      // Mutants of one condition and one comparison.
       expect(stdout, stderr).to.match(
         /duration\.ts \| +100\.00 \| +100\.00 \| +3 \| +0 \| +0 \| +0 \| +0 \|/,
       );

@@ -25,7 +25,7 @@ import { servers } from '../support/shared-servers.js';
 
 const execute = promisify(execFile);
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
-/** These run on a peer, and load where it is installed. */
+/** The sub-paths that import a peer dependency. They load only where the peer is installed. */
 const needingTheirPeer = ['./opentelemetry', './nestjs'];
 const installed = (name: string) => join(root, 'node_modules', name);
 
@@ -41,10 +41,10 @@ describe('the packed package', function () {
   let directory: string;
   let files: string[];
   let tarball: string;
-  /** Where the tarball is installed, with nothing else. */
+  /** A project with only the tarball installed. */
   let bare: string;
 
-  /** Nest by its major, from npm: what is not there is fetched while the first tests run. */
+  /** Nest by its major version, from npm. Missing packages are fetched while the first tests run. */
   const nests = new Map<number, Promise<string>>();
 
   before(async () => {
@@ -67,7 +67,7 @@ describe('the packed package', function () {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it('holds what is needed to run, and nothing else', () => {
+  it('holds the files that are needed to run, and nothing else', () => {
     const documents = files.filter((file) => !file.startsWith('dist/'));
     expect(documents).to.have.members([
       'package.json',
@@ -96,10 +96,10 @@ describe('the packed package', function () {
     await load(bare, loadable);
   });
 
-  it('loads no Redis scripts by the sub-paths that keep state elsewhere', async () => {
+  it('loads no Redis scripts for sub-paths of other stores', async () => {
     const scripted = ['./redis', './compat/fastify-rate-limit'];
     const paths = subpaths.filter((each) => !needingTheirPeer.includes(each));
-    const script = `const found = [];
+    const script = `const scripts = [];
       for (const path of ${JSON.stringify(paths)}) {
         for (const file of Object.keys(require.cache)) delete require.cache[file];
         require('headgate' + path.slice(1));
@@ -112,11 +112,11 @@ describe('the packed package', function () {
     expect(found).to.have.members(scripted);
   });
 
-  it('runs from the command line, with the client that is installed where it is run', async () => {
+  it('runs from the command line, with the Redis client of the project where it runs', async () => {
     const { stdout } = await execute('npx', ['--no-install', 'headgate', '--version'], { cwd: bare });
     expect(stdout).to.equal(`${manifest.version}\n`);
 
-    // What npx has run. It takes longer itself.
+    // The program that npx starts. npx itself takes longer.
     const headgate = (cwd: string, ...args: string[]) =>
       execute(join(cwd, 'node_modules/.bin/headgate'), args, { cwd });
     expect((await headgate(bare, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
@@ -135,10 +135,10 @@ describe('the packed package', function () {
     expect(JSON.parse((await headgate(service, ...ban)).stdout)).to.include({ name: 'api', key: 'someone' });
   });
 
-  it('ships the licence of each library that its command line contains', async () => {
+  it('ships the licence of each library that the command line bundles', async () => {
     const file = join(bare, 'node_modules/headgate/dist/cli/THIRD-PARTY-LICENSES.txt');
     const licences = readFileSync(file, 'utf8');
-    // What is shipped is minified. Otherwise esbuild says in comments where each part is from.
+    // The shipped file is minified. Without minification, esbuild names the origin of each part in a comment.
     const { outputFiles } = await build({
       ...{ entryPoints: ['src/cli/main.ts'], bundle: true, write: false },
       ...{ platform: 'node', format: 'esm', external: Object.keys(manifest.dependencies) },
@@ -150,7 +150,7 @@ describe('the packed package', function () {
     for (const name of new Set(contained)) expect(licences).to.match(new RegExp(`^${name} \\d`, 'm'));
   });
 
-  it('what stands in for another limiter is called as require returns it', async () => {
+  it('a stand-in for another limiter is called as require returns it', async () => {
     const standIns = subpaths.filter((path) => path.startsWith('./compat/'));
     expect(standIns).to.have.length.greaterThan(0);
     const script = `for (const path of ${JSON.stringify(standIns)}) {
@@ -160,13 +160,13 @@ describe('the packed package', function () {
     await execute(process.execPath, ['-e', script], { cwd: bare });
   });
 
-  it('takes the place of a transitive express-rate-limit by overrides, without a line of code', async () => {
+  it('takes the place of a transitive express-rate-limit by overrides, without a code change', async () => {
     const standIn = join(root, 'packages/express-rate-limit');
     const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', directory], {
       cwd: standIn,
     });
     const [packed] = JSON.parse(stdout) as [{ filename: string; version: string }];
-    // The two are released together.
+    // The two packages are released together.
     expect(packed.version).to.equal(manifest.version);
     const answersOf = async (name: string, overrides: object): Promise<Answer[]> => {
       const app = join(directory, name);
@@ -199,7 +199,7 @@ describe('the packed package', function () {
       ...Array<number>(20).fill(400),
       ...Array<number>(2).fill(429),
     ]);
-    // Seconds go on between requests: the fields that count them down are compared by their names.
+    // Time passes between requests, so the fields that count seconds are compared by their names only.
     const steady = (answers: Answer[]) =>
       answers.map(({ headers, ...answer }) => ({
         ...answer,
@@ -208,7 +208,7 @@ describe('the packed package', function () {
     expect(steady(ours)).to.deep.equal(steady(theirs));
   });
 
-  /** What each TypeScript can be told of modules, besides what all can. */
+  /** The module settings of each TypeScript version, besides those that all versions support. */
   const typescripts: Record<string, readonly object[]> = {
     'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
     'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],
@@ -238,19 +238,19 @@ describe('the packed package', function () {
     });
   }
 
-  it('has types that agree with those of @fastify/rate-limit in one app, and refuse what throws', async () => {
+  it('has types that agree with those of @fastify/rate-limit in one app, and refuse options that throw', async () => {
     const files = ['side-by-side.mts', 'doors.mts'];
     await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
   });
 
-  it('has types of its own that need no esModuleInterop', async () => {
+  it('has types that do not need esModuleInterop', async () => {
     const project = typesProject();
     writeFileSync(join(project, 'plain.ts'), "import 'headgate/http';");
     const settings = { module: 'commonjs', moduleResolution: 'node10', esModuleInterop: false };
     await tsc(project, 'plain', { ...strict, ...settings }, ['plain.ts'], 'typescript-5.9');
   });
 
-  it('has types that refuse what throws in a route of Fastify', async () => {
+  it('has types that refuse options that throw in a route of Fastify', async () => {
     const project = typesProject();
     const quotas = ["{ limit: 5, window: '1m', burst: 9 }", '{ limit: 5 }', "{ limit: 5, windw: '1m' }"];
     const routes = quotas.map((quota) => `Fastify().get('/', { config: { rateLimit: ${quota} } }, () => 0);`);
@@ -262,7 +262,7 @@ describe('the packed package', function () {
     expect(wrong).to.deep.equal([2, 3, 4]);
   });
 
-  it('has a file of types for each sub-path, for those that do not read `exports`', () => {
+  it('has a file of types for each sub-path, for tools that do not read `exports`', () => {
     const { typesVersions } = manifest;
     expect(Object.keys(typesVersions['*'])).to.have.members(
       subpaths.flatMap((path) => (path === '.' ? [] : path.slice(2))),
@@ -270,7 +270,7 @@ describe('the packed package', function () {
     for (const [target] of Object.values(typesVersions['*'])) expect(files).to.include(target!.slice(2));
   });
 
-  it('tells editors what its functions, options and fields are, in either module system', () => {
+  it('documents its functions, options and fields for editors, in either module system', () => {
     const entries = subpaths.flatMap((path) => Object.values(manifest.exports[path as '.']));
     const declarations = entries.map((entry) =>
       join(bare, 'node_modules/headgate', entry.replace(/\.js$/, '.d.ts')),
@@ -298,7 +298,7 @@ describe('the packed package', function () {
         subpaths.map((path) => `headgate${path.slice(1)}`),
       );
 
-      // Far from the package's own files.
+      // A directory far from the package's own files.
       const outfile = join(directory, `${express}-bundle/consumer.cjs`);
       const entry = join(consumer, 'consumer.mjs');
       await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', logLevel: 'error' });
@@ -326,7 +326,7 @@ describe('the packed package', function () {
     });
   }
 
-  /** A project with this Nest, and with the packed package. */
+  /** A project with this Nest and the packed package. */
   async function nestProject(major: number): Promise<string> {
     const project = join(directory, `nest-${major}`);
     if (existsSync(project)) return project;
@@ -341,11 +341,11 @@ describe('the packed package', function () {
 
   /** Installs this Nest, once. */
   async function fetchNest(major: number): Promise<string> {
-    const kept = join(root, `node_modules/.cache/nest-${major}`);
-    if (existsSync(join(kept, 'node_modules/@nestjs/graphql'))) return kept;
+    const cache = join(root, `node_modules/.cache/nest-${major}`);
+    if (existsSync(join(cache, 'node_modules/@nestjs/graphql'))) return cache;
     const platforms = ['platform-express', 'platform-fastify', 'platform-socket.io', 'platform-ws'];
     const names = ['common', 'core', 'websockets', ...platforms].map((name) => `${name}@${major}`);
-    // These are two ahead.
+    // The major version of these packages is two ahead.
     names.push(...['apollo', 'graphql', 'mercurius'].map((name) => `${name}@${major + 2}`));
     const servers = [
       '@apollo/server@5',
@@ -353,14 +353,14 @@ describe('the packed package', function () {
       '@as-integrations/fastify@3',
       'mercurius@16',
     ];
-    const others = ['graphql@16', 'reflect-metadata@0.2', 'rxjs@7', 'socket.io-client@4', 'ws@8'];
-    const packages = [...names.map((name) => `@nestjs/${name}`), ...servers, ...others];
+    const fixed = ['graphql@16', 'reflect-metadata@0.2', 'rxjs@7', 'socket.io-client@4', 'ws@8'];
+    const packages = [...names.map((name) => `@nestjs/${name}`), ...servers, ...fixed];
     const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
-    await execute('npm', ['install', '--prefix', kept, ...quiet, ...packages], { cwd: root });
-    return kept;
+    await execute('npm', ['install', '--prefix', cache, ...quiet, ...packages], { cwd: root });
+    return cache;
   }
 
-  // Their own timeouts are seconds, which a busy machine needs to start.
+  // The runners' default timeouts are a few seconds, which a busy machine needs to start.
   const runners = {
     jest: ['jest/bin/jest.js', '--testTimeout=20000', '--config', '{ "testMatch": ["**/jest*.test.cjs"] }'],
     vitest: [
@@ -382,7 +382,7 @@ describe('the packed package', function () {
   };
 
   for (const [runner, [program, ...args]] of Object.entries(runners)) {
-    it(`is tested by its users with ${runner}`, async () => {
+    it(`works in users' tests with ${runner}`, async () => {
       const app = join(directory, 'runners');
       if (!existsSync(app)) {
         cpSync(join(root, 'test/slow/runners'), app, { recursive: true });
@@ -402,7 +402,7 @@ describe('the packed package', function () {
     });
   }
 
-  /** Makes the peers, and the types of Node, available to a project. */
+  /** Links the peers, and the types of Node, into a project. */
   function linkPeers(project: string, others: Record<string, string>): void {
     const names = ['fastify', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', '@types/node'];
     const peers = { ...Object.fromEntries(names.map((name) => [name, name])), ...others };
@@ -444,7 +444,7 @@ describe('the packed package', function () {
     }
   }
 
-  /** As one program: the types of both module systems agree. */
+  /** Compiles one program that uses the types of both module systems. */
   async function compileConsumer(consumer: string) {
     const sources = {
       'consumer.mts': 'consumer',
@@ -471,7 +471,7 @@ describe('the packed package', function () {
       if (errors) throw new Error(`\n${errors}`);
       return;
     }
-    // Its compiler is no library.
+    // TypeScript's compiler runs as a program, because version 7 has no library.
     const program = installed(`${typescript}/bin/tsc`);
     await execute(process.execPath, [program, '-p', config], { cwd: project }).catch(showOutput);
   }
@@ -488,7 +488,7 @@ const strict = {
   ...{ strict: true, noEmit: true },
 };
 
-/** tsc reports on its standard output. */
+/** Adds the standard output to the error, because tsc reports there. */
 function showOutput(error: Error & { stdout?: string }): never {
   throw new Error(`${error.message}\n${error.stdout}`, { cause: error });
 }

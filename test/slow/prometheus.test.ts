@@ -27,7 +27,7 @@ interface Alert {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The expressions of the dashboard, by panel, as Grafana would fill them in. */
+/** The expressions of the dashboard, by panel, with Grafana's variables filled in. */
 const expressions = dashboard.panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr }) => ({
     title,
@@ -35,23 +35,23 @@ const expressions = dashboard.panels.flatMap(({ title, targets = [] }) =>
   })),
 );
 
-/** The same rules, for windows and patience of a test. */
+/** The same rules with short windows, and without waiting before an alert fires. */
 const quick = rules.replace(/^( +for:) \w+$/gm, '$1 0s').replace(/\[\d+m\]/g, '[5s]');
 
 const alertNames = [...rules.matchAll(/alert: (\w+)/g)].map(([, name]) => name!);
 
-/** Metrics that an expression names. */
+/** The metrics that an expression names. */
 const metricsOf = (text: string): string[] => [...new Set(text.match(/\bheadgate_\w+/g))];
 
 describe('Prometheus', function () {
-  // It waits for scrapes, and the machine may be busy.
+  // The tests wait for scrapes, and the machine may be busy.
   this.timeout(120_000);
   let dir: string;
   let redis: TestServer;
   const children: ChildProcess[] = [];
   let api: string;
 
-  /** Starts a program, and resolves with what it says of where it listens. */
+  /** Starts a program, and resolves with the address that its output reports. */
   async function start(command: string, args: readonly string[], listens: RegExp): Promise<string> {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     watch(child);
@@ -84,7 +84,7 @@ describe('Prometheus', function () {
     return alerts.filter(({ state }) => state === 'firing');
   }
 
-  /** Looks until nothing is missing any more; the test's time-out says what was. */
+  /** Repeats `missing` until its result is empty. The test fails with the last result when its time is over. */
   async function until(missing: () => Promise<readonly string[]>): Promise<void> {
     const end = Date.now() + 50_000;
     for (;;) {
@@ -116,7 +116,7 @@ describe('Prometheus', function () {
         { job_name: 'app', metrics_path: metrics.pathname, static_configs: [{ targets: [metrics.host] }] },
       ],
     };
-    // JSON is YAML.
+    // Prometheus reads YAML, which includes JSON.
     writeFileSync(join(dir, 'prometheus.yml'), JSON.stringify(config));
     const args = [`--config.file=${join(dir, 'prometheus.yml')}`, `--storage.tsdb.path=${join(dir, 'data')}`];
     api = await start(
@@ -124,7 +124,7 @@ describe('Prometheus', function () {
       [...args, '--web.listen-address=127.0.0.1:0'],
       /Listening on"? address=(127\.0\.0\.1:\d+)/,
     );
-    // It listens before it serves.
+    // Prometheus listens before it is ready.
     await until(async () => {
       const { ok } = await fetch(`http://${api}/-/ready`).catch(() => ({ ok: false }));
       return ok ? [] : ['ready'];
@@ -140,7 +140,7 @@ describe('Prometheus', function () {
     rmSync(dir, { recursive: true, force: true });
   });
 
-  it('takes the rules as they are', () => {
+  it('accepts the rules unchanged', () => {
     const promtool = join(dirname(findProgram('prometheus')), 'promtool');
     const output = execFileSync(promtool, ['check', 'rules', 'alerts.yml'], {
       cwd: directory,
@@ -159,7 +159,7 @@ describe('Prometheus', function () {
     expect(families(named)).to.have.members(families(all));
   });
 
-  it('tells that the store is down once Redis is stopped, and no sooner', async () => {
+  it('fires HeadgateStoreDown after Redis has stopped, and not before', async () => {
     const storesDown = async () =>
       (await firing())
         .filter(({ labels }) => labels['alertname'] === 'HeadgateStoreDown')
@@ -177,7 +177,7 @@ describe('Prometheus', function () {
     });
   });
 
-  it('fires the other alerts when there is cause, too', async () => {
+  it('fires the other alerts in their situations', async () => {
     let alerts: readonly Alert[] = [];
     await until(async () => {
       alerts = await firing();
@@ -189,7 +189,7 @@ describe('Prometheus', function () {
         expect(text).to.not.contain('error').and.not.contain('{{');
   });
 
-  it('tells that it is over once Redis is back, and that the process was late', async () => {
+  it('resolves the alert once Redis is back, and fires HeadgateProcessLate', async () => {
     redis = await startServer('redis', { port: redis.port });
     await until(async () => {
       const names = (await firing()).map(({ labels }) => labels['alertname']);
@@ -201,7 +201,7 @@ describe('Prometheus', function () {
   });
 });
 
-/** A metric's name without what a histogram adds for its parts. */
+/** A metric's name without the suffix of a histogram's series. */
 function familyOf(name: string): string {
   return name.replace(/_(bucket|sum|count)$/, '');
 }

@@ -61,7 +61,7 @@ describe('npm version', function () {
     expect(git('status', '--porcelain')).to.equal('');
   });
 
-  it('refuses failing checks, and a changelog that says nothing', () => {
+  it('refuses failing checks, and an empty changelog', () => {
     write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-01\n');
     git('commit', '--quiet', '--all', '--message', 'Nothing new');
     expect(execute('npm', 'version', '0.2.0').output).to.match(/nothing under/);
@@ -72,7 +72,7 @@ describe('npm version', function () {
     expect(git('tag')).to.equal('');
   });
 
-  it('is published only if it says where its repository is', () => {
+  it('is published only if package.json names its repository', () => {
     expect(execute('npm', 'run', 'prepublishOnly').output).to.match(/Set `repository`/);
     write('package.json', read('package.json').replace('{ ', '{ "repository": "example/example", '));
     expect(execute('npm', 'run', 'prepublishOnly').status).to.equal(0);

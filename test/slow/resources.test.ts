@@ -1,32 +1,32 @@
-// Law 15. What grows with what clients send is bounded, and nothing of it outlives what it was for.
+// Law 15: collections that grow with clients' requests are bounded, and no entry outlives its purpose.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import type { Told } from './resources/child.js';
+import type { Report } from './resources/child.js';
 import { servers } from '../support/shared-servers.js';
 
 /**
- * The most entries that one Map or Set of each file may have, which the child reaches. A file that is not listed has a few, whatever
- * clients do: list it here together with its bound, and drive it past that in the child.
+ * The largest number of entries that one Map or Set of each file may have. The child reaches each bound. A file that is not listed has
+ * few entries, whatever clients do. List a new collection here with its bound, and drive it past the bound in the child.
  */
 const BOUNDS: Readonly<Record<string, number>> = {
-  'algorithms/ban.ts': 1000, // maxKeys of its store
-  'algorithms/concurrency.ts': 700, // its limit
+  'algorithms/ban.ts': 1000, // maxKeys of the store
+  'algorithms/concurrency.ts': 700, // the policy's limit
   'cli/replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
-  'contract/dimensions.ts': 101, // shapes of policies of one limiter, and those that come
+  'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
   'http/client-key.ts': 1000,
-  'http/follow.ts': 700, // requests under way on one connection
+  'http/follow.ts': 700, // open requests on one connection
   'http/compile-options.ts': 1000,
-  'limiter/limiter.ts': 1000, // requests under way
-  'limiter/slots.ts': 12_001, // slots that are held
+  'limiter/limiter.ts': 1000, // open requests
+  'limiter/slots.ts': 12_001, // held slots
   'limiter/waiting/lines.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
   'limiter/guard/backlog.ts': 10_000,
   'stores/redis/calls/batch.ts': 64,
-  'stores/redis/local/denials.ts': 10_001, // one more, until the oldest is taken out
+  'stores/redis/local/denials.ts': 10_001, // one more, until the oldest is removed
   'stores/redis/local/denied-keys.ts': 10_000,
   'stores/memory/memory.ts': 500, // names of limiters
   'stores/redis/redis-store.ts': 1000,
@@ -35,10 +35,10 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/redis/local/slices.ts': 10_000,
 };
 
-/** Files whose collections may have this many entries whatever happens. */
-const FEW = 60;
+/** The number of entries that a file's collections may have in any case. */
+const MAX_OTHER_ENTRIES = 60;
 
-/** What is under way, or belongs to limiters that are open. Nothing of it is left. */
+/** The collections of open requests, and of open limiters. They are empty at the end. */
 const PASSING = [
   'limiter/limiter',
   'limiter/waiting/lines',
@@ -58,7 +58,7 @@ const OF_LIMITERS = [
 
 describe('resources', function () {
   this.timeout(300_000);
-  let told: Told;
+  let report: Report;
   before(async () => {
     const child = fork(join(import.meta.dirname, 'resources/child.ts'), [String(servers.redis.port)], {
       execArgv: ['--expose-gc', '--import', 'tsx'],
@@ -67,31 +67,33 @@ describe('resources', function () {
     let errors = '';
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (errors += text));
     const exit = once(child, 'exit');
-    const message = once(child, 'message') as Promise<[Told]>;
+    const message = once(child, 'message') as Promise<[Report]>;
     await Promise.race([message, exit.then(([code]) => expect.fail(`exit ${String(code)}: ${errors}`))]);
-    [told] = await message;
+    [report] = await message;
     await exit;
   });
 
-  it('every Map and Set that grows with what clients send is bounded, and was driven to its bound', () => {
-    const large = Object.entries(told.peaks).filter(([file, size]) => size > FEW || file in BOUNDS);
+  it('every Map and Set that grows with clients’ requests is bounded, and the child reached the bound', () => {
+    const large = Object.entries(report.peaks).filter(
+      ([file, size]) => size > MAX_OTHER_ENTRIES || file in BOUNDS,
+    );
     expect(Object.fromEntries(large)).to.deep.equal(BOUNDS);
   });
 
-  it('nothing is kept of 10,000 waits, of held requests, and of whatever else is over', () => {
-    for (const file of PASSING) expect(told.idle[`${file}.ts`], file).to.equal(undefined);
+  it('no entry remains of 10,000 waits, of held requests, or of any other finished work', () => {
+    for (const file of PASSING) expect(report.idle[`${file}.ts`], file).to.equal(undefined);
   });
 
-  it('nothing is kept of limiters that are closed', () => {
+  it('no entry remains of closed limiters', () => {
     for (const file of [...PASSING, ...OF_LIMITERS])
-      expect(told.closed[`${file}.ts`], file).to.equal(undefined);
+      expect(report.closed[`${file}.ts`], file).to.equal(undefined);
   });
 
-  it('many limiters and stores listen no more than one, to their client and the process; many requests, to their connection', () => {
-    expect(told.listeners).to.deep.equal({ 'the client': 0, 'the process': 0, 'a connection': 0 });
+  it('many limiters and stores add no more listeners than one to their client and the process, and many requests none to their connection', () => {
+    expect(report.listeners).to.deep.equal({ 'the client': 0, 'the process': 0, 'a connection': 0 });
   });
 
-  it('the heap does not grow when all of it is done again and again', () => {
-    expect(told.growth).to.be.below(2 ** 19);
+  it('the heap does not grow when the same work is repeated', () => {
+    expect(report.growth).to.be.below(2 ** 19);
   });
 });

@@ -1,4 +1,4 @@
-// The command line on a file of SQLite, in place of a server.
+// The command line on an SQLite file instead of a server.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -44,7 +44,7 @@ describeSqlite('headgate --sqlite', () => {
     await store.close!();
   });
 
-  it('list: who is banned or limited, and what there is', async () => {
+  it('list: the banned and limited keys, and the limiters', async () => {
     await api.ban('eve', '2h');
     const finds = await jsonLines('list', ...where, '--name', 'api', ...policy);
     expect(finds.map(({ kind, key }) => `${kind as string} ${key as string}`)).to.deep.equal([
@@ -72,7 +72,7 @@ describeSqlite('headgate --sqlite', () => {
     expect(await jsonLines('list', ...where, '--name', 'other')).to.deep.equal([]);
   });
 
-  it('peek: what a request would get, and exits with 3 if it would be denied', async () => {
+  it('peek: the verdict of a request, with exit code 3 if it would be denied', async () => {
     expect(await json('peek', 'ada', ...where, '--name', 'api', ...policy)).to.deep.include({
       allowed: false,
       stored: true,
@@ -89,22 +89,22 @@ describeSqlite('headgate --sqlite', () => {
     );
   });
 
-  it('reset: with the policies, which a file does not tell', async () => {
-    expect(await fails('reset', 'ada', '--name', 'api')).to.match(/^2 .*of which policies.*--policy/);
+  it('reset: needs the policies, which the file does not hold', async () => {
+    expect(await fails('reset', 'ada', '--name', 'api')).to.match(/^2 .*--policy/);
     expect(await json('reset', 'ada', ...where, '--name', 'api', ...policy)).to.deep.include({
       policies: ['default'],
     });
     expect((await api.peek('ada')).remaining).to.equal(5);
     expect((await api.peek('bob')).remaining).to.equal(3);
     const { stdout } = await headgate(['reset', 'zoe', ...where, '--name', 'api', ...policy]);
-    expect(stdout).to.contain('Nothing was charged to zoe');
+    expect(stdout).to.match(/^Nothing .*zoe/m);
   });
 
-  it('ban and unban: at once for the limiters', async () => {
+  it('ban and unban: take effect at once in the limiters', async () => {
     await json('ban', '203.0.113.7', '2h', ...where, '--name', 'api');
     expect((await api.consume('203.0.113.7')).reason).to.equal('banned');
     const { stderr } = await headgate(['ban', '203.0.113.7', '1h', ...where, '--name', 'api']);
-    expect(stderr).to.contain('that ban is shorter now');
+    expect(stderr).to.match(/ban.*shorter/);
     expect(await json('unban', '203.0.113.7', ...where, '--name', 'api')).to.deep.include({
       wasBanned: true,
     });
@@ -113,7 +113,7 @@ describeSqlite('headgate --sqlite', () => {
     expect((await api.consume('203.0.113.3')).reason).to.equal('banned');
   });
 
-  it('a ban by denials: its rest, and what unban forgets', async () => {
+  it('a ban by denials: its remaining time, and the denials that unban forgets', async () => {
     const banning = createLimiter({
       name: 'login',
       store,
@@ -141,7 +141,7 @@ describeSqlite('headgate --sqlite', () => {
     await banning.close();
   });
 
-  it('an override that is no policy is refused', async () => {
+  it('an override that is not a policy is refused', async () => {
     expect(await fails('override', 'ada', 'garbage', '--name', 'api')).to.match(/^2 .*garbage/);
     expect(await fails('override', 'ada', 'default=5/never', '--name', 'api')).to.match(/^2 .*never/);
     expect(await jsonLines('overrides', ...where)).to.deep.equal([]);
@@ -204,24 +204,24 @@ describeSqlite('headgate --sqlite', () => {
     await limiter.consume('ada', { cost: 4 });
     const secretFile = join(makeDirectory(), 'secret');
     writeFileSync(secretFile, `${secret}\n`);
-    const its = ['--sqlite', file, '--hash-keys-file', secretFile];
-    expect(await json('peek', 'ada', ...its, '--name', 'api', ...policy)).to.have.nested.property(
+    const options = ['--sqlite', file, '--hash-keys-file', secretFile];
+    expect(await json('peek', 'ada', ...options, '--name', 'api', ...policy)).to.have.nested.property(
       'policies[0].remaining',
       1,
     );
-    expect(await json('peek', 'ada', ...its, '--name', 'api', ...policy)).to.include({
+    expect(await json('peek', 'ada', ...options, '--name', 'api', ...policy)).to.include({
       stored: true,
     });
-    await json('ban', 'ada', '1h', ...its, '--name', 'api');
+    await json('ban', 'ada', '1h', ...options, '--name', 'api');
     expect((await limiter.peek('ada')).reason).to.equal('banned');
-    const [first] = await jsonLines('list', ...its);
+    const [first] = await jsonLines('list', ...options);
     expect(first).to.include({ kind: 'banned', name: 'api' });
     expect(first!.keyHash).to.match(/^[\w-]{22}$/);
     await limiter.close();
     await hashed.close!();
   });
 
-  it('keys of dimensions, and keys that are no ASCII', async () => {
+  it('keys of dimensions, and keys that are not ASCII', async () => {
     const of = createLimiter({
       name: 'orgs',
       store,
@@ -242,25 +242,25 @@ describeSqlite('headgate --sqlite', () => {
     await of.close();
   });
 
-  it('a file that is not there, or not of limiters, is told, and neither made nor changed', async () => {
-    const none = join(makeDirectory(), 'none.db');
-    expect((await headgate(['list', '--sqlite', none])).stderr).to.contain('there is no file');
-    expect((await headgate(['list', '--sqlite', none])).code).to.equal(4);
+  it('a file that is missing, or not of a store, is reported, and neither created nor changed', async () => {
+    const missing = join(makeDirectory(), 'none.db');
+    expect((await headgate(['list', '--sqlite', missing])).stderr).to.contain('none.db');
+    expect((await headgate(['list', '--sqlite', missing])).code).to.equal(4);
     const other = join(makeDirectory(), 'other.db');
     const database = openDatabase(other);
     database.exec('CREATE TABLE orders (id INTEGER)');
     database.close();
-    expect((await headgate(['list', '--sqlite', other])).stderr).to.contain('is not a file of sqliteStore');
+    expect((await headgate(['list', '--sqlite', other])).stderr).to.match(/other\.db.*sqliteStore/);
     const text = join(makeDirectory(), 'text.db');
     writeFileSync(text, 'this is no database, but a text of some length'.repeat(50));
-    expect((await headgate(['list', '--sqlite', text])).stderr).to.match(
-      /cannot be read: file is not a database/,
-    );
+    expect((await headgate(['list', '--sqlite', text])).stderr).to.match(/file is not a database/);
   });
 
-  it('what a file does not hold is refused', async () => {
+  it('commands about data that a file does not hold are refused', async () => {
     for (const command of [['limits'], ['top', '--once'], ['check'], ['bans', 'log'], ['overrides', 'log']])
-      expect(await fails(...command), command.join(' ')).to.match(/^2 .*--sqlite: .*only Redis keeps/);
-    expect(await fails('list', '--redis', 'redis://127.0.0.1:1')).to.match(/^2 .*Write one of them/);
+      expect(await fails(...command), command.join(' ')).to.match(/^2 .*--sqlite: .*Redis/);
+    expect(await fails('list', '--redis', 'redis://127.0.0.1:1')).to.match(
+      /^2 .*--redis.*--sqlite|^2 .*--sqlite.*--redis/,
+    );
   });
 });

@@ -10,16 +10,16 @@ import { windowed as algorithms } from '../support/policies.js';
 import { limiterOn } from '../support/stores.js';
 import { describeSqlite, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
 
-/** What a process is told. With `log` it asks for ever, and writes there what it was told of each admitted request. */
+/** The task of a process. With `log` it sends requests without end, and appends the answer of each admitted request to the log. */
 export interface SqliteTask {
   readonly options: CreateLimiterOptions;
   readonly requests: number;
   readonly log?: string;
-  /** With `log`: how many keys there are. Absent: one, and the log has no keys. */
+  /** With `log`: the number of keys. Absent for one key and a log without keys. */
   readonly keys?: number;
 }
 
-/** So long that no unit comes back meanwhile. */
+/** A policy with a window so long that no unit comes back meanwhile. */
 const policyFor = (algorithm: Algorithm, limit: number) =>
   (algorithm === 'concurrency'
     ? { name: algorithm, algorithm, limit, lease: '30d' }
@@ -64,10 +64,10 @@ describeSqlite('SQLite, four processes', function () {
 describeSqlite('SQLite, processes that are killed', function () {
   this.timeout(60_000);
 
-  it('none is told what another was told, and nothing that was told is lost', async () => {
+  it('no two processes get the same unit, and no unit that a process got is lost', async () => {
     const directory = makeDirectory();
     const path = join(directory, 'limits.db');
-    const log = join(directory, 'told');
+    const log = join(directory, 'admitted');
     const limit = 1_000_000;
     const options: CreateLimiterOptions = { name: 'kill', algorithm: 'fixed-window', limit, window: '30d' };
     writeFileSync(log, '');
@@ -81,16 +81,16 @@ describeSqlite('SQLite, processes that are killed', function () {
       child.send(task);
     }
     await Promise.all(children.map(end));
-    const told = readFileSync(log, 'utf8').trim().split('\n').map(Number);
-    expect(told.length).to.be.above(100);
-    expect(new Set(told).size, 'told twice').to.equal(told.length);
+    const logged = readFileSync(log, 'utf8').trim().split('\n').map(Number);
+    expect(logged.length).to.be.above(100);
+    expect(new Set(logged).size, 'admitted twice').to.equal(logged.length);
     const { remaining } = await limiterOn(storeOn(path), options).peek('key');
     const spent = limit - remaining;
-    expect(spent, 'lost').to.be.at.least(told.length);
-    // A process has at most its requests under way when it is killed.
-    expect(spent - told.length, 'spent and not told').to.be.at.most(7 * 8);
+    expect(spent, 'lost').to.be.at.least(logged.length);
+    // A killed process has at most its open requests.
+    expect(spent - logged.length, 'spent and not logged').to.be.at.most(7 * 8);
     expect(
-      told.reduce((least, each) => Math.min(least, each)),
+      logged.reduce((least, each) => Math.min(least, each)),
       'lost',
     ).to.be.at.least(remaining);
     const check = openDatabase(path).prepare('PRAGMA integrity_check').get();

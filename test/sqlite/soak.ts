@@ -15,20 +15,20 @@ const KEYS = 50;
 const LIMIT = 100_000;
 
 export interface Killed {
-  readonly told: number;
+  readonly admitted: number;
   readonly kills: number;
-  /** Units that two callers were told to have, or more than the limit. */
+  /** Units that two callers got, or more than the limit. */
   readonly overAdmitted: number;
-  /** Units that a caller was told to have, and that the file does not know. */
+  /** Units that a caller got, and that the file does not count. */
   readonly lost: number;
-  /** Units that are spent, but nobody was told: those under way when a process was killed. */
-  readonly untold: number;
-  /** The most that can be untold. */
-  readonly mostUntold: number;
+  /** Units that are spent, but that no caller got: those of open requests when a process was killed. */
+  readonly unlogged: number;
+  /** The largest possible number of such units. */
+  readonly maxUnlogged: number;
   readonly integrity: string;
 }
 
-/** Asks from several processes, of which one is killed about each second, for so many minutes. */
+/** Sends requests from several processes for `minutes`. About each second one of the processes is killed. */
 export async function killed(minutes: number): Promise<Killed> {
   const directory = makeDirectory();
   const path = join(directory, 'limits.db');
@@ -40,7 +40,7 @@ export async function killed(minutes: number): Promise<Killed> {
   };
   const logs: string[] = [];
   const begin = async (): Promise<ChildProcess> => {
-    const log = join(directory, `told ${logs.length}`);
+    const log = join(directory, `admitted ${logs.length}`);
     logs.push(log);
     writeFileSync(log, '');
     const script = join(import.meta.dirname, '../support/sqlite-child.ts');
@@ -64,29 +64,37 @@ export async function killed(minutes: number): Promise<Killed> {
   }
   await Promise.all(children.map(end));
 
-  const given = Array.from({ length: KEYS }, () => new Set<number>());
-  let told = 0;
+  const admitted = Array.from({ length: KEYS }, () => new Set<number>());
+  let logged = 0;
   let overAdmitted = 0;
   for (const log of logs) {
-    // A process may be killed in the middle of a line.
+    // A killed process may leave a part of a line.
     for (const [, key, remaining] of readFileSync(log, 'utf8').matchAll(/^(\d+) (\d+)\n/gm)) {
-      const units = given[Number(key)]!;
+      const units = admitted[Number(key)]!;
       if (units.has(Number(remaining))) overAdmitted++;
       units.add(Number(remaining));
-      told++;
+      logged++;
     }
   }
   const limiter = createLimiter({ ...options, store: storeOn(path), onStoreError: 'throw', timeout: '1m' });
   let lost = 0;
-  let untold = 0;
-  for (const [key, units] of given.entries()) {
+  let unlogged = 0;
+  for (const [key, units] of admitted.entries()) {
     const { remaining } = await limiter.peek(`key ${key}`);
     for (const unit of units) if (unit < remaining) lost++;
-    untold += LIMIT - remaining - units.size;
+    unlogged += LIMIT - remaining - units.size;
   }
   const check = openDatabase(path).prepare('PRAGMA integrity_check').get() as { integrity_check: string };
-  const mostUntold = (kills + PROCESSES) * IN_FLIGHT;
-  return { told, kills, overAdmitted, lost, untold, mostUntold, integrity: check.integrity_check };
+  const maxUnlogged = (kills + PROCESSES) * IN_FLIGHT;
+  return {
+    admitted: logged,
+    kills,
+    overAdmitted,
+    lost,
+    unlogged,
+    maxUnlogged,
+    integrity: check.integrity_check,
+  };
 }
 
 export interface Filled {
@@ -97,7 +105,7 @@ export interface Filled {
   readonly logs: readonly number[];
 }
 
-/** Asks for so many keys, each once, of which some 10,000 are alive at a time; or for so many minutes. */
+/** Sends one request for each of `keys` keys, some 10,000 of which are alive at a time; or does so for `minutes`. */
 export async function filled(keys: number, minutes: number): Promise<Filled> {
   const path = join(makeDirectory(), 'limits.db');
   const clock = new TestClock();

@@ -42,13 +42,13 @@ const count = (database: SqliteDatabase): number =>
 const keysOf = (database: SqliteDatabase): string =>
   (database.prepare('SELECT group_concat(key) AS keys FROM headgate').get() as { keys: string }).keys;
 
-describe('the SQLite store: what it is given', () => {
+describe('the SQLite store: its arguments', () => {
   const wrong: [string, unknown, unknown, RegExp][] = [
-    ['nothing', undefined, {}, /INVALID_OPTION sqliteStore.*path of a file/],
-    ['another client', { get() {} }, {}, /INVALID_OPTION sqliteStore.*path of a file/],
+    ['nothing', undefined, {}, /INVALID_OPTION sqliteStore.*path/],
+    ['another client', { get() {} }, {}, /INVALID_OPTION sqliteStore.*path/],
     ['a database in memory', ':memory:', {}, /INVALID_OPTION .*memoryStore/],
-    ['an empty path', '', {}, /INVALID_OPTION .*path of a file/],
-    ['a URI', 'file:limits.db', {}, /INVALID_OPTION .*path of a file/],
+    ['an empty path', '', {}, /INVALID_OPTION .*path/],
+    ['a URI', 'file:limits.db', {}, /INVALID_OPTION .*path/],
     [
       'a durability that there is not',
       '/tmp/x',
@@ -66,12 +66,12 @@ describe('the SQLite store: what it is given', () => {
     });
   }
 
-  it('refuses a network file system, where locks do not hold', function () {
+  it('refuses a network file system, because locks do not hold there', function () {
     if (process.platform !== 'linux') this.skip();
     const stub = sinon.stub(fs, 'statfsSync').returns({ type: 0x6969 } as fs.StatsFs);
     syncBuiltinESMExports();
     try {
-      expect(errorOf(() => sqliteStore('/mnt/shared/limits.db'))).to.match(/local disk.*redisStore/);
+      expect(errorOf(() => sqliteStore('/mnt/shared/limits.db'))).to.match(/redisStore/);
     } finally {
       stub.restore();
       syncBuiltinESMExports();
@@ -79,7 +79,7 @@ describe('the SQLite store: what it is given', () => {
   });
 
   if (!DatabaseSync) {
-    it('where Node has no SQLite, a path is refused with what to do', () => {
+    it('refuses a path with the fix if Node has no SQLite', () => {
       expect(errorOf(() => sqliteStore('/tmp/limits.db'))).to.match(
         /INVALID_OPTION .*22\.13.*better-sqlite3/,
       );
@@ -133,7 +133,7 @@ describeSqlite('the SQLite store', () => {
   });
 
   it('decisions of one turn share a transaction, and are answered in their order', async function () {
-    // A transaction ends after some 2 ms, which a busy machine may take for them.
+    // A transaction ends after some 2 ms, and a busy machine may take that long for the decisions.
     this.retries(3);
     const database = keep(openDatabase(path));
     const begins = sinon.spy();
@@ -169,7 +169,7 @@ describeSqlite('the SQLite store', () => {
     expect(turns).to.be.above(5);
   });
 
-  it('keys can be hashed: only who has the secret finds them', async () => {
+  it('keys can be hashed: only a store with the secret finds them', async () => {
     const secret = 'a secret of some length';
     await limiter({}, store({ hashKeys: secret })).consume('ada@example.com', { cost: 2 });
     const keys = keysOf(keep(openDatabase(path)));
@@ -222,19 +222,19 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('key 19999')).remaining).to.equal(1e6 - 1);
   });
 
-  it('keys in ascending order, of which each is asked for once, are swept as well', async function () {
+  it('keys in ascending order with one request each are swept as well', async function () {
     this.timeout(60_000);
     const clock = new TestClock();
     const on = limiterOn(store({ clock: clock.read, synchronous: 'off' }), { ...policy, window: '1m' });
     const database = keep(openDatabase(path));
-    let most = 0;
+    let largest = 0;
     for (let i = 0; i < 150; i++) {
       await Promise.all(Array.from({ length: 100 }, (_, n) => on.consume(`key ${100_000 + 100 * i + n}`)));
       clock.advance('6s');
-      most = Math.max(most, count(database));
+      largest = Math.max(largest, count(database));
     }
     // 2,000 keys are alive, or have been until a minute ago.
-    expect(most).to.be.below(3_500);
+    expect(largest).to.be.below(3_500);
   });
 
   it('law 6: a key is still denied when the clock goes back after its row expired, however much was swept', async () => {
@@ -247,35 +247,39 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('ada')).retryAfterMs).to.equal(100);
   });
 
-  it('closes: what is under way is answered, what comes later is refused', async () => {
-    const own = store();
-    const on = limiter({}, own);
+  it('closes: open calls are answered, later calls are refused', async () => {
+    const closing = store();
+    const on = limiter({}, closing);
     const answer = on.consume('ada');
-    await own.close!();
+    await closing.close!();
     expect((await answer).remaining).to.equal(4);
     expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_CLOSED/);
     if (DatabaseSync) expect(existsSync(`${path}-wal`)).to.equal(false);
   });
 
-  itOpens('a file that it makes can be read by its owner only', async function () {
+  itOpens('a file that the store creates can be read by its owner only', async function () {
     if (process.platform === 'win32') this.skip();
     await limiter().consume('ada');
     for (const end of ['', '-wal', '-shm']) expect(statSync(path + end).mode & 0o777, end).to.equal(0o600);
   });
 
-  itOpens('a file that it makes at the end of a link can be read by its owner only', async function () {
-    if (process.platform === 'win32') this.skip();
-    const target = `${path}-target`;
-    symlinkSync(target, path);
-    await limiter().consume('ada');
-    for (const end of ['', '-wal', '-shm']) expect(statSync(target + end).mode & 0o777, end).to.equal(0o600);
-  });
+  itOpens(
+    'a file that the store creates at the end of a link can be read by its owner only',
+    async function () {
+      if (process.platform === 'win32') this.skip();
+      const target = `${path}-target`;
+      symlinkSync(target, path);
+      await limiter().consume('ada');
+      for (const end of ['', '-wal', '-shm'])
+        expect(statSync(target + end).mode & 0o777, end).to.equal(0o600);
+    },
+  );
 
-  it('a file of another program is refused, and left alone', async () => {
+  it('a file of another program is refused, and not changed', async () => {
     const other = keep(openDatabase(path));
     other.exec('CREATE TABLE orders (id INTEGER)');
     const before = readFileSync(path);
-    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*another program/);
+    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*program/);
     expect(readFileSync(path).equals(before), 'not a byte of it has changed').to.equal(true);
     expect((other.prepare('SELECT count(*) AS n FROM sqlite_master').get() as { n: number }).n).to.equal(1);
   });
@@ -283,10 +287,10 @@ describeSqlite('the SQLite store', () => {
   it('a file of another version is refused', async () => {
     await limiter().consume('ada');
     keep(openDatabase(path)).exec('PRAGMA user_version = 9');
-    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*another version/);
+    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*version/);
   });
 
-  it('a lock that another process has is not waited for: the event loop goes on, and then the answer comes', async () => {
+  it('a lock of another process does not block: the event loop goes on, and the answer comes later', async () => {
     const on = limiter({ timeout: '10s' });
     await on.consume('ada');
     const backup = keep(openDatabase(path));
@@ -305,7 +309,7 @@ describeSqlite('the SQLite store', () => {
     expect((await answers).map(({ remaining }) => remaining)).to.deep.equal([3, 4, 2]);
   });
 
-  it('a lock that is held for longer: onStoreError decides in time, nothing is counted twice, and it heals', async () => {
+  it('a lock that is held for longer: onStoreError decides in time, no request counts twice, and the store recovers', async () => {
     const states: Health['state'][] = [];
     const on = limiter({ onStoreError: 'deny', onHealth: ({ state }: Health) => states.push(state) });
     await on.consume('ada');
@@ -323,7 +327,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('ada')).remaining).to.equal(4);
   });
 
-  it('law 14: until the file has answered once, `connectTimeout` counts for all who wait', async () => {
+  it('law 14: until the file has answered once, `connectTimeout` applies to all waiting calls', async () => {
     const database = keep(openDatabase(path));
     await limiter().consume('first');
     database.exec('BEGIN IMMEDIATE');
@@ -335,26 +339,26 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('ada')).remaining).to.equal(70);
   });
 
-  it('law 14: a process that is busy while it waits for the lock turns nobody away', async () => {
+  it('law 14: a process that is busy while it waits for the lock denies no request', async () => {
     const on = limiter({ limit: 100, onStoreError: 'deny' });
     await on.consume('first');
     const other = keep(openDatabase(path));
     for (const waited of [0, 30]) {
       other.exec('BEGIN IMMEDIATE');
-      const asked = Array.from({ length: 40 }, (_, i) => on.consume(i % 2 ? 'ada' : `key ${i}`));
+      const pending = Array.from({ length: 40 }, (_, i) => on.consume(i % 2 ? 'ada' : `key ${i}`));
       await sleep(waited);
       const until = performance.now() + 400;
       while (performance.now() < until);
-      // The lock is free soon after the turn, not in it.
+      // The lock is free soon after the turn, not during it.
       await new Promise((resolve) => setImmediate(resolve));
       other.exec('COMMIT');
-      expect((await Promise.all(asked)).filter(({ degraded }) => degraded)).to.have.length(0);
+      expect((await Promise.all(pending)).filter(({ degraded }) => degraded)).to.have.length(0);
     }
     expect(on.health).to.include({ state: 'up', failures: 0 });
     expect((await on.peek('ada')).remaining).to.equal(60);
   });
 
-  it('law 14: more questions in a turn than it can answer within `timeout` turn nobody away', async () => {
+  it('law 14: no request is denied if a turn has more than the store can answer within `timeout`', async () => {
     const on = limiter({ limit: 1e6, onStoreError: 'deny', timeout: '20ms' });
     await on.consume('first');
     const decisions = await Promise.all(
@@ -364,7 +368,7 @@ describeSqlite('the SQLite store', () => {
     expect(on.health).to.include({ state: 'up', failures: 0 });
   });
 
-  it('a file that cannot be written: the error is told, and it heals when it can be written again', async () => {
+  it('a file that cannot be written: the error is reported, and the store recovers when it can be written again', async () => {
     const database = keep(openDatabase(path));
     const on = limiter({}, sqliteStore(database));
     await on.consume('ada');
@@ -374,24 +378,24 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('ada')).remaining).to.equal(3);
   });
 
-  it('a disk that is full: no decision of the transaction counts, and all are told; then it heals', async () => {
+  it('a full disk: no decision of the transaction counts, and all callers get the error; then the store recovers', async () => {
     const database = keep(openDatabase(path));
     const on = limiter({ limit: 1000 }, sqliteStore(database));
     await on.consume('ada');
     const { page_count } = database.prepare('PRAGMA page_count').get() as { page_count: number };
     database.exec(`PRAGMA max_page_count = ${page_count}`);
-    const asked = await Promise.all(
+    const outcomes = await Promise.all(
       Array.from({ length: 500 }, (_, i) => codeOf(on.consume(i % 2 ? 'ada' : `key ${i}`))),
     );
-    expect(asked.find((each) => /^HEADGATE_STORE_AWAY .*full/.test(each))).to.be.a('string');
+    expect(outcomes.find((each) => /^HEADGATE_STORE_AWAY .*full/.test(each))).to.be.a('string');
     database.exec('PRAGMA max_page_count = 1000000');
     await sleep(10);
     while ((await codeOf(on.peek('ada'))) !== 'no error') await sleep(20);
-    const charged = asked.filter((each, i) => i % 2 && each === 'no error').length;
+    const charged = outcomes.filter((each, i) => i % 2 && each === 'no error').length;
     expect((await on.peek('ada')).remaining).to.equal(999 - charged);
   });
 
-  it('what is given back while the file cannot be written is given back later', async () => {
+  it('units that are given back while the file cannot be written are stored later', async () => {
     const database = keep(openDatabase(path));
     const on = limiter({ onStoreError: 'local' }, sqliteStore(database));
     const decision = await on.consume('ada', { cost: 3 });
@@ -403,7 +407,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('ada')).remaining).to.equal(5);
   });
 
-  it('so is what has waited for a lock before that', async () => {
+  it('so are give-backs that waited for a lock before', async () => {
     const database = keep(openDatabase(path));
     const on = limiter({ timeout: '1s' }, sqliteStore(database));
     const decision = await on.consume('ada');
@@ -420,7 +424,7 @@ describeSqlite('the SQLite store', () => {
       await sleep(20);
   });
 
-  itOpens('a directory that is missing: the error is told; when it is there, the store goes on', async () => {
+  itOpens('a missing directory: the error is reported, and the store goes on when it exists', async () => {
     path = join(directory, 'data', 'limits.db');
     const on = limiter();
     expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*ENOENT/);
@@ -428,54 +432,66 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('ada')).remaining).to.equal(4);
   });
 
-  itOpens('a file that is no database: the error is told; when it is gone, the store goes on', async () => {
-    writeFileSync(path, 'this is no database, but a text of some length'.repeat(100));
-    const on = limiter();
-    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*not a database/);
-    rmSync(path);
-    expect((await on.consume('ada')).remaining).to.equal(4);
-  });
+  itOpens(
+    'a file that is not a database: the error is reported, and the store goes on when it is gone',
+    async () => {
+      writeFileSync(path, 'this is no database, but a text of some length'.repeat(100));
+      const on = limiter();
+      expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*not a database/);
+      rmSync(path);
+      expect((await on.consume('ada')).remaining).to.equal(4);
+    },
+  );
 
-  itOpens('a file that becomes corrupt: the error is told; when it is gone, the store goes on', async () => {
-    const first = limiter({ limit: 10_000 });
-    await Promise.all(Array.from({ length: 500 }, (_, i) => first.consume(`key ${i}`)));
-    await open.find((each) => (each as unknown) !== first)!.close!();
-    const { size } = statSync(path);
-    const file = fs.openSync(path, 'r+');
-    fs.writeSync(file, Buffer.alloc(size - 4096, 0xa5), 0, size - 4096, 4096);
-    fs.closeSync(file);
-    const on = limiter({ limit: 10_000 }, keep(storeOn(path)));
-    expect(await codeOf(on.consume('key 1'))).to.match(/^HEADGATE_STORE_AWAY .*malformed/);
-    for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
-    expect((await on.consume('key 1')).remaining).to.equal(9_999);
-  });
+  itOpens(
+    'a file that becomes corrupt: the error is reported, and the store goes on when the file is gone',
+    async () => {
+      const first = limiter({ limit: 10_000 });
+      await Promise.all(Array.from({ length: 500 }, (_, i) => first.consume(`key ${i}`)));
+      await open.find((each) => (each as unknown) !== first)!.close!();
+      const { size } = statSync(path);
+      const file = fs.openSync(path, 'r+');
+      fs.writeSync(file, Buffer.alloc(size - 4096, 0xa5), 0, size - 4096, 4096);
+      fs.closeSync(file);
+      const on = limiter({ limit: 10_000 }, keep(storeOn(path)));
+      expect(await codeOf(on.consume('key 1'))).to.match(/^HEADGATE_STORE_AWAY .*malformed/);
+      for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+      expect((await on.consume('key 1')).remaining).to.equal(9_999);
+    },
+  );
 
-  itOpens('a file that is deleted or replaced: told once, then all processes use the new one', async () => {
-    const on = limiter();
-    await on.consume('ada');
-    for (const end of ['', '-wal', '-shm']) renameSync(path + end, `${path}.old${end}`);
-    await sleep(1_050);
-    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted, emptied or replaced/);
-    expect((await on.consume('ada')).remaining).to.equal(4);
-    expect((await limiter().consume('ada')).remaining).to.equal(3);
-  });
+  itOpens(
+    'a file that is deleted or replaced: reported once, then all processes use the new file',
+    async () => {
+      const on = limiter();
+      await on.consume('ada');
+      for (const end of ['', '-wal', '-shm']) renameSync(path + end, `${path}.old${end}`);
+      await sleep(1_050);
+      expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted/);
+      expect((await on.consume('ada')).remaining).to.equal(4);
+      expect((await limiter().consume('ada')).remaining).to.equal(3);
+    },
+  );
 
   for (const [what, harm] of [
     ['a file that is emptied', () => fs.truncateSync(path)],
     ['a log that is deleted', () => rmSync(`${path}-wal`)],
   ] as const) {
-    itOpens(`${what} while it is open: told once, nothing is lost, and later processes get in`, async () => {
-      const on = limiter();
-      await on.consume('ada');
-      harm();
-      await sleep(1_050);
-      expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted, emptied or replaced/);
-      expect((await on.consume('ada')).remaining).to.equal(3);
-      expect((await limiter().consume('ada')).remaining).to.equal(2);
-    });
+    itOpens(
+      `${what} while it is open: reported once, no data is lost, and later processes can connect`,
+      async () => {
+        const on = limiter();
+        await on.consume('ada');
+        harm();
+        await sleep(1_050);
+        expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted/);
+        expect((await on.consume('ada')).remaining).to.equal(3);
+        expect((await limiter().consume('ada')).remaining).to.equal(2);
+      },
+    );
   }
 
-  it('the clock is the one that it is given', async () => {
+  it('the store uses the clock of its options', async () => {
     const clock = new TestClock();
     const on = limiter({ window: '1m' }, store({ clock: clock.read }));
     await on.consume('ada', { cost: 5 });

@@ -19,7 +19,7 @@ describeSqlite('SQLite', () => {
       const database = new Driver(path);
       const store = sqliteStore(database, { clock, synchronous: 'off' });
       const close = store.close!.bind(store);
-      // The store does not close a database that it was given.
+      // The store does not close a database that the caller opened.
       store.close = async () => {
         await close();
         database.close();
@@ -33,7 +33,7 @@ describeSqlite('SQLite', () => {
       entries: (store) => {
         const database = new Driver(paths.get(store)!);
         try {
-          // Before the first question there is no table.
+          // The table does not exist before the first question.
           if (!database.prepare('SELECT 1 FROM sqlite_master').get()) return [];
           const rows = database.prepare('SELECT key AS name, expires AS expiresAt FROM headgate');
           return (rows as unknown as { all(): { name: string; expiresAt: number }[] }).all();

@@ -3,7 +3,7 @@ import { TestClock as KitClock } from '../../src/testing/clock.js';
 
 export { limiterOn } from '../../src/testing/subject.js';
 
-/** When the tests' time begins. */
+/** The time at which the tests' clocks start. */
 export const START = new KitClock().now;
 
 export class TestClock extends KitClock {

@@ -7,7 +7,7 @@ import { startServer, type ServerKind, type TestServer } from './servers.js';
 
 export interface TestCluster {
   readonly servers: readonly TestServer[];
-  /** Kills a server. `start` starts it again, empty, with its old place in the cluster. */
+  /** Kills a server. `start` starts it again, empty, in its old place in the cluster. */
   kill(i: number): Promise<void>;
   /** Resolves when all servers agree again that the cluster is up. */
   start(i: number): Promise<void>;
@@ -18,7 +18,7 @@ export interface TestCluster {
 
 const SLOTS = 16384;
 
-/** Starts a cluster of primaries that share the slots evenly. Resolves when all agree that it is up. */
+/** Starts a cluster of primaries that share the slots evenly. Resolves when all servers agree that the cluster is up. */
 export async function startCluster(
   kind: ServerKind,
   count = 3,
@@ -33,7 +33,7 @@ export async function startCluster(
     '2000',
     ...more,
   ];
-  // A node that is restarted finds its place in the cluster in its directory.
+  // A node that restarts reads its place in the cluster from its directory.
   const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), 'headgate-cluster-')));
   const servers = await Promise.all(dirs.map((dir) => startServer(kind, { args, dir })));
   const nodes = servers.map(({ port }) => new Redis(port));

@@ -31,7 +31,7 @@ export class CountedServer {
     return redisStore(this.client, { prefix: freshPrefix(), publish: false, ...options });
   }
 
-  /** Counts the script calls that the work makes, by command. */
+  /** Counts the script calls during `work`, by command. */
   async countsOf(work: () => Promise<unknown>): Promise<Record<string, number>> {
     await this.client.config('RESETSTAT');
     await work();

@@ -1,5 +1,5 @@
-// A process whose timers are fakes before Headgate is loaded. It prints how 12 simultaneous decisions were made (on Redis if it gets a port), and one on a
-// store that never answers; and which of two timers ran, of which one was cleared.
+// A process whose timers are fakes before Headgate is loaded. It prints how 12 simultaneous decisions were made (on Redis if it gets a
+// port), the error of a store that never answers, and which of two timers ran, one of which was cleared.
 import { createServer } from 'node:net';
 import { mock } from 'node:test';
 import { Redis } from 'ioredis';
@@ -8,7 +8,7 @@ import { useFakeTimers } from 'sinon';
 const [port, fakes] = process.argv.slice(2);
 const redis = port === 'none' ? undefined : new Redis(Number(port));
 await redis?.ping();
-// A timer alone keeps no process alive.
+// A fake timer does not keep the process alive.
 if (!redis) createServer().listen(0, '127.0.0.1');
 if (fakes === 'sinon') useFakeTimers({ toNotFake: ['nextTick', 'queueMicrotask'] });
 else mock.timers.enable();

@@ -1,4 +1,4 @@
-// A process that calls a server as fast as it may, some calls at a time. Arguments: the server's URL, Redis' URL, the process, calls at a time, options as JSON.
+// A process that calls a server as fast as its limiter admits. Arguments: the server's URL, Redis' URL, the process, calls at a time, options as JSON.
 import { Redis } from 'ioredis';
 import { limitFetch } from '../../src/fetch.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
@@ -20,7 +20,7 @@ async function work(): Promise<never> {
   }
 }
 process.on('disconnect', () => process.exit());
-// Everybody is connected before anybody calls.
+// All processes are connected before the first calls.
 await call.limiter.peek('nobody');
 process.send!('ready');
 process.on('message', () => {

@@ -1,4 +1,4 @@
-// Processes that wait for one quota, some farther from the store than others, in a test's time.
+// Processes that wait for one quota, at different distances from the store, in a test's time.
 import { memoryStore, type CreateLimiterOptions, type Limiter } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
@@ -6,14 +6,14 @@ import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { limiterOn } from './clock.js';
 import { TestTiming } from './timing.js';
 
-/** A request that was admitted: of which process, when it came and when it went, ms. */
+/** An admitted request: its process, and its times of arrival and admission, ms. */
 export interface Grant {
   readonly process: number;
   readonly came: number;
   readonly went: number;
 }
 
-/** Numbers from 0 to 1 that look random, and are the same each time. */
+/** Numbers from 0 to 1 that look random and are the same each time. */
 export function sequence(seed: number): () => number {
   let state = seed;
   return () => {
@@ -26,20 +26,20 @@ export class Fleet {
   readonly grants: Grant[] = [];
   /** The processes that were killed. */
   readonly dead = new Set<number>();
-  /** Script calls: what a process asks at one moment is one. */
+  /** The number of script calls. The calls of one process at one moment count once. */
   calls = 0;
   readonly #timing = new TestTiming();
   readonly #limiter: Limiter;
   readonly #rooms: WaitingRoom[];
 
-  /** @param distances how long a message to the store takes from each process, ms */
+  /** @param distances the time that a message takes from each process to the store, ms */
   constructor(policy: CreateLimiterOptions, distances: readonly number[]) {
     this.#limiter = limiterOn(memoryStore({ clock: this.#timing.clock }), policy);
     this.#rooms = distances.map((distance, process) => this.#roomOf(process, distance));
   }
 
   #roomOf(process: number, distance: number): WaitingRoom {
-    // Timers of Node are some late.
+    // Node's timers fire a little late.
     const timing = {
       now: () => this.#timing.now(),
       after: (ms: number, run: () => void) => this.#timing.after(Math.ceil(ms) + Math.random(), run),
@@ -72,25 +72,25 @@ export class Fleet {
 
   async #wait(process: number): Promise<void> {
     const came = this.#timing.now();
-    const who = { key: 'k', set: this.#limiter.set, ids: ['k'] };
-    await this.#rooms[process]!.wait(who, 1, Infinity, undefined);
+    const request = { key: 'k', set: this.#limiter.set, ids: ['k'] };
+    await this.#rooms[process]!.wait(request, 1, Infinity, undefined);
     this.grants.push({ process, came, went: this.#timing.now() });
   }
 
-  /** Lets time pass, ms. */
+  /** Advances the time by `ms`. */
   async pass(ms: number): Promise<void> {
     await this.#timing.advance(ms);
   }
 
-  /** How many went from one time to another, ms. */
+  /** The number of requests admitted from one time to another, ms. */
   went(from: number, to: number): number {
     return this.grants.filter(({ went }) => went >= from && went < to).length;
   }
 
-  /** So many requests of each process wait at any time: when one is admitted, the next comes. */
-  async keepWaiting(each: number, ms: number): Promise<void> {
+  /** Keeps `count` requests of each process waiting: when one is admitted, another arrives. */
+  async keepWaiting(count: number, ms: number): Promise<void> {
     for (const process of this.#rooms.keys()) {
-      for (let i = 0; i < each; i++) {
+      for (let i = 0; i < count; i++) {
         void this.#passed(100 * Math.random()).then(async () => {
           for (;;) await this.#wait(process);
         });
@@ -99,19 +99,19 @@ export class Fleet {
     await this.#timing.advance(ms);
   }
 
-  /** The process' part of what was admitted from a time on, as a multiple of its share. */
+  /** The part of the admitted requests since `from` that belongs to the process, as a multiple of its share. */
   shareOf(process: number, from: number): number {
     const all = this.grants.filter(({ went }) => went >= from);
-    const own = all.filter((grant) => grant.process === process);
-    return (own.length * this.#rooms.length) / all.length;
+    const ofProcess = all.filter((grant) => grant.process === process);
+    return (ofProcess.length * this.#rooms.length) / all.length;
   }
 
-  /** The longest time by which one came later than another, and went before it, ms. */
+  /** The longest time by which a request arrived later than another and was admitted before it, ms. */
   overtaking(): number {
-    let most = 0;
+    let longest = 0;
     for (const one of this.grants)
       for (const other of this.grants)
-        if (other.went < one.went) most = Math.max(most, other.came - one.came);
-    return most;
+        if (other.went < one.went) longest = Math.max(longest, other.came - one.came);
+    return longest;
   }
 }

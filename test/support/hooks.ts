@@ -1,10 +1,10 @@
-// Root hooks: they check what tests must not leave behind, in this process and on the servers that the whole run shares.
+// Root hooks: they check that tests leave nothing behind, in this process and on the servers that the whole run shares.
 import type { Redis } from 'ioredis';
 import type { RootHookObject, Suite, Test } from 'mocha';
 import { runningServers, type TestServer } from './servers.js';
 
-/** Servers that already run, by their URLs. Only the tests use them: processes that tests start do not see these variables. */
-export const given = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
+/** URLs of servers that already run. Only the tests use them: processes that tests start do not see these variables. */
+export const serverUrls = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
 delete process.env['REDIS_URL'];
 delete process.env['VALKEY_URL'];
 
@@ -14,7 +14,7 @@ const started: TestServer[] = [];
 /**
  * Shares a server with the whole run. Each top-level suite finds it empty, and no test may leave a key without a TTL on it.
  *
- * @param client a client for this; it is disconnected at the end
+ * @param client a client for the hooks, which disconnect it at the end
  * @param server the server to stop at the end
  */
 export function share(client: Redis, server?: TestServer): void {
@@ -24,14 +24,14 @@ export function share(client: Redis, server?: TestServer): void {
 
 let expectKeysWithoutTtl = false;
 
-/** Call this in a test that writes keys without a TTL on purpose. It applies to that test. */
+/** For tests that write keys without a TTL on purpose: switches the check off for the current test. */
 export function allowKeysWithoutTtl() {
   expectKeysWithoutTtl = true;
 }
 
 let running: Mocha.Runnable | undefined;
 
-/** Call this in a test that is limited by the processor: the least time that it may take, ms. */
+/** For tests that are limited by the processor: the least time that the current test may take, ms. */
 export function allowTime(ms: number) {
   if (running && running.timeout() < ms) running.timeout(ms);
 }
@@ -48,14 +48,14 @@ export const mochaHooks: RootHookObject = {
   },
 };
 
-/** Ends what the run shares. Anything that still keeps the process alive is a leak. */
+/** Ends the shared servers and clients. Anything that still keeps the process alive is a leak. */
 export async function mochaGlobalTeardown() {
   exitAfter(10_000);
   for (const client of clients) client.disconnect();
   for (const server of started) await server.stop();
   checkRejections();
-  const left = [...runningServers.values()];
-  if (left.length > 0) throw new Error(`The tests have left servers running: ${left.join(', ')}`);
+  const running = [...runningServers.values()];
+  if (running.length > 0) throw new Error(`The tests have left servers running: ${running.join(', ')}`);
 }
 
 function exitAfter(ms: number) {
@@ -71,7 +71,7 @@ function testsOf(suite: Suite | undefined): Test[] {
   return suite ? [...suite.tests, ...suite.suites.flatMap(testsOf)] : [];
 }
 
-// This is a part of the test and not a hook, because a failed hook would end the whole run.
+// The checks are a part of the test and not a hook, because a failed hook would end the whole run.
 function checkAfterwards(test: Test) {
   const { fn } = test;
   if (!fn) return;
@@ -82,7 +82,7 @@ function checkAfterwards(test: Test) {
     try {
       await (fn as Mocha.AsyncFunc).call(this);
     } finally {
-      // More time for a test that has ended would start its timer again.
+      // A new timeout after the end of the test would start the test's timer again.
       running = undefined;
     }
     await removeKeysWithoutTtl();
@@ -109,7 +109,7 @@ const removeScript = `
   return found
 `;
 
-/** Reports unhandled rejections unless the test expects them, and keeps them from the next test. */
+/** Reports keys without a TTL unless the test expects them, and removes them before the next test. */
 async function removeKeysWithoutTtl() {
   const keys = (await Promise.all(clients.map((client) => client.eval(removeScript, 0)))).flat();
   if (keys.length > 0 && !expectKeysWithoutTtl)

@@ -19,7 +19,7 @@ export function describeChecks(title: string, checks: readonly Check[]): void {
   }
 }
 
-/** How often the kit's random checks run, in memory and on a server. */
+/** The number of runs of the kit's random checks, in memory and on a server. */
 export const runsOf = (store: string, inMemory = 100, onServer = 8): number =>
   runs(store, inMemory, onServer).numRuns;
 
@@ -45,7 +45,7 @@ const onServers = perServer((kind): StoreUnderTest => {
   };
 });
 
-/** The stores in the form that the kit takes. */
+/** The stores in the form that the kit expects. */
 export const subjects: Readonly<Record<string, StoreUnderTest>> = {
   memory: { createStore: memory, ordered: true, runs: runsOf('memory') },
   map: { createStore: map, ordered: true, runs: runsOf('map') },

@@ -1,4 +1,4 @@
-// An app in which everything can be measured, with clients. Argument: the port of its Redis. It prints the address of its metrics.
+// An app that shows every metric, with its clients. Argument: the port of its Redis. It prints the address of its metrics.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
@@ -63,7 +63,7 @@ const limiters = {
   }),
 };
 
-/** What exists all the time: a full queue of each kind, slots, and a store without room. */
+/** Keeps a full queue of each kind, taken slots, and a store without room. */
 async function fill(): Promise<void> {
   const { paced, slots, full } = limiters;
   for (let i = 0; i < 10; i++) {
@@ -77,11 +77,11 @@ async function fill(): Promise<void> {
 async function round(url: string, user: string): Promise<void> {
   for (let i = 0; i < 10; i++) await fetch(url, { headers: { 'x-user': user } });
   // The process does other work while an answer of Redis is on its way.
-  const asked = fetch(url, { headers: { 'x-user': `${user}-late` } });
+  const response = fetch(url, { headers: { 'x-user': `${user}-late` } });
   await sleep(1);
   const end = performance.now() + 120;
   while (performance.now() < end);
-  await asked;
+  await response;
   for (const key of ['0', '1']) await limiters.cluster.consume(key);
   for (let i = 0; i < 5; i++) await limiters.full.consume(`another-${user}-${i}`);
 }

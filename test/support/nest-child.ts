@@ -1,4 +1,4 @@
-// A process with a Nest app on Redis. It requests the given paths, and prints the statuses.
+// A process with a Nest app on Redis. It requests the given paths and prints the statuses.
 import { Redis } from 'ioredis';
 import { redisStore } from 'headgate/redis';
 import { RateLimitModule } from 'headgate/nestjs';

@@ -4,7 +4,7 @@ import { all, decorate } from './nest.js';
 
 const fixed = (limit: number) => ({ algorithm: 'fixed-window', limit, window: '1m' }) as const;
 
-/** Limits two of its handlers together, one separately, one by the module's quota, one twice, and one not at all. */
+/** Limits two handlers together, one separately, one by the module's quota, one twice, and one not at all. */
 export function sharedController(path = ''): Type {
   class Shop {
     a() {

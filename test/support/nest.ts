@@ -1,4 +1,4 @@
-// Nest apps without decorator syntax, which would need a compiler option. They are also run with the packed package.
+// Nest apps without decorator syntax, which would need a compiler option. Other tests run them with the packed package.
 import 'reflect-metadata';
 import {
   Controller,
@@ -28,7 +28,7 @@ import {
 } from 'headgate/nestjs';
 import type { AdapterUnderTest, App } from 'headgate/testing';
 
-/** The platforms. They take a client's address from its proxy. */
+/** The platforms. They read a client's address from its proxy's header. */
 export const platforms: Readonly<Record<string, () => AbstractHttpAdapter>> = {
   Express: () => {
     const adapter = new ExpressAdapter();

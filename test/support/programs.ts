@@ -1,9 +1,9 @@
-// Programs in TypeScript that import Headgate by its name, compiled once: tsx compiles all of `src` at each start of one.
+// Programs in TypeScript that import Headgate by its name, compiled once: tsx would compile all of `src` at each start of a program.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { build, type BuildOptions } from 'esbuild';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
 
-/** A new directory for programs, where they find all packages. It is removed when this process ends. */
+/** Creates a directory for programs, where they find all packages. It is removed when this process ends. */
 export function programDirectory(): string {
   const cache = new URL('../../node_modules/.cache/', import.meta.url).pathname;
   mkdirSync(cache, { recursive: true });
@@ -12,7 +12,7 @@ export function programDirectory(): string {
   return directory;
 }
 
-/** Compiles programs to files that end in `.mjs`. What the library's build does about Lua files, this does, too. */
+/** Compiles programs to files that end in `.mjs`, and treats Lua files as the library's build does. */
 export async function compilePrograms(options: BuildOptions): Promise<void> {
   const contents = `export const luaFiles = ${JSON.stringify(luaFiles)};`;
   await build({

@@ -1,4 +1,4 @@
-// A process that races for a quota. It connects, says so, and at each message asks many times at once.
+// A process that races for a quota. It connects, reports it, and at each message sends many requests at once.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -1,12 +1,12 @@
-// What random tests have in common.
+// Settings that all random tests share.
 import { allowTime } from './hooks.js';
 
 /** HEADGATE_RUNS=20 runs each random test 20 times as long. */
 const factor = Number(process.env.HEADGATE_RUNS ?? 1);
 
 /**
- * How often a property runs: in memory, and on a server, where each step is a round trip. The test that calls this gets a minute, or as
- * many minutes as it runs longer, because the processor limits it and others may use it, too.
+ * The number of runs of a property: in memory, and on a server, where each step is a round trip. The calling test gets a minute, or as
+ * many minutes as it runs longer, because it is limited by the processor, which other tests use, too.
  */
 export function runs(store: string, inMemory: number, onServer: number): { numRuns: number } {
   allowTime(60_000 * Math.max(1, factor));

@@ -13,9 +13,9 @@ export interface ServerOptions {
   args?: readonly string[];
   /** The text of a configuration file, if one is needed. */
   config?: string;
-  /** A port to use again, for a restart. Default: a free port. */
+  /** The port to use again after a restart. Default: a free port. */
   port?: number;
-  /** A directory that outlives the server, for persistence. Default: a new one, which is removed when the server stops. */
+  /** A directory that outlives the server, for persistence. Default: a new directory, which is removed when the server stops. */
   dir?: string;
 }
 
@@ -24,7 +24,7 @@ export interface TestServer {
   readonly port: number;
   readonly url: string;
   readonly pid: number;
-  /** Stops the server in order. Resolves when it is gone, even if it already was. */
+  /** Stops the server in order. Resolves when the server is gone, even if it was gone before. */
   stop(): Promise<void>;
   /** Sends a signal: SIGKILL crashes the server (resolves when it is gone), SIGSTOP stalls it, SIGCONT wakes it. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>;
@@ -34,8 +34,8 @@ const startTimeout = 10_000;
 const stopTimeout = 5_000;
 
 /**
- * Starts a new server on loopback, without persistence. Resolves when it answers. It needs the server's program: a server that REDIS_URL or
- * VALKEY_URL names is only for tests that share one.
+ * Starts a new server on loopback, without persistence. Resolves when the server answers. The server's program must be installed: servers
+ * that REDIS_URL or VALKEY_URL name are only for tests that share a server.
  */
 export async function startServer(kind: ServerKind, options: ServerOptions = {}): Promise<TestServer> {
   const program = findProgram(kind);
@@ -150,12 +150,12 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** The servers that are running. The hooks fail a run that leaves any behind. */
+/** The running servers. The hooks fail a run that leaves any behind. */
 export const runningServers = new Map<number, string>();
 
 let watchdog: ChildProcess | undefined;
 
-// A shell that kills what is left when this process is gone for any reason: its standard input ends then.
+// A shell that kills the remaining processes when this process has gone for any reason, which closes the shell's standard input.
 const watchdogScript = `
   while read -r sign pid; do
     case $sign in
@@ -166,7 +166,7 @@ const watchdogScript = `
   [ -z "\${pids# }" ] || kill -9 $pids
 `;
 
-/** Makes sure that a test's process does not outlive the run. The run fails if the test leaves the process behind. */
+/** Ensures that a test's process does not outlive the run. The run fails if the test leaves the process behind. */
 export function watch(child: ChildProcess) {
   const { pid } = child;
   if (pid === undefined) return;

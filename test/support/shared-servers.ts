@@ -1,11 +1,11 @@
-// The servers that the whole run shares, there once a test has imported this. Each top-level suite finds them empty.
+// The servers that the whole run shares. They start when a test imports this file. Each top-level suite finds them empty.
 //   HEADGATE_SERVERS=redis           the kinds that the run has, separated by commas, or `none`. Default: both
-//   REDIS_URL, VALKEY_URL            ones that run already
+//   REDIS_URL, VALKEY_URL            servers that already run
 import { Redis } from 'ioredis';
-import { given, share } from './hooks.js';
+import { serverUrls, share } from './hooks.js';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
-/** What a test may do with a shared server. It may not stop or stall a server that others use. */
+/** The server as tests may use it. No test may stop or stall a server that others use. */
 type SharedServer = Pick<TestServer, 'port' | 'url'>;
 
 const chosen = process.env['HEADGATE_SERVERS']?.split(',');
@@ -17,7 +17,7 @@ const ready = new Map(
 
 export const servers = perServer((kind) => ready.get(kind)!);
 
-/** Something for each server. Without servers it has no entries, and asking for one throws an error that says what to do. */
+/** One value for each server. Without servers the record is empty, and reading an entry throws an error with the fix. */
 export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<ServerKind, T>> {
   const made = Object.fromEntries(serverKinds.map((kind) => [kind, make(kind)])) as Record<ServerKind, T>;
   return new Proxy(made, {
@@ -33,28 +33,28 @@ export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<Ser
 }
 
 async function sharedServer(kind: ServerKind): Promise<SharedServer> {
-  const url = given[kind];
+  const url = serverUrls[kind];
   if (url !== undefined) return running(kind, url);
   const server = await startServer(kind);
   share(new Redis(server.port), server);
   return server;
 }
 
-/** A server that someone else has started. The tests know it by its port, and empty it repeatedly. */
+/** A running server from a URL. The tests know it by its port, and empty it repeatedly. */
 async function running(kind: ServerKind, url: string): Promise<SharedServer> {
-  const said = `${kind.toUpperCase()}_URL=${url}`;
+  const setting = `${kind.toUpperCase()}_URL=${url}`;
   const { protocol, hostname, port, username, password, pathname } = new URL(url);
   const isLocal = hostname === 'localhost' || hostname === '127.0.0.1';
   if (protocol !== 'redis:' || !isLocal || username || password || !/^\/?0?$/.test(pathname))
     throw new Error(
-      `${said}: write redis://127.0.0.1:6379. The server must be on this machine, without password or database.`,
+      `${setting}: write redis://127.0.0.1:6379. The server must be on this machine, without password or database.`,
     );
   const client = new Redis(Number(port || 6379), '127.0.0.1', { lazyConnect: true });
   await client.connect().catch((error: Error) => {
-    throw new Error(`${said}: no server answers (${error.message}).`);
+    throw new Error(`${setting}: no server answers (${error.message}).`);
   });
   if ((await client.info('keyspace')).includes('keys='))
-    throw new Error(`${said}: this server holds keys, which the tests would remove. Name an empty one.`);
+    throw new Error(`${setting}: this server holds keys, which the tests would remove. Name an empty one.`);
   share(client);
   return { port: Number(port || 6379), url };
 }

@@ -1,4 +1,4 @@
-// A process that asks for one hot key for a while, spends its slices as late as it can, and reports when requests were asked for and answered.
+// A process that requests one hot key for a while, spends its slices as late as possible, and reports the times of requests and answers.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -20,15 +20,15 @@ async function ask({ options, slices, duration, turn, pause }: Heat): Promise<vo
   while (Date.now() < end) {
     await Promise.all(
       Array.from({ length: turn }, async () => {
-        const asked = Date.now();
+        const sentAt = Date.now();
         if (!(await limiter.consume('hot')).allowed) return;
-        const when = `${asked} ${Date.now()}`;
+        const when = `${sentAt} ${Date.now()}`;
         admitted[when] = (admitted[when] ?? 0) + 1;
       }),
     );
     process.send!({ admitted });
     admitted = {};
-    // Slices that came meanwhile get old.
+    // Slices that arrived meanwhile become old.
     await new Promise((resolve) => setTimeout(resolve, Math.random() * pause));
   }
   await store.close!();

@@ -1,4 +1,4 @@
-// A process that shares an SQLite file. It says so, and at each message asks many times at once, or as fast as it can until it is killed.
+// A process that shares an SQLite file. It reports that it is ready, and at each message sends many requests at once, or as many as it can until it is killed.
 import { appendFileSync } from 'node:fs';
 import { createLimiter } from 'headgate';
 import type { SqliteTask } from '../sqlite/processes.test.js';
@@ -18,7 +18,7 @@ process.on('message', ({ options, requests, log, keys }: SqliteTask) => {
     for (;;) {
       const at = Math.floor(Math.random() * (keys ?? 1));
       const { allowed, remaining } = await limiter.consume(keys ? `key ${at}` : 'key');
-      // What was told is written at once, so that it outlives the process.
+      // Every admission is written at once, so that the log outlives the process.
       if (allowed) appendFileSync(log, keys ? `${at} ${remaining}\n` : `${remaining}\n`);
     }
   };

@@ -1,4 +1,4 @@
-// SQLite stores for tests. A path is opened by node:sqlite. On older Nodes, better-sqlite3 opens it, if somebody installed it.
+// SQLite stores for tests. node:sqlite opens a path. On older Nodes, better-sqlite3 opens it, if it is installed.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -12,11 +12,11 @@ export const DatabaseSync = (
   process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as { DatabaseSync: Class } | undefined
 )?.DatabaseSync;
 
-/** The class of better-sqlite3, if it is installed. Headgate does not install it, as it must be compiled. */
+/** The class of better-sqlite3, if it is installed. Headgate does not install it, because it must be compiled. */
 export const BetterSqlite = (() => {
   try {
     const Database = createRequire(import.meta.url)('better-sqlite3') as Class;
-    // It may be compiled for another Node.
+    // The installed file may be compiled for another Node.
     new Database(':memory:').close();
     return Database;
   } catch {
@@ -26,10 +26,10 @@ export const BetterSqlite = (() => {
 
 const Driver = DatabaseSync ?? BetterSqlite;
 
-/** Whether there is any SQLite. If not, its tests are skipped. */
+/** Whether there is an SQLite. If not, its tests are skipped. */
 const hasSqlite = Driver !== undefined;
 
-/** `describe`, where there is any SQLite. Elsewhere it says that its tests did not run: a pending test would be a failed one in CI. */
+/** `describe` with SQLite. Without SQLite it reports that the tests did not run, because a pending test counts as failed in CI. */
 export function describeSqlite(title: string, tests: (this: Mocha.Suite) => void): void {
   if (hasSqlite) describe(title, tests);
   else {
@@ -39,7 +39,7 @@ export function describeSqlite(title: string, tests: (this: Mocha.Suite) => void
   }
 }
 
-/** `it`, where a path can be opened. */
+/** `it`, if the store can open a path. */
 export function itOpens(title: string, test: Mocha.AsyncFunc): void {
   if (DatabaseSync) it(title, test);
 }
@@ -49,7 +49,7 @@ export function storeOn(path: string, options?: SqliteStoreOptions) {
   return sqliteStore(DatabaseSync ? path : openDatabase(path), options);
 }
 
-/** A connection of its own, for what a test does without the store. */
+/** A separate connection, for changes that a test makes without the store. */
 export function openDatabase(path: string): SqliteDatabase {
   return new Driver!(path);
 }

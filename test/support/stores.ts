@@ -7,17 +7,17 @@ import { perServer, servers } from './shared-servers.js';
 
 export { limiterOn, START, TestClock } from './clock.js';
 
-/** Makes a store without state. The clock is the store's own by default. */
+/** Creates a store without state. The default clock is the store's own. */
 export type CreateStore = (clock?: Clock) => Store;
 
-/** Clients of the shared servers, for what a test does without the store. */
+/** Clients of the shared servers, for changes that a test makes without the store. */
 export const clients = perServer((kind) => new Redis(servers[kind].port));
 after(() => Object.values(clients).forEach((client) => client.disconnect()));
 
-let made = 0;
+let prefixes = 0;
 
-/** A new prefix makes a Redis store empty. */
-export const freshPrefix = () => `t${(made++).toString(36)}`;
+/** A new prefix, which makes a Redis store empty. */
+export const freshPrefix = () => `t${(prefixes++).toString(36)}`;
 
 const onServers = perServer(
   (kind): CreateStore =>

@@ -1,11 +1,11 @@
-// A partner's server with a strict limit: a log of when calls arrived, whatever its answers were.
+// A partner's server with a strict limit. It logs the arrival of every call, whatever it answers.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A call as it arrived, ms. */
 export interface Arrival {
   readonly at: number;
-  /** What the caller says of itself: its process, and when it made the call (ms since 1970). */
+  /** The caller's own data: its process, and when it sent the call (ms since 1970). */
   readonly process: string;
   readonly came: number;
   readonly status: number;
@@ -14,9 +14,9 @@ export interface Arrival {
 export class StrictServer {
   readonly arrivals: Arrival[] = [];
   violations = 0;
-  /** Calls that arrived in a pause. */
+  /** The number of calls that arrived in a pause. */
   paused = 0;
-  /** Answers in place of the log's, if it returns true. */
+  /** Answers instead of the limit, if it returns true. */
   answer: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   readonly #limit: number;
   readonly #window: number;
@@ -38,7 +38,7 @@ export class StrictServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
   }
 
-  /** Denies everything for a time, and tells the callers so. */
+  /** Denies all calls for a time, and sends the callers the remaining time. */
   pause(ms: number): void {
     this.#until = performance.now() + ms;
   }
@@ -53,11 +53,11 @@ export class StrictServer {
     request.resume();
     const log = this.#log;
     while (log.length > 0 && log[0]! <= at - this.#window) log.shift();
-    const left = this.#until - at;
+    const rest = this.#until - at;
     let status = 200;
-    if (left > 0) {
+    if (rest > 0) {
       this.paused++;
-      response.setHeader('retry-after', Math.ceil(left / 1000));
+      response.setHeader('retry-after', Math.ceil(rest / 1000));
       status = 429;
     } else if (log.length >= this.#limit) {
       this.violations++;

@@ -1,4 +1,4 @@
-// A database table for a store that keeps bytes. It answers later, and writes a row only if it was not written since it was read.
+// A database table for a store that keeps bytes. It answers later, and writes a row only if nobody has written it since it was read.
 import type { Clock, Store } from 'headgate';
 import { stateStore, type StateBackend } from 'headgate/stores';
 
@@ -12,7 +12,7 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 export class Table implements StateBackend {
   readonly rows = new Map<string, Row>();
   readonly #clock: Clock;
-  /** The number of updates that were requested, of rows that were read, and of rows that were written. */
+  /** The number of requested updates, of rows read, and of rows written. */
   updates = 0;
   reads = 0;
   writes = 0;
@@ -72,5 +72,5 @@ export class Table implements StateBackend {
   }
 }
 
-/** The table for one of several processes: each has its own store on the same table. */
+/** The table for one of several processes: each process has its own store on the same table. */
 export const tableStore = (clock?: Clock, table = new Table(clock)): Store => stateStore(table);

@@ -29,12 +29,12 @@ export class TestTiming implements Timing {
     return () => void this.#timers.delete(timer);
   }
 
-  /** How many timers are set. */
+  /** The number of timers. */
   get timers(): number {
     return this.#timers.size;
   }
 
-  /** Advances the clock from timer to timer. `settle` waits until the effects of each timer have ended before the next one. */
+  /** Advances the clock from timer to timer. `settle` waits until the effects of each timer have ended before the next timer runs. */
   async advance(ms: number, settle: () => Promise<unknown> = () => setImmediate()): Promise<void> {
     const end = this.#now + ms;
     await settle();
@@ -44,7 +44,7 @@ export class TestTiming implements Timing {
       if (!next || next.at > end) break;
       this.#timers.delete(next);
       atOnce = next.at > this.#now ? 0 : atOnce + 1;
-      if (atOnce > MOST_AT_ONCE) throw new Error('Timers are set again and again, and time does not pass.');
+      if (atOnce > MOST_AT_ONCE) throw new Error('Timers are set repeatedly, and the time does not advance.');
       this.#now = Math.max(this.#now, next.at);
       next.run();
       await settle();

@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { setFlagsFromString } from 'node:v8';
 
-/** Methods of arrays whose iterations V8 does not count. */
+/** Array methods whose iterations V8 does not count. */
 const METHODS = [
   'filter',
   'find',
@@ -15,14 +15,14 @@ const METHODS = [
 ] as const;
 
 /**
- * Counts what a program does, independently of the machine: how often blocks of code in `src/` are entered, and how many elements arrays'
- * methods visit. It runs the program three times and takes the larger of two counts, because V8 does not count code that it has optimized.
+ * Counts the work of a program, independently of the machine: the entries into blocks of code in `src/`, and the elements that array methods
+ * visit. It runs the program three times and returns the larger of two counts, because V8 does not count code that it has optimized.
  */
 export async function workOf(run: () => Promise<unknown>): Promise<number> {
   // Optimized code does not count its calls. Maglev must stay off: Node 20 has it, but not by default.
   setFlagsFromString('--no-maglev');
   setFlagsFromString('--no-opt');
-  // By now, V8 has finished the optimizations that it began, and this count undoes them.
+  // V8 has now finished the optimizations that it began, and this count undoes them.
   await run();
   const counts = [await counted(run), await counted(run)];
   setFlagsFromString('--opt');

@@ -1,4 +1,4 @@
-// What the checks of an adapter look at: of each answer that one gets, a part is spoilt, and the check fails if it minds.
+// The parts of an answer that each check of an adapter depends on: each part of each answer is spoilt in turn, and the check must fail if it depends on the part.
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { adapterChecks, type AdapterUnderTest } from 'headgate/testing';
@@ -8,7 +8,7 @@ type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
 
 const { serve } = adapters['Express 5']!;
 
-/** What is spoilt of an answer, just before it is sent. */
+/** Spoils a part of an answer, just before it is sent. */
 const PARTS: Readonly<Record<string, (response: ServerResponse) => { status?: number; text?: string }>> = {
   s: () => ({ status: 418 }),
   f(response) {
@@ -36,8 +36,8 @@ function spoil(response: ServerResponse, part: string): void {
   if (part === 't') response.end = () => end('{}');
 }
 
-/** Plays a check once for each part of each answer that it gets. Returns the parts that it minds, answer by answer. */
-async function minded(name: string): Promise<string> {
+/** Plays a check once for each part of each of its answers. Returns the parts that make the check fail, answer by answer. */
+async function sensitiveParts(name: string): Promise<string> {
   /** Resolves to the number of answers, or undefined if the check fails. */
   const play = async (at: number, part: string) => {
     let count = 0;
@@ -53,16 +53,16 @@ async function minded(name: string): Promise<string> {
       () => undefined,
     );
   };
-  const found: string[] = [];
+  const parts: string[] = [];
   const answers = (await play(-1, '')) ?? 0;
   for (let at = 0; at < answers; at++) {
-    const parts = Object.keys(PARTS).map(async (part) => ((await play(at, part)) === undefined ? part : ''));
-    found.push((await Promise.all(parts)).join('') || '-');
+    const plays = Object.keys(PARTS).map(async (part) => ((await play(at, part)) === undefined ? part : ''));
+    parts.push((await Promise.all(plays)).join('') || '-');
   }
-  return found.join(' ');
+  return parts.join(' ');
 }
 
-/** By check, of each of its answers, whether it minds the status (s), the fields of rate limits (f) and the text (t). */
+/** The parts that each check depends on, for each of its answers: the status (s), the fields of rate limits (f) and the text (t). */
 const CHECKS: Readonly<Record<string, string>> = {
   'requests in one packet: exactly the limit goes on, and each gets its own remaining':
     'sf sf sf sf sf s s s s s s s',
@@ -174,13 +174,13 @@ describe('the checks of an adapter', function () {
   this.timeout(60_000);
   this.retries(2);
 
-  it('are these', () => {
+  it('are complete in the list above', () => {
     const names = adapterChecks({ start: serve }).map(({ name }) => name);
     expect(names).to.have.members(Object.keys(CHECKS));
   });
 
   for (const [name, parts] of Object.entries(CHECKS))
     it(`${name}: ${parts}`, async () => {
-      expect(await minded(name)).to.equal(parts);
+      expect(await sensitiveParts(name)).to.equal(parts);
     });
 });

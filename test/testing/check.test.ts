@@ -1,4 +1,4 @@
-// The checks of random cases: how many they play, that a seed repeats them, and to what they shrink one that fails.
+// Checks of random cases: the number of cases, their repetition by a seed, and the smallest case that fails.
 import { expect } from 'chai';
 import { makeRandomCheck } from '../../src/testing/check.js';
 import type { Random } from '../../src/testing/random.js';
@@ -9,7 +9,7 @@ interface Numbers {
 
 const numbers = (random: Random): Numbers => ({ steps: random.list(40, 60, () => random.integer(1, 1e6)) });
 
-/** Runs a check; resolves with the cases that it played, and the message of its failure. */
+/** Runs a check. Resolves with the played cases, and the message of its failure. */
 async function play(
   randomness: { readonly runs?: number; readonly seed?: number },
   isRight: (each: Numbers) => boolean,
@@ -28,7 +28,7 @@ async function play(
 }
 
 describe('a check of random cases', () => {
-  it('plays as many as it is told, each another, and the same for the same seed', async () => {
+  it('plays the given number of different cases, and the same cases for the same seed', async () => {
     const right = () => true;
     const { played, message } = await play({ runs: 7, seed: 1 }, right);
     expect(message).to.equal(undefined);
@@ -41,7 +41,7 @@ describe('a check of random cases', () => {
     expect((await play({}, right)).played).to.have.lengthOf(25);
   });
 
-  it('shrinks the first that fails to the steps that matter, and tells its error', async () => {
+  it('shrinks the first failing case to the steps that matter, and reports its error', async () => {
     const counted = (random: Random) => ({ steps: numbers(random).steps.map((_, i) => i + 1) });
     for (const culprits of [[1], [40], [20, 21], [1, 40], [3, 17, 33]]) {
       const isRight = ({ steps }: Numbers) => !culprits.every((each) => steps.includes(each));

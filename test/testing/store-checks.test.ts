@@ -1,4 +1,4 @@
-// What the checks of a store look at: of each reply that one gets, a part is spoilt, and the check fails if it minds.
+// The parts of a reply that each check of a store depends on: each part of each reply is spoilt in turn, and the check must fail if it depends on the part.
 import { expect } from 'chai';
 import { memoryStore, type Store } from 'headgate';
 import type { Reply } from 'headgate/stores';
@@ -12,7 +12,7 @@ const each =
     verdicts: reply.verdicts.map((value, i) => (i % 3 === which ? change(value) : value)),
   });
 
-/** Whether it admits (a), when to come again (w), what remains (r), and when all is back (f). */
+/** The parts: admission (a), the time to come again (w), the remaining units (r), and the time of the full quota (f). */
 const PARTS: Readonly<Record<string, (reply: Reply) => Reply>> = {
   a: ({ verdicts: [wait, ...others], ban, ...reply }) => ({
     ...reply,
@@ -24,7 +24,7 @@ const PARTS: Readonly<Record<string, (reply: Reply) => Reply>> = {
   f: each(2, (resetAfter) => resetAfter + 1),
 };
 
-/** The suites and checks by example: random ones ask something else each time. */
+/** The suites and checks by example. Random checks ask something else each time. */
 const isByExample = ({ suite, name }: Check) => suite === 'contract' || EXAMPLES_OF_LAWS.test(name);
 const EXAMPLES_OF_LAWS = new RegExp(
   [
@@ -37,8 +37,8 @@ const EXAMPLES_OF_LAWS = new RegExp(
 const checksOf = (createStore: StoreUnderTest['createStore']) =>
   storeChecks({ createStore }).filter(isByExample);
 
-/** Plays a check once for each part of each reply that it gets. Returns the parts that it minds, reply by reply. */
-async function minded(name: string): Promise<string> {
+/** Plays a check once for each part of each of its replies. Returns the parts that make the check fail, reply by reply. */
+async function sensitiveParts(name: string): Promise<string> {
   const play = async (at: number, part: string) => {
     let replies = 0;
     const createStore: StoreUnderTest['createStore'] = (clock) => {
@@ -63,17 +63,17 @@ async function minded(name: string): Promise<string> {
     );
     return { replies, failed };
   };
-  const found: string[] = [];
+  const parts: string[] = [];
   const { replies } = await play(-1, '');
   for (let at = 0; at < replies; at++) {
-    let parts = '';
-    for (const part of Object.keys(PARTS)) if ((await play(at, part)).failed) parts += part;
-    found.push(parts || '-');
+    let ofReply = '';
+    for (const part of Object.keys(PARTS)) if ((await play(at, part)).failed) ofReply += part;
+    parts.push(ofReply || '-');
   }
-  return found.join(' ');
+  return parts.join(' ');
 }
 
-/** By check, of each reply, the parts that it minds. */
+/** The parts that each check depends on, for each of its replies. */
 const CHECKS: Readonly<Record<string, string>> = {
   'every algorithm: admits the limit, then denies until retryAfter': 'ar ar ar aw aw a',
   'every algorithm: charged units become free at the published times': '- r - r r r r r r',
@@ -128,14 +128,14 @@ const CHECKS: Readonly<Record<string, string>> = {
 describe('the checks of a store by example', () => {
   const names = checksOf((clock) => memoryStore({ clock })).map(({ name }) => name);
 
-  it('are these', () => {
+  it('are complete in the list above', () => {
     expect(names).to.have.length(127);
   });
 
   for (const name of names) {
     const parts = CHECKS[name] ?? CHECKS[name.replace(/^[a-z-]+: /, 'every algorithm: ')];
     it(name, async () => {
-      expect(await minded(name)).to.equal(parts);
+      expect(await sensitiveParts(name)).to.equal(parts);
     });
   }
 });
@@ -144,7 +144,7 @@ const BUCKETS = ['token-bucket', 'leaky-bucket', 'gcra'] as const;
 const QUOTAS = ['fixed-window', 'sliding-window', 'sliding-log', ...BUCKETS, 'calendar'] as const;
 const ALL = [...QUOTAS, 'concurrency'] as const;
 
-/** The other checks, by suite, and which algorithms have one each: none is of several. */
+/** The other checks, by suite, with the algorithms that have one each. None is about several algorithms. */
 const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   'law 1, bound': {
     'no client gets more than the published bound': ALL,
@@ -258,7 +258,7 @@ describe('the checks of a store by laws', () => {
     ),
   );
 
-  it('are these', () => {
+  it('are complete in the list above', () => {
     expect(namesFor({})).to.have.members(all);
   });
 

@@ -1,4 +1,4 @@
-// The kit catches adapters that are wrong in one thing each, made of the one for Express.
+// Adapters for Express with one fault each, and the check of the kit that catches the fault.
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,13 +21,13 @@ type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
 const { serve } = adapters['Express 5']!;
 const right: Adapter = { start: ({ limiters, answer }) => serve({ limiters, answer }), patience: 300 };
 
-/** The adapter for Express, but for what becomes of an app before it is served. */
+/** The adapter for Express with a change to the app before it is served. */
 const but = (change: (app: TestApp) => TestApp): Adapter => ({
   ...right,
   start: (app) => right.start(change(app)),
 });
 
-/** An adapter of its own for Express, whose framework differs in some methods. */
+/** A separate adapter for Express with some other methods in its framework. */
 function byFramework(make: () => Partial<Framework<Request, Response>>): Adapter {
   return {
     ...right,
@@ -56,7 +56,7 @@ function byFramework(make: () => Partial<Framework<Request, Response>>): Adapter
 
 const isPost = (request: TestRequest) => (request as unknown as Request).method === 'POST';
 
-/** It does not know an option. */
+/** An adapter that ignores an option. */
 const without = (option: string) =>
   but(({ limiters, answer }) => ({
     limiters: limiters.map(
@@ -71,7 +71,7 @@ const REQUESTS = 'adapter, requests';
 const STACKED = 'adapter, several limiters on one route';
 const OUTCOMES = 'adapter, outcomes';
 
-/** For each option that an adapter may overlook, a check that finds it out. */
+/** For each option that an adapter may overlook, a check that detects it. */
 const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>> = {
   keyGenerator: [
     REQUESTS,
@@ -162,11 +162,11 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
   },
   'the route sees the decision of the first limiter': {
     ...byFramework(() => {
-      const kept = new WeakMap<object, Trail>();
+      const trails = new WeakMap<object, Trail>();
       return {
-        trail: (request) => kept.get(request),
+        trail: (request) => trails.get(request),
         keep(request, trail) {
-          kept.set(request, trail);
+          trails.set(request, trail);
           Object.assign(request, { rateLimit: request.rateLimit ?? trail.decision });
         },
       };
@@ -221,7 +221,7 @@ async function expectCaught(adapter: Adapter, [suite, name]: readonly [string, s
 
 describe('wrong adapters', () => {
   for (const [option, caughtBy] of Object.entries(OPTIONS))
-    it(`one without ${option}: caught by ${caughtBy.join(': ')}`, () =>
+    it(`an adapter without ${option}: caught by ${caughtBy.join(': ')}`, () =>
       expectCaught(without(option), caughtBy));
 
   for (const [fault, { caughtBy, ...adapter }] of Object.entries(FAULTS))
@@ -232,7 +232,7 @@ describe('an adapter', () => {
   const find = (adapter: Adapter, [suite, name]: readonly [string, string]) =>
     adapterChecks(adapter).find((each) => each.suite === suite && each.name === name)!;
 
-  it('that hangs is told after its patience', async () => {
+  it('that hangs is reported after the kit’s patience', async () => {
     const hanging = FAULTS['a denied request hangs']!;
     const error: unknown = await find(hanging, hanging.caughtBy)
       .run()
@@ -251,7 +251,7 @@ describe('an adapter', () => {
     await find({ ...right, start }, check).run();
   });
 
-  it('whose responses have no method send is told of the option respond', async () => {
+  it('whose responses have no method send gets an error that names the option respond', async () => {
     const ofKoa: Adapter = {
       ...right,
       start: ({ limiters, answer }) => {

@@ -1,4 +1,4 @@
-// The kit catches each wrong store, by the check that is named beside it, and says what is wrong.
+// The kit catches each wrong store, by the check that is named beside it, with a message about the fault.
 import { expect } from 'chai';
 import { CheckError, storeChecks } from 'headgate/testing';
 import { memory } from '../support/stores.js';
@@ -34,18 +34,18 @@ for (const [title, wrong] of Object.entries({
 describe('the checks of a store', () => {
   const checks = storeChecks({ createStore: memory, ordered: true });
 
-  it('have each a name of its own', () => {
+  it('have a unique name each', () => {
     const names = checks.map(({ suite, name }) => `${suite}: ${name}`);
     expect(new Set(names).size).to.equal(names.length);
   });
 
-  it('are of the algorithms that are asked for', () => {
+  it('cover only the requested algorithms', () => {
     const some = storeChecks({ createStore: memory, algorithms: ['gcra'] });
     expect(some.length).to.be.within(20, checks.length / 3);
     for (const { name } of some) expect(name).not.to.match(/^(fixed-window|sliding|token|leaky|concurrency)/);
   });
 
-  it('fail with the seed, and with the same case again', async () => {
+  it('fail with a seed that repeats the same case', async () => {
     const failure = async (seed?: number) => {
       const subject = { ...plausible['burst that is ignored']!, ...(seed === undefined ? {} : { seed }) };
       const check = storeChecks(subject).find(({ name }) => name === 'gcra: random traces');
@@ -58,7 +58,7 @@ describe('the checks of a store', () => {
     expect(policies(await failure(Number(seed)))).to.equal(policies(message));
   });
 
-  it('close the stores that they made', async () => {
+  it('close the stores that they created', async () => {
     let open = 0;
     const createStore: typeof memory = (clock) => {
       open++;

@@ -1,4 +1,4 @@
-// Stores that are wrong in one thing each, made of the memory store. The kit must catch every one.
+// Stores with one fault each, built from the memory store. The kit must catch every one.
 import { setImmediate as turn } from 'node:timers/promises';
 import { memoryStore, type Policy, type Store } from 'headgate';
 import type {
@@ -16,19 +16,19 @@ import type { StoreUnderTest } from 'headgate/testing';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { capacityOf } from '../../src/testing/algorithms.js';
 
-/** A wrong store, and a check that finds it out. */
+/** A wrong store, and a check that catches it. */
 interface WrongStore extends Pick<StoreUnderTest, 'createStore' | 'entries'> {
   readonly caughtBy: readonly [suite: string, check: string];
 }
 
 type Fault = (right: Store) => Partial<Store>;
 
-/** The memory store, but for a fault. */
+/** The memory store with a fault. */
 function but(fault: Fault): WrongStore['createStore'] {
   return (clock) => wrap(memoryStore({ clock }), fault);
 }
 
-/** A plain object: the limiter then treats it as a store that may be away. */
+/** The store as a plain object, which the limiter treats as a store that may go down. */
 function wrap(right: Store, fault: Fault): Store {
   return {
     decide: (query) => right.decide(query),
@@ -42,7 +42,7 @@ function wrap(right: Store, fault: Fault): Store {
   };
 }
 
-/** Whatever it is asked about, it takes it for something else. */
+/** A store that mistakes the subject of every call for another. */
 function mistaking(mistake: (subject: Subject) => Partial<Query>): WrongStore['createStore'] {
   const mistaken = <T extends Subject>(subject: T): T => ({ ...subject, ...mistake(subject) });
   return but((right) => ({
@@ -54,7 +54,7 @@ function mistaking(mistake: (subject: Subject) => Partial<Query>): WrongStore['c
   }));
 }
 
-/** A table whose key column takes different keys for equal ones. */
+/** A table whose key column considers different keys equal. */
 function onColumn(stored: (key: string) => string): WrongStore['createStore'] {
   return (clock) => {
     const table = new Map<string, Uint8Array | undefined>();
@@ -68,7 +68,7 @@ function onColumn(stored: (key: string) => string): WrongStore['createStore'] {
   };
 }
 
-/** A table that is read and written in two steps, by some methods. */
+/** A table that some methods read and write in two steps. */
 function inTwoSteps(isIn: (method: string) => boolean): WrongStore['createStore'] {
   return (clock) => {
     const table = new Map<string, Uint8Array | undefined>();
@@ -102,7 +102,7 @@ function inTwoSteps(isIn: (method: string) => boolean): WrongStore['createStore'
 
 const withoutDimensions = new WeakMap<PolicySet, PolicySet>();
 
-/** The set as a store would read it that knows nothing of `by`. */
+/** The set as a store without support for `by` reads it. */
 function withoutBy(set: PolicySet): PolicySet {
   let other = withoutDimensions.get(set);
   if (!other) {
@@ -116,7 +116,7 @@ function each(keys: Keys, change: (key: string) => string): Keys {
   return typeof keys === 'string' ? change(keys) : keys.map(change);
 }
 
-/** It takes policies for others, whatever is done. */
+/** A store that mistakes policies for others, in every call. */
 function misreading(misread: (policy: Policy) => Policy): WrongStore['createStore'] {
   const sets = new WeakMap<PolicySet, PolicySet>();
   return mistaking(({ set }) => {
@@ -137,14 +137,14 @@ const without =
   (policy: Policy): Policy =>
     Object.fromEntries(Object.entries(policy).filter(([name]) => name !== field)) as unknown as Policy;
 
-/** Refunds were once tested by fixed windows alone. */
+/** For the faults from the time when only fixed windows tested refunds. */
 const isFixedWindow = ({ set }: Subject) =>
   set.policies.some(({ algorithm }) => algorithm === 'fixed-window');
 
 const look = (right: Store, { set, key }: Subject) =>
   right.decide({ set, key, cost: 0, peek: true, lease: '' }) as Reply;
 
-/** Answers a change that is not made. */
+/** The reply to a change that is not made. */
 const unchanged = (right: Store, change: Change): ChangeReply => ({
   ...look(right, change),
   ban: 0,
@@ -155,7 +155,7 @@ const unchanged = (right: Store, change: Change): ChangeReply => ({
 const admits = ({ ban, verdicts }: Reply) =>
   ban <= 0 && verdicts.every((wait, i) => i % 3 > 0 || wait === 0 || wait < -1);
 
-/** Each once passed for a right one. */
+/** Stores that once passed all checks. */
 export const plausible: Readonly<Record<string, WrongStore>> = {
   'a fixed window that poses as every other quota': {
     createStore: misreading((policy) =>
@@ -235,7 +235,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: inTwoSteps((method) => method === 'override'),
     caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and spent units stay spent'],
   },
-  'overrides of another kind that are not told': {
+  'overrides of another kind that are not reported': {
     createStore: but((right) => ({
       async decide(query) {
         const reply = await right.decide(query);
@@ -273,7 +273,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     }),
     caughtBy: ['law 9, keys', 'policies of different names do not share, even if only their case differs'],
   },
-  'overrides that are kept, and not obeyed': {
+  'overrides that are stored, and not obeyed': {
     createStore: but((right) => ({
       decide: (query) => right.decide({ ...query, set: { ...query.set, overrides: undefined } }),
     })),
@@ -557,7 +557,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
       'sliding-window: has its full quota after resetAfter, as if nothing had been charged',
     ],
   },
-  'a clock that it believes, wherever it jumps': {
+  'a clock that the store follows, wherever it jumps': {
     createStore(clock) {
       let last = 0;
       return wrap(memoryStore({ clock: () => (last = Math.max(last, clock())) }), () => ({}));

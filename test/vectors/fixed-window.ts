@@ -33,7 +33,7 @@ export const fixedWindow: readonly Vectors[] = [
     ],
   },
   {
-    title: 'refunds: never more than was charged, and nothing of a window that is over',
+    title: 'refunds: never more than was charged, and nothing of an expired window',
     policy,
     rows: [
       [0, 2, 'yes', 1, 10_000],

@@ -70,7 +70,7 @@ export const gcra: readonly Vectors[] = [
     ],
   },
   {
-    title: 'refunds: what has drained already cannot be given back',
+    title: 'refunds: units that have drained cannot be given back',
     policy: { algorithm: 'token-bucket', limit: 10, window: '10s', burst: 5 },
     rows: [
       [0, 5, 'yes', 0, 5_000],

@@ -1,4 +1,4 @@
-// Counterexamples that random traces have found, shrunk: each once told the stores apart.
+// Counterexamples that random traces have found, shrunk. Each of them once made the stores decide differently.
 import type { Trace } from 'headgate/testing';
 
 const decide = (cost: number) => ({ do: 'decide', cost, peek: cost === 0 }) as const;
@@ -7,7 +7,7 @@ const giveBack = { do: 'adjust', units: -1, of: 0, marked: false } as const;
 const DAY = 86_400_000;
 const MILLION = 2 ** 20;
 
-/** What the clock and the costs of a long state go through: forms of a value change, segments pass, the clock goes back. */
+/** The steps of a long state: forms of a value change, segments pass, the clock goes back. */
 const longSteps = (window: number, ...costs: readonly number[]): Trace['steps'] => [
   ...costs.map((cost) => [0, 1, 'a', decide(cost)] as const),
   [1_000, 0, 'a', decide(1)],
@@ -27,7 +27,7 @@ const longSteps = (window: number, ...costs: readonly number[]): Trace['steps'] 
 ];
 
 export const regressions: Readonly<Record<string, Trace>> = {
-  'sliding-window: what has left the window is given back, and then the clock goes back': {
+  'sliding-window: units that have left the window are given back, and then the clock goes back': {
     tiers: [[{ name: 'p0', algorithm: 'sliding-window', limit: 1000, window: 60_000 }]],
     ban: undefined,
     steps: [
@@ -39,7 +39,7 @@ export const regressions: Readonly<Record<string, Trace>> = {
       [-5_000, 0, 'a', decide(0)],
     ],
   },
-  'leaky-bucket: one of two denies what the other was charged, and then the clock goes back': {
+  'leaky-bucket: one of two policies denies a charge of the other, and then the clock goes back': {
     tiers: [
       [
         { name: 'p0', algorithm: 'leaky-bucket', limit: 3, window: 7, burst: 20 },
@@ -107,7 +107,7 @@ export const regressions: Readonly<Record<string, Trace>> = {
       [-5_000, 0, 'a', decide(0)],
     ],
   },
-  'tiers: what one tier sees as expired still counts for another, whatever other keys do meanwhile': {
+  'tiers: units that one tier sees as expired still count for another, whatever other keys do meanwhile': {
     tiers: [
       [{ algorithm: 'sliding-log', limit: 1, window: 1 }],
       [{ algorithm: 'sliding-log', limit: 3, window: 60_000 }],

@@ -40,18 +40,18 @@ export const sets: readonly SetVectors[] = [
       [3_600_000, 1, false, 'banned', 7_200_000, [0]],
       [10_800_000, 1, true, undefined, 0, [0]],
       [10_800_000, 1, false, 'quota-exceeded', 60_000, [0]],
-      // Ten minutes on, that denial no longer counts.
+      // That denial no longer counts ten minutes later.
       [11_400_000, 1, true, undefined, 0, [0]],
       [11_400_000, 1, false, 'quota-exceeded', 60_000, [0]],
       [11_400_000, 1, false, 'banned', 10_800_000, [0]],
-      // Three hours after the last ban's end, it begins anew.
+      // The count of bans starts anew three hours after the last ban ended.
       [33_000_000, 1, true, undefined, 0, [0]],
       [33_000_000, 1, false, 'quota-exceeded', 60_000, [0]],
       [33_000_000, 1, false, 'banned', 3_600_000, [0]],
     ],
   },
   {
-    title: 'a ban is forgotten on time, though denials are counted still',
+    title: 'a ban is forgotten on time, although denials are still counted',
     policies: [{ algorithm: 'fixed-window', limit: 1, window: '1m' }],
     ban: { after: 2, within: '10m', for: '1h', factor: 2, max: '3h' },
     rows: [

@@ -3,8 +3,8 @@ import type { Row, Vectors } from './vectors.js';
 const policy = { algorithm: 'sliding-log', limit: 3, window: '1s' } as const;
 
 /**
- * A tenth of the limit every tenth of the window, for 40 windows: 2^24 units come by twice. Each charge gives back a unit after two tenths and
- * another after eight, so that runs of both halves of the ring change.
+ * A tenth of the limit every tenth of the window, for 40 windows, so that the sum of units passes 2^24 twice. Each charge gives back a unit
+ * after two tenths and another after eight, so that runs in both halves of the ring change.
  */
 const manyUnits: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly Row[] => {
   const [at, age] = [100 * i, Math.min(i, 9)];
@@ -19,7 +19,7 @@ const manyUnits: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly R
   ];
 }).flat();
 
-/** The same charges. Half of the oldest is refunded by hand, then that charge is given back: only the other half is left of it. */
+/** The same charges. Half of the oldest is refunded by hand, and then that charge is given back: only its other half is left. */
 const halves: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly Row[] => {
   const at = 100 * i;
   return [
@@ -66,7 +66,8 @@ export const slidingLog: readonly Vectors[] = [
     ],
   },
   {
-    title: 'a charge gives back its own units, a refund by hand the oldest, and nothing of what has left',
+    title:
+      'a charge gives back its own units, a refund by hand the oldest, and nothing of units that have left',
     policy,
     rows: [
       [0, 2, 'yes', 1, 1_000],

@@ -1,6 +1,6 @@
 import type { Vectors } from './vectors.js';
 
-/** Segments of 1 s from the first request on; one that began at t counts whole until t + 11 s. */
+/** Segments of 1 s since the first request. A segment that began at t counts fully until t + 11 s. */
 const policy = { algorithm: 'sliding-window', limit: 10, window: '10s' } as const;
 
 export const slidingWindow: readonly Vectors[] = [
@@ -86,7 +86,7 @@ export const slidingWindow: readonly Vectors[] = [
     ],
   },
   {
-    title: 'refunds of no known charge take the oldest, which frees least',
+    title: 'refunds without a known charge take the oldest units, which free least',
     policy,
     rows: [
       [0, 4, 'yes', 6, 11_000],

@@ -1,4 +1,4 @@
-// The form of the tables beside this file: what was asked when, and the verdict that it must get.
+// The form of the tables beside this file: calls with their times, and the expected verdicts.
 import type { BanOptions, Policy } from 'headgate';
 
 export interface Vectors {
@@ -8,8 +8,8 @@ export interface Vectors {
 }
 
 /**
- * At so many ms: a cost, or another call (`release` and `renew` take the number of the admission, counted from 0), and its
- * verdict, if it has one: whether it is admitted, remaining, resetAfter.
+ * The time in ms; a cost, or another call (`release` and `renew` take the number of the admission, counted from 0); and the verdict, if
+ * the call has one: admitted, remaining, resetAfter.
  */
 export type Row =
   readonly [at: number, call: number | Call] | readonly [at: number, call: number | Call, ...Expected];
@@ -22,10 +22,10 @@ export type Call =
   | { renew: number; held: boolean }
   | 'reset';
 
-/** Admitted, never so, denied for so many ms, or held for so many. */
+/** Admitted, never admitted, denied for so many ms, or held for so many ms. */
 export type Admitted = 'yes' | 'never' | { after: number } | { held: number };
 
-/** Several policies, or a ban: a verdict per policy, by name. */
+/** Several policies, or a ban: one verdict per policy, by name. */
 export interface SetVectors {
   readonly title: string;
   readonly policies: readonly Policy[];
@@ -33,7 +33,7 @@ export interface SetVectors {
   readonly rows: readonly SetRow[];
 }
 
-/** The decision: its policy and reason, then what remains of each policy. */
+/** The decision: its policy and reason, then the remaining units of each policy. */
 export type SetRow = readonly [
   at: number,
   cost: number,

@@ -16,7 +16,7 @@ export type Remote<N extends RigName> = {
     : never;
 } & { end(): Promise<void> };
 
-/** Starts a rig in a process of its own: nothing that another one did slows it or counts as its memory. */
+/** Starts a rig in a separate process, so that no other rig slows it or counts as its memory. */
 export async function startRig<N extends RigName>(
   dist: string,
   name: N,
@@ -44,7 +44,7 @@ export async function startRig<N extends RigName>(
   await ask('start', options);
   return new Proxy({} as Remote<N>, {
     get(_, method: string) {
-      // It is awaited, so it must have no method `then`.
+      // The object is awaited, so it must not have a method `then`.
       if (method === 'then') return undefined;
       return method === 'end' ? end : (...args: unknown[]) => ask(method, ...args);
     },

@@ -13,7 +13,7 @@ type Store = new (
   incr(key: string, done: (error: Error | null, result: Count) => void, window: number, limit: number): void;
 };
 
-/** What @fastify/rate-limit counts with: a store that it does not export, of a Redis or of so many keys. */
+/** The store of @fastify/rate-limit, which does not export it: on Redis, or in memory for so many keys. */
 export function fastifyCounter(
   name: 'LocalStore' | 'RedisStore',
   of: unknown,

@@ -3,13 +3,13 @@ import type { Remote, RigName, RigOptions } from './child.js';
 import { fixed, spread } from './report.js';
 import type { Sample } from './stats.js';
 
-/** What `npm run bench -- <name>` runs. */
+/** A part of the bench: `npm run bench -- <name>`. */
 export interface Part {
   readonly name: string;
   run(bench: Bench): Promise<Section[]>;
 }
 
-/** A table of the report, and the bars that its figures are held against. */
+/** A table of the report, and the bars that its figures must reach. */
 export interface Section {
   readonly title: string;
   readonly note?: string;
@@ -21,16 +21,16 @@ export interface Section {
 }
 
 export interface Bar {
-  /** What is asked for: `'>= 3.5x the fastest stock peer'`. */
+  /** The requirement: `'>= 3.5x the fastest stock peer'`. */
   readonly bar: string;
   readonly measured: string;
   readonly pass: boolean;
 }
 
 export interface Bench {
-  /** Rounds of every measurement; its median counts. */
+  /** Rounds of every measurement, of which the median counts. */
   readonly rounds: number;
-  /** Starts a rig in a process of its own, on the built package. It ends with the part at the latest. */
+  /** Starts a rig in a separate process, on the built package. The rig ends with the part at the latest. */
   start<N extends RigName>(rig: N, options: RigOptions<N>): Promise<Remote<N>>;
   /** A rig for each subject. */
   startAll<N extends RigName, S>(
@@ -39,8 +39,7 @@ export interface Bench {
     optionsOf: (subject: S) => RigOptions<N>,
   ): Promise<Map<S, Remote<N>>>;
   /**
-   * Measures each subject once a round, beginning with another each time: what disturbs the machine for a while disturbs
-   * all of them.
+   * Measures each subject once a round, beginning with another subject each time, so that a disturbance of the machine affects all of them.
    */
   interleave<S, R>(
     what: string,
@@ -55,7 +54,7 @@ export interface Bench {
   ): Promise<Map<S, Record<K, Sample>>>;
 }
 
-/** A part that has a Redis of its own while it runs. */
+/** A part with a separate Redis while it runs. */
 export function redisPart(name: string, run: (bench: Bench, port: number) => Promise<Section[]>): Part {
   return {
     name,
@@ -74,7 +73,7 @@ export async function endAll(rigs: ReadonlyMap<unknown, { end(): Promise<void> }
   await Promise.all([...rigs.values()].map((rig) => rig.end()));
 }
 
-/** What a column shows of the results of a row. */
+/** A column: its title, and the text for a row's result. */
 type Column<S, R> = readonly [title: string, cell: (result: R, subject: S) => string];
 
 /** A section with a row for each subject. */

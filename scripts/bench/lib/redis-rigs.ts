@@ -16,7 +16,7 @@ export type Results<S> = ReadonlyMap<S, Record<Figure, Sample>>;
 
 /** The columns of most tables. */
 export const column = {
-  /** Of decisions a second, to those of a peer. */
+  /** The ratio of decisions a second to those of a peer. */
   ratio: (peer: number) =>
     ['ratio', (result: Record<'perSecond', Sample>) => fixed(result.perSecond.median / peer, 2)] as const,
   perSecond: spreads('decisions/s', 'perSecond', rate),
@@ -33,7 +33,7 @@ export const least = <S>(results: Results<S>, subjects: readonly S[], figure: Fi
 export const most = <S>(results: Results<S>, subjects: readonly S[], figure: Figure): number =>
   Math.max(...subjects.map((subject) => results.get(subject)![figure].median));
 
-/** Limiters on one Redis, in turns, each warmed up for so many decisions in flight. */
+/** Limiters on one Redis, measured in turns. Each is warmed up for every number of decisions in flight. */
 export async function redisRigs<S>(
   bench: Bench,
   subjects: readonly S[],
@@ -53,7 +53,7 @@ export async function redisRigs<S>(
 
 let cases = 0;
 
-/** What cases cost that differ in some options, 64 in flight. None shares its state with another. */
+/** Compares cases that differ in some options, 64 in flight. No two cases share state. */
 export async function compareRigs(
   bench: Bench,
   title: string,
@@ -68,7 +68,7 @@ export async function compareRigs(
   return results;
 }
 
-/** By how much one of those who came at these times was overtaken at most; they went in this order. */
+/** The longest overtaking among requests that arrived at `times`, in the order of their admission. */
 export function overtakingOf(times: readonly number[]): number {
   let [most, latest] = [0, 0];
   for (const came of times) {
@@ -78,8 +78,8 @@ export function overtakingOf(times: readonly number[]): number {
   return most;
 }
 
-/** How many scripts a server has run. */
+/** The number of scripts that a server has run. */
 export async function scriptsRun(redis: Redis): Promise<number> {
-  const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
-  return [...found].reduce((sum, [, calls]) => sum + Number(calls), 0);
+  const calls = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
+  return [...calls].reduce((sum, [, calls]) => sum + Number(calls), 0);
 }

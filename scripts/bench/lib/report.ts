@@ -33,7 +33,7 @@ const rivals = [
   'fastify',
 ];
 
-/** What the figures were measured with. */
+/** The environment of the measurement. */
 export function environment() {
   const require = createRequire(import.meta.url);
   const version = (name: string) =>

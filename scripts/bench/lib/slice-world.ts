@@ -1,5 +1,5 @@
-// Slices in a world of its own time: processes near and far, that crash and are cut off. Keys and slices are those of the package, and the
-// server is a memory store, which decides as Redis does. Each seed gives the same world.
+// Slices in a simulated world with its own time: processes near and far, which crash and are cut off. Keys and slices are those of the package,
+// and the server is a memory store, which decides like Redis. Each seed gives the same world.
 import { createLimiter, memoryStore, type Policy } from '../../../src/index.js';
 import { performance } from '../../../src/common/real-time.js';
 import { newCall, type Change, type Query, type Reply } from '../../../src/contract/store.js';
@@ -12,9 +12,9 @@ export interface World {
   readonly policy: Policy & { readonly limit: number };
   /** The window of the policy, ms. */
   readonly window: number;
-  /** ms; 0: no slices, each decision is a call; -1: no calls, each process has its share of the limit. */
+  /** Hold time, ms. 0: no slices, each decision is a call. -1: no calls, each process has its share of the limit. */
   readonly hold: number;
-  /** For each process, how long a message to the server is on its way, ms. */
+  /** The time that a message takes from each process to the server, ms. */
   readonly distances: readonly number[];
   /** The process of the next request. */
   process(random: Random): number;
@@ -39,17 +39,17 @@ export interface Outcome {
   readonly history: readonly { at: number; held: number; spent: number; back: number }[];
 }
 
-/** How long a caller waits for an answer that does not come, ms. */
-const PATIENCE = 1000;
+/** The time that a caller waits for an answer that does not come, ms. */
+const MAX_WAIT_MS = 1000;
 
 const ONE = { cost: 1, peek: false, lease: '' };
 
-/** The world begins here, by the server's clock. */
-const EPOCH = 1e12;
+/** The start of the world, by the server's clock. */
+const START_MS = 1e12;
 
 interface Process {
   ask(key: number): void;
-  /** The units that it holds of a key, or of all. */
+  /** The units that the process holds of a key, or of all keys. */
   held(key?: number): number;
   end(): void;
 }
@@ -58,8 +58,10 @@ export async function live(world: World): Promise<Outcome> {
   const { policy, hold, distances, rate, duration, faults } = world;
   const random = new Random(world.seed);
   let time = 0;
-  /** What happens in each 10 us: what comes at one time shares a turn. */
-  const events = new Array<(() => void)[] | undefined>(100 * (duration + 3 * PATIENCE) + 1).fill(undefined);
+  /** The events in each 10 us. Requests in one slot share a turn. */
+  const events = new Array<(() => void)[] | undefined>(100 * (duration + 3 * MAX_WAIT_MS) + 1).fill(
+    undefined,
+  );
   const at = (when: number, run: () => void): void => {
     const step = Math.ceil(when * 100);
     if (step < events.length) (events[step] ??= []).push(run);
@@ -67,7 +69,7 @@ export async function live(world: World): Promise<Outcome> {
   const { now } = performance;
   performance.now = () => time;
   try {
-    const clock = (): number => EPOCH + Math.floor(time);
+    const clock = (): number => START_MS + Math.floor(time);
     const server = memoryStore({ clock });
     const { set } = createLimiter({ policies: [policy] });
     const limit = Math.max(1, Math.floor(policy.limit / distances.length));
@@ -80,7 +82,7 @@ export async function live(world: World): Promise<Outcome> {
       let isAlive = true;
       const keys = new Map<number, HotKey>();
       const alone = memoryStore({ clock });
-      // Cut off now and then, for up to 2 s.
+      // Each process is cut off now and then, for up to 2 s.
       const cuts = faults
         ? [0, 0]
             .map(() => random.fraction() * duration * 4)
@@ -92,7 +94,7 @@ export async function live(world: World): Promise<Outcome> {
         return new Promise((resolve, reject) => {
           if (!isAlive) return;
           const fails = (): void => reject(new Error('no answer'));
-          at(time + PATIENCE, fails);
+          at(time + MAX_WAIT_MS, fails);
           if (!reaches()) return;
           at(time + distance, () => {
             const answer = run();
@@ -143,12 +145,12 @@ export async function live(world: World): Promise<Outcome> {
             if (hot.isLow(time)) hot.refill(subject, 1, time);
             return;
           }
-          const asked = hold > 0 ? hot.decide(query, subject, time) : store.decide(query);
-          Promise.resolve(asked).then(
+          const answer = hold > 0 ? hot.decide(query, subject, time) : store.decide(query);
+          Promise.resolve(answer).then(
             ({ now, verdicts }) => {
               if (admits(waitOf(verdicts, 0))) {
                 spent++;
-                admissions.push({ at: now - EPOCH, key });
+                admissions.push({ at: now - START_MS, key });
               } else {
                 denied++;
                 if (processes.some((process) => process.held(key) > 0)) falselyDenied++;
@@ -158,15 +160,15 @@ export async function live(world: World): Promise<Outcome> {
           );
         },
         held(key) {
-          const some = key === undefined ? [...keys.values()] : [keys.get(key)];
-          return isAlive ? some.reduce((sum, hot) => sum + (hot?.held(time) ?? 0), 0) : 0;
+          const chosen = key === undefined ? [...keys.values()] : [keys.get(key)];
+          return isAlive ? chosen.reduce((sum, hot) => sum + (hot?.held(time) ?? 0), 0) : 0;
         },
         end: () => (isAlive = false),
       };
     };
 
     const processes = distances.map(start);
-    // Steps are rounded up, which must not add up.
+    // Steps are rounded up. Without a running sum, the roundings would add up.
     let arrival = 0;
     const arrive = (): void => {
       if (time > duration) return;
@@ -196,7 +198,7 @@ export async function live(world: World): Promise<Outcome> {
         events[step] = undefined;
         time = step / 100;
         for (const run of runs) run();
-        // Promises go their way before time goes on.
+        // Promises settle before the time goes on.
         for (let i = 0; i < 12; i++) await Promise.resolve();
       }
     }

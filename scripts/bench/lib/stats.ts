@@ -10,7 +10,7 @@ export function sample(values: readonly number[]): Sample {
   return { median: quantile(sorted, 0.5), low: sorted[0] ?? NaN, high: sorted.at(-1) ?? NaN };
 }
 
-/** Of values in ascending order; between two of them if need be. */
+/** A quantile of values in ascending order, interpolated between two of them if needed. */
 export function quantile(sorted: readonly number[], q: number): number {
   const at = (sorted.length - 1) * q;
   const below = sorted[Math.floor(at)] ?? NaN;

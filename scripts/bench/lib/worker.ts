@@ -1,4 +1,4 @@
-// A process of its own for one rig: loads it, then calls its methods as they are asked for. An error ends it.
+// A separate process for one rig: loads the rig, then calls its methods on request. An error ends the process.
 export const rigs = {
   memory: () => import('../rigs/memory.js'),
   redis: () => import('../rigs/redis.js'),

@@ -9,7 +9,7 @@ import type { RedisSubject } from '../rigs/redis.js';
 
 const PEER = 'rate-limiter-flexible';
 
-/** What each of ours may take and must reach, as multiples of rate-limiter-flexible's: script time, calls a second, p50 alone. */
+/** The bars for Headgate's limiters, as multiples of rate-limiter-flexible's figures: script time, calls a second, p50 alone. */
 const bars: Partial<Record<RedisSubject, readonly [number, number, number?]>> = {
   'headgate fixed-window': [1.25, 0.93, 1.08],
   'headgate sliding-window (default)': [1.5, 0.86, 1.15],
@@ -27,7 +27,7 @@ const options = { limit: 1e5, window: 60_000, keys: KEYS };
 type Rig = Remote<'redis'>;
 type Rigs = Awaited<ReturnType<typeof redisRigs<RedisSubject>>>;
 
-/** One decision at a time: where many processes have one or two under way each, batches help nobody. */
+/** One decision at a time, as in many processes with one or two open decisions each, where batches do not help. */
 export const alone = redisPart('alone', async (bench, port) => {
   const redis = new Redis(port);
   try {
@@ -43,7 +43,7 @@ export const alone = redisPart('alone', async (bench, port) => {
   }
 });
 
-/** The calls themselves, as each limiter makes them, from many connections that wait for each answer. */
+/** The calls of each limiter, sent by many connections that wait for each answer. */
 async function fleet(bench: Bench, redis: Redis, rigs: ReadonlyMap<RedisSubject, Rig>): Promise<Section> {
   const calls = new Map<RedisSubject, readonly string[]>();
   for (const [subject, rig] of rigs) calls.set(subject, await callOf(redis, rig));
@@ -71,7 +71,7 @@ async function fleet(bench: Bench, redis: Redis, rigs: ReadonlyMap<RedisSubject,
   });
 }
 
-/** What a limiter sends for a decision, with a key for each of many clients, and a deadline that does not pass. */
+/** The command of a limiter for a decision, with a key for each of many clients, and a deadline that does not pass. */
 async function callOf(redis: Redis, rig: Rig): Promise<readonly string[]> {
   const monitor = await redis.monitor();
   let last: readonly string[] = [];
@@ -115,9 +115,9 @@ async function oneProcess({ measure }: Rigs): Promise<Section[]> {
       ...[spreads('Node us', 'node', 2), spreads('Redis us', 'redis', 2), spreads('script us', 'script', 2)],
     ];
     const held = ours.flatMap((subject) => {
-      const most = inFlight === 1 ? bars[subject]![2] : 1;
-      if (most === undefined) return [];
-      return [atMost(`${subject}: p50 <= ${most}x`, results.get(subject)!.p50.median, peer, most)];
+      const limit = inFlight === 1 ? bars[subject]![2] : 1;
+      if (limit === undefined) return [];
+      return [atMost(`${subject}: p50 <= ${limit}x`, results.get(subject)!.p50.median, peer, limit)];
     });
     sections.push(tableOf(title, results, columns, { bars: held }));
   }

@@ -7,7 +7,7 @@ const KEYS = 20_000;
 const peers = ['rate-limiter-flexible', 'express-rate-limit', '@fastify/rate-limit'] as const;
 const subjects: readonly RedisSubject[] = [FIXED, BUCKET, DEFAULT, ...peers];
 
-/** What a key takes on Redis: by MEMORY USAGE, and its share of all the server's memory. */
+/** The size of a key on Redis: by MEMORY USAGE, and as its share of the server's memory. */
 export const bytes = redisPart('bytes', async (bench, port) => {
   const results = new Map<RedisSubject, { usage: number; total: number }>();
   for (const subject of subjects) {
@@ -15,11 +15,11 @@ export const bytes = redisPart('bytes', async (bench, port) => {
     results.set(subject, await rig.fill());
     await rig.end();
   }
-  const most = Math.max(...peers.map((peer) => results.get(peer)!.usage));
+  const largest = Math.max(...peers.map((peer) => results.get(peer)!.usage));
   const bar = (subject: RedisSubject, extra: number) => {
     const { usage } = results.get(subject)!;
     const bar = `${subject}: <= the peers' most${extra === 0 ? '' : ` + ${extra}`} (MEMORY USAGE)`;
-    return barOf(bar, `${fixed(usage, 0)} of ${fixed(most + extra, 0)}`, usage <= most + extra);
+    return barOf(bar, `${fixed(usage, 0)} of ${fixed(largest + extra, 0)}`, usage <= largest + extra);
   };
   return [
     tableOf(

@@ -6,7 +6,7 @@ import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
 const MONTH = 30 * 86_400_000;
 const HOT = 10_000;
 
-/** What an algorithm is compared on: the limit, its window, how many keys, and what every answer is. */
+/** The load of each algorithm: the limit, its window, the number of keys, and the expected answer. */
 const loads: Readonly<Record<string, readonly [number, number, number, boolean | 'any']>> = {
   '100,000 a minute, hot keys': [1e5, MINUTE, HOT, true],
   '100 a minute, keys that come a few times': [100, MINUTE, 50_000, 'any'],
@@ -17,7 +17,7 @@ const loads: Readonly<Record<string, readonly [number, number, number, boolean |
   '1 a minute, denied': [1, MINUTE, HOT, 'any'],
 };
 
-/** What a decision costs Redis: our algorithms against our fixed window, which is one INCRBY. Every denial asks the server. */
+/** Redis' CPU per decision: each algorithm compared with the fixed window, which is one INCRBY. Every denial asks the server. */
 export const cost = redisPart('cost', async (bench, port) => {
   const compare = comparer(bench, port);
   const sections: Section[] = [];
@@ -52,7 +52,7 @@ export const cost = redisPart('cost', async (bench, port) => {
   return sections;
 });
 
-/** What overrides cost Redis. */
+/** The cost of overrides on Redis. */
 export const overrides = redisPart('overrides', async (bench, port) => {
   const sections: Section[] = [];
   for (const subject of [FIXED, DEFAULT, BUCKET]) {
@@ -69,7 +69,7 @@ export const overrides = redisPart('overrides', async (bench, port) => {
   return sections;
 });
 
-/** What a case measures, and how many times the first one's it may take at most. */
+/** The options of a case, and the largest allowed multiple of the first case's cost. */
 type Case = Partial<RedisOptions> & { readonly most?: number | undefined };
 
 /** Compares Redis' CPU per decision, us. */

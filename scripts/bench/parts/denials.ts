@@ -7,7 +7,7 @@ const subjects = [DEFAULT, FIXED, BUCKET] as readonly MemorySubject[];
 const kinds: readonly Denied[] = ['none', 'half', 'all'];
 const DECISIONS = 200_000;
 
-/** In memory, through `consume`: what admissions and denials cost, and what a key takes. */
+/** The cost of admissions and denials in memory, through `consume`, and the size of a key. */
 export const denials: Part = {
   name: 'denials',
   async run(bench) {
@@ -42,7 +42,7 @@ async function measure(bench: Bench, keys: number, limit: number, window: number
     results.get(cells.find((cell) => cell.subject === subject && cell.denied === denied)!)!.ns;
   const column = (name: string, denied: Denied) =>
     [name, (_: unknown, subject: MemorySubject) => spread(ns(subject, denied), 0)] as const;
-  // Of one key, its share of the table is all of it.
+  // A single key has the whole table as its share.
   const most = keys === 1 ? Infinity : keys < 1e6 ? 100 : 60;
   const table = tableOf(title, bytes, [
     ...[column('admitted', 'none'), column('half denied', 'half'), column('denied', 'all')],

@@ -4,25 +4,25 @@ import { fixed, rate } from '../lib/report.js';
 import type { Sample } from '../lib/stats.js';
 import type { HttpRigOptions } from '../rigs/http.js';
 
-const own = ['none', 'headgate', 'headgate, the fields of peers'] as const;
+const subjects = ['none', 'headgate', 'headgate, the fields of peers'] as const;
 const limiters: Record<HttpRigOptions['framework'], readonly HttpRigOptions['limiter'][]> = {
-  express: [...own, 'express-rate-limit', 'rate-limiter-flexible'],
-  fastify: [...own, '@fastify/rate-limit', 'rate-limiter-flexible'],
+  express: [...subjects, 'express-rate-limit', 'rate-limiter-flexible'],
+  fastify: [...subjects, '@fastify/rate-limit', 'rate-limiter-flexible'],
 };
 
-/** More than all rounds make. */
-const MANY = 1e6;
+/** A limit higher than the number of requests in all rounds. */
+const MAX_REQUESTS = 1e6;
 
-/** What a limiter adds to a request's CPU: hello world, 64 connections from one address. */
+/** The CPU that a limiter adds to a request: hello world, 64 connections from one address. */
 export const http = redisPart('http', async (bench, port) => {
   const sections: Section[] = [];
   for (const framework of ['express', 'fastify'] as const) {
     for (const redisPort of [undefined, port]) {
-      for (const limit of [MANY, 1]) {
+      for (const limit of [MAX_REQUESTS, 1]) {
         const store = redisPort === undefined ? 'in memory' : 'on Redis';
         const outcome = limit === 1 ? 'denied' : 'admitted';
         const what = `${framework}, ${store}, ${outcome}`;
-        // Two processes of the same code differ by more than two limiters do: each round has one of its own.
+        // Two processes of the same code differ more than two limiters, so each round has new processes.
         const results = await bench.sample(what, limiters[framework], async (limiter) => {
           const rig = await bench.start('http', { framework, limiter, redisPort, limit });
           const url = `http://127.0.0.1:${await rig.port()}/`;
@@ -52,12 +52,12 @@ function section(title: string, memory: boolean, results: Results): Section {
   const peers = [...results.keys()].filter(
     (limiter) => limiter !== 'none' && !limiter.startsWith('headgate'),
   );
-  const least = Math.min(...peers.map(extra));
-  // What a limiter adds can be less than nothing: a denial is a shorter answer.
-  const most = memory ? least : Math.max(least / 2, 0);
-  const what = memory ? 'extra CPU below every peer' : 'extra CPU at most half of the leanest peer';
-  const measured = `${fixed(extra('headgate'), 1)} us of ${fixed(most, 1)}`;
-  const bars = [barOf(what, measured, extra('headgate') <= most)];
+  const leanest = Math.min(...peers.map(extra));
+  // The added CPU can be negative, because a denial is a shorter answer.
+  const limit = memory ? leanest : Math.max(leanest / 2, 0);
+  const bar = memory ? 'extra CPU below every peer' : 'extra CPU at most half of the leanest peer';
+  const measured = `${fixed(extra('headgate'), 1)} us of ${fixed(limit, 1)}`;
+  const bars = [barOf(bar, measured, extra('headgate') <= limit)];
   return tableOf(
     `HTTP, ${title}`,
     results,

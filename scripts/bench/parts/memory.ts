@@ -11,15 +11,15 @@ const sizes = [
 
 const LISTENED = 'headgate sliding-window, listened to';
 const ours = memorySubjects.filter((subject) => subject.startsWith('headgate') && subject !== LISTENED);
-/** Whole middleware, where the others are called for a count or a decision alone. */
+/** Whole middleware. The other subjects are called for a count or a decision alone. */
 const middleware = memorySubjects.filter((subject) => subject.startsWith('middleware'));
 const others = memorySubjects.filter(
   (subject) => !ours.includes(subject) && !middleware.includes(subject) && subject !== LISTENED,
 );
-/** Those that decide. */
+/** The subjects that decide. */
 const peers = others.filter((subject) => !subject.endsWith('alone'));
 
-/** Decisions in memory, and what a key takes. */
+/** Decisions in memory, and the size of a key. */
 export const memory: Part = {
   name: 'memory',
   async run(bench) {

@@ -11,14 +11,14 @@ import { fixed } from '../lib/report.js';
 import { outboundSubjects, PER_SECOND, type OutboundSubject } from '../rigs/outbound.js';
 
 const PROCESSES = 4;
-/** How many loops call in each process. */
-const LOOPS = 5;
-/** How much farther from Redis the last process is, ms each way. */
-const DISTANCE = 8;
-/** How long calls go on before they are measured, for how long they are, and how long the server then pauses, ms. */
-const BEGIN = 3000;
-const MEASURED = 20_000;
-const PAUSE = 2000;
+/** The number of calling loops in each process. */
+const LOOPS_PER_PROCESS = 5;
+/** The additional distance of the last process from Redis, ms each way. */
+const DISTANCE_MS = 8;
+/** The time of calls before the measurement, the time of the measurement, and the pause of the server after it, ms. */
+const BEGIN_MS = 3000;
+const MEASURED_MS = 20_000;
+const PAUSE_MS = 2000;
 
 const hasSqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') !== undefined;
 const subjects = outboundSubjects.filter((subject) => hasSqlite || !subject.includes('SQLite'));
@@ -26,19 +26,19 @@ const subjects = outboundSubjects.filter((subject) => hasSqlite || !subject.incl
 interface Figures {
   readonly perSecond: number;
   readonly violations: number;
-  /** Calls that the server got while it paused. */
+  /** Calls that reached the server during its pause. */
   readonly paused: number;
-  /** By how much a call was overtaken at most, ms. */
+  /** The longest time by which a call was overtaken, ms. */
   readonly overtaking: number;
-  /** The far process' share, of its fair one. */
+  /** The far process' calls, relative to its fair share. */
   readonly share: number;
-  /** Scripts that Redis ran for a call. */
+  /** Redis scripts per call. */
   readonly scripts: number;
-  /** The longest time in which nothing arrived after a process was killed, ms. */
+  /** The longest time without an arrival after a process was killed, ms. */
   readonly stall: number;
 }
 
-/** Calls to somebody who counts strictly, from several processes. */
+/** Calls to a server with a strict limit, from several processes. */
 export const outbound: Part = {
   name: 'outbound',
   async run(bench) {
@@ -71,9 +71,9 @@ export const outbound: Part = {
     return [
       {
         title: `${PROCESSES} processes that call a strict server of ${PER_SECOND} a second`,
-        note: `${MEASURED / 1000} s, the worst of ${bench.rounds} rounds. The server keeps a sliding log. With Redis, the last process is ${DISTANCE} ms farther from it each way.`,
+        note: `${MEASURED_MS / 1000} s, the worst of ${bench.rounds} rounds. The server keeps a sliding log. With Redis, the last process is ${DISTANCE_MS} ms farther from it each way.`,
         columns: [
-          ...['', 'calls/s', 'violations', `calls in a pause of ${PAUSE / 1000} s`, 'overtaken by, ms'],
+          ...['', 'calls/s', 'violations', `calls in a pause of ${PAUSE_MS / 1000} s`, 'overtaken by, ms'],
           ...['share of the far one', 'calls to Redis', 'stall when a process dies, ms'],
         ],
         rows,
@@ -91,7 +91,7 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
   const directory = mkdtempSync(join(tmpdir(), 'headgate-bench-'));
   const ends: (() => Promise<void>)[] = [];
   try {
-    const road = await bench.start('distance', { port: redis.port, ms: DISTANCE });
+    const road = await bench.start('distance', { port: redis.port, ms: DISTANCE_MS });
     ends.push(() => road.end());
     const ports = [...Array<number>(PROCESSES - 1).fill(redis.port), await road.port()];
     const path = join(directory, 'limits.db');
@@ -102,26 +102,28 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
       ),
     );
     ends.unshift(...rigs.map((rig) => () => rig.end()));
-    await Promise.all(rigs.map((rig) => rig.begin(isAlone ? LOOPS * PROCESSES : LOOPS)));
-    await sleep(BEGIN);
+    await Promise.all(
+      rigs.map((rig) => rig.begin(isAlone ? LOOPS_PER_PROCESS * PROCESSES : LOOPS_PER_PROCESS)),
+    );
+    await sleep(BEGIN_MS);
     const first = server.arrivals.length;
     const [violations, before] = [server.violations, await scriptsRun(client)];
-    await sleep(MEASURED);
+    await sleep(MEASURED_MS);
     const measured = server.arrivals.slice(first);
     const figures = {
-      perSecond: (1000 * measured.filter(({ status }) => status === 200).length) / MEASURED,
+      perSecond: (1000 * measured.filter(({ status }) => status === 200).length) / MEASURED_MS,
       violations: server.violations - violations,
       overtaking: overtakingOf(measured.map(({ came }) => came)),
       share: (PROCESSES * measured.filter((each) => each.process === '3').length) / measured.length,
       scripts: ((await scriptsRun(client)) - before) / measured.length,
     };
-    server.pause(PAUSE);
-    await sleep(PAUSE);
+    server.pause(PAUSE_MS);
+    await sleep(PAUSE_MS);
     const { paused } = server;
-    await sleep(BEGIN);
+    await sleep(BEGIN_MS);
     const last = server.arrivals.length - 1;
     if (!isAlone) await rigs[0]!.end();
-    await sleep(BEGIN);
+    await sleep(BEGIN_MS);
     const after = server.arrivals.slice(last).map(({ at }) => at);
     const stall = Math.max(...after.slice(1).map((at, i) => at - after[i]!));
     return { ...figures, paused, stall };

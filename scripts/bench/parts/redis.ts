@@ -13,7 +13,7 @@ const stock = redisSubjects.filter(
 );
 const peers = [...stock, ...tuned];
 
-/** Decisions through one Redis. Peers as their README has them on ioredis, and "tuned": as fast as they can be made. */
+/** Decisions through one Redis. Peers as their READMEs show them on ioredis, and "tuned" to their fastest. */
 export const redis = redisPart('redis', async (bench, port) => [
   ...(await admitted(bench, port)),
   await denied(bench, port),

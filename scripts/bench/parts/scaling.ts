@@ -4,7 +4,7 @@ import { count, rate, spread } from '../lib/report.js';
 import { sample, type Sample } from '../lib/stats.js';
 import type { RedisOptions } from '../rigs/redis.js';
 
-/** How the cost of a decision grows: with policies, with the limit of a log, with processes. Through Redis, 64 in flight. */
+/** The growth of a decision's cost with policies, with the limit of a log, and with processes. Through Redis, 64 in flight. */
 export const scaling = redisPart('scaling', async (bench, port) => {
   const base: RedisOptions = { subject: DEFAULT, port, limit: 1e6, keys: 10_000 };
 
@@ -19,7 +19,7 @@ export const scaling = redisPart('scaling', async (bench, port) => {
     optionsOf: (value: number) => Partial<RedisOptions>,
   ) => compare(title, Object.fromEntries(values.map((value) => [count(value), optionsOf(value)])));
 
-  /** Three policies by a key each, beside three of one key. */
+  /** Three policies by one key each, compared with three by the same key. */
   const dimensions = await compare('Three policies by', {
     'one key': { policies: 3 },
     'three keys, of three dimensions': { policies: 3, dimensions: true },

@@ -12,7 +12,7 @@ import { sample } from '../lib/stats.js';
 
 const SEEDS = Number(process.env['SLICE_SEEDS'] ?? 1000);
 
-/** Draws 0 to `n` - 1, the i-th as often as 1 / i^s. */
+/** Draws 0 to `n` - 1, the i-th in proportion to 1 / i^s. */
 function zipf(n: number, s: number): (random: Pick<Random, 'fraction'>) => number {
   let sum = 0;
   const sums = Array.from({ length: n }, (_, i) => (sum += (i + 1) ** -s));
@@ -52,9 +52,9 @@ async function fullLoad(port: number): Promise<Section> {
           Array.from({ length: 64 }, async () => {
             while (performance.now() < began + 2000) {
               const name = names[decisions++ & 0xffff]!;
-              const asked = decisions % 64 === 0 ? performance.now() : 0;
+              const sentAt = decisions % 64 === 0 ? performance.now() : 0;
               await limiter.consume(name);
-              if (asked > 0) times.push(performance.now() - asked);
+              if (sentAt > 0) times.push(performance.now() - sentAt);
             }
           }),
         );
@@ -84,7 +84,7 @@ async function fullLoad(port: number): Promise<Section> {
 
 const NEAR = Array.from({ length: 8 }, () => 0.2);
 
-/** Calls a decision on realistic load, in a simulated world, and what that costs. */
+/** Calls per decision on realistic load, in a simulated world, and the price of saving them. */
 async function callsSaved(): Promise<Section> {
   const rows: string[][] = [];
   const bars: Bar[] = [];
@@ -178,7 +178,7 @@ async function regions(): Promise<Section> {
   };
 }
 
-/** What slices save, and what they cost. */
+/** The calls that slices save, and their price. */
 export const slices = redisPart('slices', async (_, port) => [
   await fullLoad(port),
   await callsSaved(),

@@ -18,11 +18,11 @@ import { hasSqlite, type SqliteRound, type SqliteSubject } from '../rigs/sqlite.
 const PEER = 'rate-limiter-flexible';
 const subjects: readonly SqliteSubject[] = ['headgate', PEER, `${PEER}, WAL`, 'no limiter'];
 
-/** A local server, which a file is to be quicker than where one request comes at a time. */
+/** A local server. For one request at a time, a file must be faster than this. */
 const REDIS: SqliteSubject = 'headgate, Redis';
 
 const PROCESSES = 4;
-const MS = 2000;
+const ROUND_MS = 2000;
 
 type Rigs = Awaited<ReturnType<typeof startRigs>>;
 
@@ -58,7 +58,7 @@ async function measure(
   const rigs = new Map<SqliteSubject, Rigs>();
   for (const subject of compared) rigs.set(subject, await startRigs(bench, subject, directory, count, redis));
   const together = (subject: SqliteSubject): Promise<SqliteRound[]> =>
-    Promise.all(rigs.get(subject)!.map((rig) => rig.round(inFlight, MS)));
+    Promise.all(rigs.get(subject)!.map((rig) => rig.round(inFlight, ROUND_MS)));
   for (const subject of compared) await together(subject);
   const title = `${count === 1 ? 'One process' : `${count} processes`}, ${inFlight} in flight each`;
   const rounds = await bench.interleave(title, compared, together);

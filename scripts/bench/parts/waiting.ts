@@ -7,11 +7,11 @@ import { fixed } from '../lib/report.js';
 import type { Wait } from '../rigs/waiting.js';
 
 const PROCESSES = 4;
-/** How much farther the last process is, ms each way. */
-const DISTANCE = 8;
-/** When a measurement begins and ends, ms after the processes have begun to wait. */
-const BEGIN = 1500;
-const END = 9500;
+/** The additional distance of the last process, ms each way. */
+const DISTANCE_MS = 8;
+/** The begin and end of the measurement, ms after the processes have begun to wait. */
+const BEGIN_MS = 1500;
+const END_MS = 9500;
 
 const PER_SECOND = 50;
 const policies: Readonly<Record<string, Policy>> = {
@@ -31,13 +31,13 @@ interface Figures {
 
 function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: number): Figures {
   const measured = (list: readonly Wait[]) =>
-    list.filter(([, went]) => went >= begin + BEGIN && went < begin + END);
+    list.filter(([, went]) => went >= begin + BEGIN_MS && went < begin + END_MS);
   const all = measured(waits.flat()).sort(([, a], [, b]) => a - b);
   return {
     overtaking: overtakingOf(all.map(([came]) => came)),
     share: (measured(waits.at(-1)!).length * PROCESSES) / all.length,
     calls: calls / all.length,
-    perSecond: (1000 * all.length) / (END - BEGIN),
+    perSecond: (1000 * all.length) / (END_MS - BEGIN_MS),
   };
 }
 
@@ -45,7 +45,7 @@ function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: nu
 export const waiting = redisPart('waiting', async (bench, port) => {
   const redis = new Redis(port);
   try {
-    const road = await bench.start('distance', { port, ms: DISTANCE });
+    const road = await bench.start('distance', { port, ms: DISTANCE_MS });
     const ports = [...Array<number>(PROCESSES - 1).fill(port), await road.port()];
     const rigs = await Promise.all(ports.map((port) => bench.start('waiting', { port })));
     const rows: string[][] = [];
@@ -55,11 +55,11 @@ export const waiting = redisPart('waiting', async (bench, port) => {
       for (const each of [5, 9, 25]) {
         const what = `${name}, ${each} waiting in each process`;
         const begin = Date.now();
-        const waits = Promise.all(rigs.map((rig) => rig.wait(what, policy, each, begin + END)));
-        await sleep(BEGIN);
+        const waits = Promise.all(rigs.map((rig) => rig.wait(what, policy, each, begin + END_MS)));
+        await sleep(BEGIN_MS);
         const before = await scriptsRun(redis);
-        await sleep(begin + END - Date.now() - 10);
-        // What still waits at the end is given back by calls that do not count.
+        await sleep(begin + END_MS - Date.now() - 10);
+        // Requests that still wait at the end are given back by calls that do not count.
         const calls = (await scriptsRun(redis)) - before;
         const figures = figuresOf(await waits, begin, calls);
         const { overtaking, share, perSecond } = figures;
@@ -76,7 +76,7 @@ export const waiting = redisPart('waiting', async (bench, port) => {
     }
     return [
       {
-        title: `Waiting for ${PER_SECOND} a second in ${PROCESSES} processes, the last one ${DISTANCE} ms farther each way`,
+        title: `Waiting for ${PER_SECOND} a second in ${PROCESSES} processes, the last one ${DISTANCE_MS} ms farther each way`,
         columns: ['', 'a second', 'share of the far one', 'overtaken by, ms', 'calls a grant'],
         rows,
         bars,

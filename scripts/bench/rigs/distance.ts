@@ -1,8 +1,8 @@
-// A server that is farther away: what goes to it and what comes from it is under way for a while.
+// A server that is farther away: data in both directions is delayed.
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** Timers of Node count whole milliseconds: this sleeps for less, ms. */
-const NAP = 0.05;
+/** The length of a pause, ms. It is shorter than Node's timers, which count whole milliseconds. */
+const PAUSE_MS = 0.05;
 
 interface Parcel {
   readonly due: number;
@@ -23,7 +23,7 @@ export async function start({ port, ms }: { port: number; ms: number }) {
     }
     isRunning = underWay.length > 0;
     if (!isRunning) return;
-    Atomics.wait(bed, 0, 0, Math.max(0, Math.min(NAP, underWay[0]!.due - now)));
+    Atomics.wait(bed, 0, 0, Math.max(0, Math.min(PAUSE_MS, underWay[0]!.due - now)));
     setImmediate(deliver);
   }
 

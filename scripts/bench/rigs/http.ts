@@ -1,4 +1,4 @@
-// A server that says hello, behind one limiter or none; the load comes from another process.
+// A server that answers hello, behind one limiter or none. The load comes from another process.
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import express, { type RequestHandler } from 'express';
@@ -11,9 +11,9 @@ import { Redis } from 'ioredis';
 import { RedisStore } from 'rate-limit-redis';
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 
-const WINDOW = 3_600_000;
+const WINDOW_MS = 3_600_000;
 
-// Without its types: they extend Fastify's by the same names as ours.
+// Loaded without its types, which extend Fastify's by the same names as Headgate's types.
 const fastifyRateLimit = createRequire(import.meta.url)('@fastify/rate-limit') as FastifyPluginAsync<
   Record<string, unknown>
 >;
@@ -27,20 +27,20 @@ export interface HttpRigOptions {
     | 'rate-limiter-flexible'
     | 'express-rate-limit'
     | '@fastify/rate-limit';
-  /** Absent: in memory. */
+  /** Absent for a store in memory. */
   readonly redisPort: number | undefined;
   readonly limit: number;
 }
 
 function ours({ limiter, redisPort, limit }: HttpRigOptions, name: string) {
   const headers = limiter === 'headgate' ? {} : { headers: 'legacy' as const };
-  const common = { name, algorithm: 'fixed-window', limit, window: WINDOW, ...headers } as const;
+  const common = { name, algorithm: 'fixed-window', limit, window: WINDOW_MS, ...headers } as const;
   if (redisPort === undefined) return common;
   return { ...common, store: redisStore(new Redis(redisPort)), timeout: '10s' } as const;
 }
 
 function flexible({ redisPort, limit }: HttpRigOptions, keyPrefix: string) {
-  const options = { points: limit, duration: WINDOW / 1000, keyPrefix };
+  const options = { points: limit, duration: WINDOW_MS / 1000, keyPrefix };
   return redisPort === undefined
     ? new RateLimiterMemory(options)
     : new RateLimiterRedis({ ...options, storeClient: new Redis(redisPort) });
@@ -79,7 +79,7 @@ function middleware(options: HttpRigOptions): RequestHandler | undefined {
   const redis = redisPort === undefined ? undefined : new Redis(redisPort);
   const store =
     redis && new RedisStore({ sendCommand: ((...args: [string]) => redis.call(...args)) as never });
-  return rateLimit({ limit, windowMs: WINDOW, standardHeaders: 'draft-8', ...(store && { store }) });
+  return rateLimit({ limit, windowMs: WINDOW_MS, standardHeaders: 'draft-8', ...(store && { store }) });
 }
 
 async function protect(app: FastifyInstance, options: HttpRigOptions): Promise<void> {
@@ -98,7 +98,7 @@ async function protect(app: FastifyInstance, options: HttpRigOptions): Promise<v
     });
   } else if (limiter === '@fastify/rate-limit') {
     const redis = redisPort === undefined ? {} : { redis: new Redis(redisPort) };
-    await app.register(fastifyRateLimit, { max: limit, timeWindow: WINDOW, ...redis });
+    await app.register(fastifyRateLimit, { max: limit, timeWindow: WINDOW_MS, ...redis });
   }
 }
 

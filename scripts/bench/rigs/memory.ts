@@ -5,15 +5,15 @@ import { createLimiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { fastifyCounter } from '../lib/fastify-counter.js';
-import { BATCH, Keys } from '../lib/keys.js';
+import { KEYS_PER_BATCH, Keys } from '../lib/keys.js';
 
-/** Nothing expires while it is measured, ms. */
-const WINDOW = 3_600_000;
+/** A window, ms, in which no key expires during the measurement. */
+const WINDOW_MS = 3_600_000;
 
 interface Limits {
   readonly limit: number;
   readonly keys: number;
-  /** Of Headgate's limiter, ms. */
+  /** The window of Headgate's limiter, ms. */
   readonly window?: number;
 }
 
@@ -21,12 +21,12 @@ type Ask = (key: string, options?: { cost: number }) => unknown;
 
 const ours =
   (algorithm: 'sliding-window' | 'fixed-window' | 'gcra') =>
-  ({ limit, window = WINDOW }: Limits): Ask => {
+  ({ limit, window = WINDOW_MS }: Limits): Ask => {
     const limiter = createLimiter({ algorithm, limit, window });
     return (key, options) => limiter.consume(key, options);
   };
 
-/** What Express' requests and responses are to a middleware that admits. */
+/** The methods of Express' responses that an admitting middleware uses. */
 class Response {
   readonly headersSent = false;
   readonly #headers = new Map<string, unknown>();
@@ -40,7 +40,7 @@ class Response {
 
 type Middleware = (request: never, response: never, next: (error?: unknown) => void) => unknown;
 
-/** All that happens between a request and the next middleware: key, decision, header fields. */
+/** The work between a request and the next middleware: key, decision, header fields. */
 const called = (middleware: Middleware): Ask => {
   return (key) =>
     new Promise<void>((resolve, reject) => {
@@ -50,10 +50,10 @@ const called = (middleware: Middleware): Ask => {
 };
 const keyGenerator = (request: unknown): string => (request as { key: string }).key;
 
-/** A count is not a decision: its middleware makes one of it, with a few lines that it does not export. */
+/** A decision by a count: the peer's middleware decides by it with a few lines that it does not export. */
 function counter(): MemoryStore {
   const store = new MemoryStore();
-  store.init({ windowMs: WINDOW } as Parameters<MemoryStore['init']>[0]);
+  store.init({ windowMs: WINDOW_MS } as Parameters<MemoryStore['init']>[0]);
   return store;
 }
 
@@ -66,7 +66,7 @@ const subjects = {
     return ours('sliding-window')(limits);
   },
   'rate-limiter-flexible': ({ limit }: Limits): Ask => {
-    const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
+    const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW_MS / 1000 });
     return (key) => limiter.consume(key);
   },
   'express-rate-limit': ({ limit }: Limits): Ask => {
@@ -82,14 +82,14 @@ const subjects = {
     return (key) => store.increment(key);
   },
   'middleware of headgate (default)': ({ limit }: Limits): Ask =>
-    called(rateLimit({ limit, window: WINDOW, headers: 'draft-6', keyGenerator })),
+    called(rateLimit({ limit, window: WINDOW_MS, headers: 'draft-6', keyGenerator })),
   'middleware of express-rate-limit': ({ limit }: Limits): Ask => {
     const quiet = { standardHeaders: 'draft-6', legacyHeaders: false, validate: false } as const;
-    return called(peerRateLimit({ limit, windowMs: WINDOW, ...quiet, keyGenerator }));
+    return called(peerRateLimit({ limit, windowMs: WINDOW_MS, ...quiet, keyGenerator }));
   },
   '@fastify/rate-limit': ({ limit, keys }: Limits): Ask => {
-    // As large as the keys: it forgets none.
-    const count = fastifyCounter('LocalStore', keys, WINDOW, limit);
+    // As large as the number of keys, so that no key is forgotten.
+    const count = fastifyCounter('LocalStore', keys, WINDOW_MS, limit);
     return async (key) => {
       const { current, ttl } = await count(key);
       const remaining = Math.max(0, limit - current);
@@ -99,7 +99,7 @@ const subjects = {
   },
 };
 
-/** Which decisions are to be denials. Only Headgate is asked for such. */
+/** The decisions that must be denied. Only Headgate's limiter supports it. */
 export type Denied = 'none' | 'half' | 'all';
 
 export type MemorySubject = keyof typeof subjects;
@@ -107,21 +107,21 @@ export const memorySubjects = Object.keys(subjects) as MemorySubject[];
 
 export async function start({ subject, ...limits }: Limits & { subject: MemorySubject }) {
   const keys = new Keys(limits.keys);
-  const batch = new Array<string>(BATCH).fill('');
-  // What the code itself takes is no key's.
+  const batch = new Array<string>(KEYS_PER_BATCH).fill('');
+  // Memory of the code itself does not belong to a key.
   const first = subjects[subject](limits);
-  for (let i = 0; i < BATCH; i++) await first(keys.at(i % keys.count));
+  for (let i = 0; i < KEYS_PER_BATCH; i++) await first(keys.at(i % keys.count));
   collect();
   const before = bytes();
   const ask = subjects[subject](limits);
-  /** The longest batch of the fill, ms: what growing the table costs at worst. */
+  /** The longest batch of the fill, ms, which shows the worst growth of the table. */
   let pause = 0;
 
-  /** Microseconds of CPU, garbage collection included: on a busy machine the clock on the wall says less. */
+  /** Microseconds of CPU, including garbage collection, because a busy machine makes the wall clock meaningless. */
   async function decide(batch: readonly string[], count: number, denied?: Denied): Promise<number> {
-    // Peers have no options either, where it is they whom we are compared with.
+    // Peers have no options, so comparisons with them pass none.
     const one = denied && { cost: 1 };
-    // Of a key that was charged before, all of the limit is denied.
+    // Once a key is charged, a cost of the whole limit is denied.
     const whole = { cost: limits.limit };
     const begin = process.cpuUsage();
     for (let i = 0; i < count; i++) {
@@ -134,10 +134,10 @@ export async function start({ subject, ...limits }: Limits & { subject: MemorySu
   }
 
   return {
-    /** One decision for each key; bytes that a key takes, on the heap and outside. */
+    /** Decides once for each key. Returns the bytes per key, on the heap and outside. */
     async fill() {
-      for (let from = 0; from < keys.count; from += BATCH) {
-        const count = Math.min(BATCH, keys.count - from);
+      for (let from = 0; from < keys.count; from += KEYS_PER_BATCH) {
+        const count = Math.min(KEYS_PER_BATCH, keys.count - from);
         for (let i = 0; i < count; i++) batch[i] = keys.at(from + i);
         pause = Math.max(pause, (await decide(batch, count)) / 1000);
       }
@@ -149,8 +149,9 @@ export async function start({ subject, ...limits }: Limits & { subject: MemorySu
     /** Nanoseconds per decision. */
     async round(decisions: number, denied?: Denied) {
       let time = 0;
-      // The keys are made before the clock is looked at.
-      for (let done = 0; done < decisions; done += BATCH) time += await decide(keys.batch(), BATCH, denied);
+      // The keys are created before the clock is read.
+      for (let done = 0; done < decisions; done += KEYS_PER_BATCH)
+        time += await decide(keys.batch(), KEYS_PER_BATCH, denied);
       return { ns: (time * 1000) / decisions };
     },
   };

@@ -1,4 +1,4 @@
-// A process that calls a server as fast as it may, from several loops.
+// A process that calls a server as fast as its limiter admits, from several loops.
 import { randomBytes } from 'node:crypto';
 import Bottleneck from 'bottleneck';
 import { memoryStore } from 'headgate';
@@ -13,18 +13,18 @@ export const outboundSubjects = [
 ];
 export type OutboundSubject = (typeof outboundSubjects)[number];
 
-/** How many calls a second the server admits. */
+/** The calls a second that the server admits. */
 export const PER_SECOND = 50;
 
 interface Options {
   subject: OutboundSubject;
   /** The server. */
   url: string;
-  /** Of Redis. */
+  /** The port of Redis. */
   port: number;
-  /** Of the SQLite file. */
+  /** The path of the SQLite file. */
   path: string;
-  /** The process, as the server sees it. */
+  /** The id of the process in its calls. */
   id: number;
 }
 
@@ -40,7 +40,7 @@ async function senderOf({ subject, port, path }: Options): Promise<Send> {
     const call = limitFetch(fetch, {
       ...{ name: 'partner', store, policies: [`${PER_SECOND}/1s`], timeout: '60s' },
     });
-    // Learns the server's time and brings the scripts.
+    // Learns the server's time, and loads the scripts.
     await call.limiter.peek('nobody');
     return call;
   }
@@ -51,7 +51,7 @@ async function senderOf({ subject, port, path }: Options): Promise<Send> {
     ...{ id: subject, datastore: 'ioredis', clearDatastore: false, Redis, clientOptions: { port } },
     ...pace,
   });
-  // As its README says: a job that failed is run again after the wait that the server asks for.
+  // As its README recommends: a failed job runs again after the wait that the server requests.
   limiter.on('failed', (error, { retryCount }) =>
     retryCount < 2 ? Number((error as unknown as { wait?: number }).wait ?? 1000) : undefined,
   );
@@ -67,7 +67,7 @@ async function senderOf({ subject, port, path }: Options): Promise<Send> {
 export async function start(options: Options) {
   const send = await senderOf(options);
   return {
-    /** Begins so many loops, which go on until the process ends. */
+    /** Begins `loops` loops, which go on until the process ends. */
     begin(loops: number): void {
       for (let i = 0; i < loops; i++) void loop();
     },
@@ -81,7 +81,7 @@ export async function start(options: Options) {
         const response = await send(options.url, { headers });
         await response.arrayBuffer();
       } catch {
-        // What the server denies for good is asked for anew.
+        // A call that the server denies for good is repeated.
       }
     }
   }

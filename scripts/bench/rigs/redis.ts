@@ -1,4 +1,4 @@
-// One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
+// One limiter on a Redis that other rigs use as well, in turns. It is called as its own middleware calls it.
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Cluster, Redis } from 'ioredis';
@@ -9,46 +9,46 @@ import { fastifyCounter } from '../lib/fastify-counter.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
-/** Unless the options say otherwise, ms. */
-const WINDOW = 3_600_000;
+/** The default window, ms. */
+const WINDOW_MS = 3_600_000;
 
-/** One decision in so many is timed, of what is answered from memory fewer: the clock would cost the fastest most. */
-const TIMED = 8;
-const TIMED_DENIED = 64;
+/** One in so many decisions is timed. Denials from memory are timed less often, because reading the clock would cost the fastest limiter most. */
+const DECISIONS_PER_SAMPLE = 8;
+const DENIALS_PER_SAMPLE = 64;
 
 /**
- * How long a limiter warms up for each number of decisions in flight, ms. What is measured is a server that has been up for a while. V8 has
- * compiled its code, also that which is called once for many decisions.
+ * The warm-up of a limiter for each number of decisions in flight, ms. The measurement is about a server that has been up for a while, where V8
+ * has compiled all code, including functions that run once for many decisions.
  */
-const WARM_UP = 3000;
+const WARM_UP_MS = 3000;
 
-/** After so many decisions each user gives way to the event loop. */
-const AT_ONCE = 1000;
+/** The number of decisions after which each user yields to the event loop. */
+const DECISIONS_PER_TURN = 1000;
 
 export interface RedisOptions {
   readonly subject: RedisSubject;
   readonly port: number;
-  /** The port by which the limiter goes to the server, if it is not the server's. */
+  /** The port through which the limiter reaches the server, if it differs from the server's. */
   readonly via?: number;
   readonly limit: number;
   readonly keys: number;
-  /** The port is one of a cluster's. */
+  /** Whether the port belongs to a cluster. */
   readonly cluster?: boolean;
-  /** Of Headgate's limiter, where others of another limit are on the same server. */
+  /** The name of Headgate's limiter, if limiters with other limits use the same server. */
   readonly scope?: string;
-  /** How many policies decide, all alike. */
+  /** The number of policies that decide, all alike. */
   readonly policies?: number;
-  /** Of Headgate's limiter, ms. */
+  /** The window of Headgate's limiter, ms. */
   readonly window?: number;
-  /** Headgate's limiter asks the server for every denial, too. */
+  /** Whether Headgate's limiter asks the server for every denial as well. */
   readonly remote?: boolean;
-  /** Each of them is by another dimension. */
+  /** Whether each policy is by a separate dimension. */
   readonly dimensions?: boolean;
-  /** Headgate's limiter has overrides: of one key in so many. 0: of none. */
+  /** One in so many keys has an override in Headgate's limiter. 0: no key. */
   readonly overrides?: number;
 }
 
-/** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
+/** A limiter under test. `allowed` reads its answers; a rejection that is not an Error is a denial. */
 interface Subject {
   ask(key: string): unknown;
   allowed(answer: never): boolean;
@@ -68,7 +68,7 @@ const ours =
     const limiter = createLimiter({
       name: options.scope ?? 'api',
       store: redisStore(redis, options.remote ? { localDenials: false } : {}),
-      // A stall of the machine must not change what is measured.
+      // A stall of the machine must not change the measurement.
       timeout: '10s',
       onStoreError: 'throw',
       overrides: options.overrides !== undefined,
@@ -78,7 +78,7 @@ const ours =
         limit: options.limit,
         ...(algorithm === 'calendar'
           ? { algorithm, period: 'day' as const }
-          : { algorithm, window: options.window ?? WINDOW }),
+          : { algorithm, window: options.window ?? WINDOW_MS }),
       })),
     });
     if (options.overrides) {
@@ -105,7 +105,7 @@ const ZSET = `
   return { 1, count + 1 }
 `;
 
-/** node-redis at its best: by default each command has a timeout, and an AbortSignal for it. */
+/** node-redis at its fastest: by default each command has a timeout, and an AbortSignal for the timeout. */
 async function tunedClient({ port: own, via: port = own }: RedisOptions) {
   const client = createClient({ socket: { port }, commandOptions: { timeout: undefined } as object });
   await client.connect();
@@ -121,7 +121,7 @@ type Send = (...args: string[]) => Promise<unknown>;
 
 async function expressRateLimit(send: Send, { limit }: RedisOptions): Promise<Subject> {
   const store = new RedisStore({ sendCommand: send as never });
-  await store.init({ windowMs: WINDOW } as Parameters<RedisStore['init']>[0]);
+  await store.init({ windowMs: WINDOW_MS } as Parameters<RedisStore['init']>[0]);
   return {
     ask: (key) => store.increment(key),
     allowed: ({ totalHits }: { totalHits: number }) => totalHits <= limit,
@@ -139,19 +139,19 @@ const subjects = {
     redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });
     const { logInSet } = redis as unknown as Record<'logInSet', (...args: unknown[]) => unknown>;
     return {
-      ask: (key) => logInSet.call(redis, `set:${key}`, limit, WINDOW),
+      ask: (key) => logInSet.call(redis, `set:${key}`, limit, WINDOW_MS),
       allowed: ([admitted]: [number]) => admitted === 1,
     };
   },
   'rate-limiter-flexible': (options: RedisOptions): Subject => {
     const storeClient = connect(options);
-    return flexible({ storeClient, points: options.limit, duration: WINDOW / 1000 });
+    return flexible({ storeClient, points: options.limit, duration: WINDOW_MS / 1000 });
   },
   'rate-limiter-flexible, tuned': async (options: RedisOptions): Promise<Subject> => {
     const points = options.limit;
     return flexible({
       ...{ storeClient: await tunedClient(options), useRedisPackage: true, keyPrefix: 'tuned' },
-      ...{ points, duration: WINDOW / 1000, inMemoryBlockOnConsumed: points },
+      ...{ points, duration: WINDOW_MS / 1000, inMemoryBlockOnConsumed: points },
     });
   },
   'express-rate-limit': (options: RedisOptions) => {
@@ -164,7 +164,7 @@ const subjects = {
     return expressRateLimit((...args) => client.sendCommand(args), options);
   },
   '@fastify/rate-limit': (options: RedisOptions): Subject => ({
-    ask: fastifyCounter('RedisStore', connect(options), WINDOW, options.limit),
+    ask: fastifyCounter('RedisStore', connect(options), WINDOW_MS, options.limit),
     allowed: ({ current }: { current: number }) => current <= options.limit,
   }),
 };
@@ -193,10 +193,10 @@ export async function start(options: RedisOptions) {
     }
   }
 
-  /** Keeps so many decisions in flight for a while; returns how many there were, and microseconds of some. */
+  /** Keeps `inFlight` decisions in flight for `ms`. Returns their number, and the microseconds of some. */
   async function load(inFlight: number, ms: number, admitted: boolean | 'any') {
     const times: number[] = [];
-    const every = admitted === false ? TIMED_DENIED : TIMED;
+    const every = admitted === false ? DENIALS_PER_SAMPLE : DECISIONS_PER_SAMPLE;
     const end = performance.now() + ms;
     let decisions = 0;
     let over = false;
@@ -204,12 +204,12 @@ export async function start(options: RedisOptions) {
       while (!over) {
         const timed = decisions++ % every === 0;
         const begin = timed ? performance.now() : 0;
-        const made = decide(keys.random());
-        const answer = made instanceof Promise ? await made : made;
+        const decision = decide(keys.random());
+        const answer = decision instanceof Promise ? await decision : decision;
         if (admitted !== 'any' && answer !== admitted)
           throw new Error(`${options.subject}: not as expected.`);
-        // What is answered at once would leave the others no turn.
-        if (decisions % AT_ONCE === 0) await new Promise(setImmediate);
+        // Answers from memory would leave the other users no turn.
+        if (decisions % DECISIONS_PER_TURN === 0) await new Promise(setImmediate);
         if (!timed) continue;
         const now = performance.now();
         times.push((now - begin) * 1000);
@@ -231,10 +231,10 @@ export async function start(options: RedisOptions) {
   }
 
   return {
-    /** Spends all of each key's quota, and asks again, so that who remembers denials does. */
+    /** Spends the whole quota of each key, and asks again, so that limiters that remember denials do so. */
     exhaust: () => decideAll(options.limit + 2),
 
-    /** One decision (or more) for each key; bytes of a key by MEMORY USAGE, and of the server's memory by all of them. */
+    /** Decides once (or `times` times) for each key. Returns the bytes per key by MEMORY USAGE, and by the server's memory. */
     async fill(times = 1) {
       await server.flushall();
       await decide(keys.at(0));
@@ -248,10 +248,10 @@ export async function start(options: RedisOptions) {
     },
 
     async warmUp(inFlight: readonly number[], admitted: boolean | 'any') {
-      for (const each of inFlight) await load(each, WARM_UP, admitted);
+      for (const each of inFlight) await load(each, WARM_UP_MS, admitted);
     },
 
-    /** @param admitted what every answer must be */
+    /** @param admitted the expected answer of every decision */
     async round(inFlight: number, ms: number, admitted: boolean | 'any') {
       await load(inFlight, ms / 5, admitted);
       await server.config('RESETSTAT');
@@ -284,7 +284,7 @@ const cpuOf = async (server: Redis): Promise<number> =>
 const scriptTime = (server: Redis): Promise<number> =>
   sumOf(server, 'commandstats', /^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm);
 
-/** The sum of all that an expression finds in a section of INFO. */
+/** The sum of all numbers that an expression finds in a section of INFO. */
 async function sumOf(server: Redis, section: string, found: RegExp): Promise<number> {
   const matches = (await server.info(section)).matchAll(found);
   return [...matches].reduce((sum, [, figure]) => sum + Number(figure), 0);

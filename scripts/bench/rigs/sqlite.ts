@@ -13,16 +13,16 @@ export type SqliteSubject =
 
 export interface SqliteRound {
   readonly perSecond: number;
-  /** How long a decision took, us. */
+  /** The duration of a decision, us. */
   readonly p50: number;
   readonly p99: number;
-  /** Of all turns of the event loop: the 99th percentile, ms. */
+  /** The 99th percentile of all turns of the event loop, ms. */
   readonly turn99: number;
   /** The longest turn in each tenth of a second, ms. */
   readonly blocks: readonly number[];
 }
 
-const SLICE = 100;
+const SLICE_MS = 100;
 const points = 1e9;
 
 interface Driver extends SqliteDatabase {
@@ -33,7 +33,7 @@ const load = createRequire(import.meta.url);
 const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as
   { DatabaseSync: new (path: string) => Driver } | undefined;
 
-/** Whether there is any SQLite here: of Node, or on NODE_PATH. */
+/** Whether there is an SQLite: in Node, or on NODE_PATH. */
 export function hasSqlite(): boolean {
   try {
     return sqlite !== undefined || load.resolve('better-sqlite3') !== '';
@@ -42,7 +42,7 @@ export function hasSqlite(): boolean {
   }
 }
 
-/** A database as users have it: better-sqlite3's, or one of node:sqlite with what rate-limiter-flexible asks of the former. */
+/** A database as users open it: better-sqlite3's, or one of node:sqlite with the methods that rate-limiter-flexible calls. */
 function open(path: string): Driver {
   if (!sqlite) return new (load('better-sqlite3') as new (path: string) => Driver)(path);
   const database = new sqlite.DatabaseSync(path);
@@ -63,7 +63,7 @@ function open(path: string): Driver {
 }
 
 async function consumer(subject: SqliteSubject, path: string) {
-  // What the machine alone does to a process that is as busy.
+  // The effect of the machine alone on a process that is as busy.
   if (subject === 'no limiter') {
     return (): Promise<unknown> => {
       for (const until = performance.now() + 0.03; performance.now() < until;);
@@ -85,11 +85,11 @@ async function consumer(subject: SqliteSubject, path: string) {
   if (subject.endsWith('WAL')) storeClient.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
   const limiter = await new Promise<RateLimiterSQLite>((resolve, reject) => {
     const options = { storeClient, storeType: 'better-sqlite3', tableName: 'limits', points, duration: 60 };
-    const made: RateLimiterSQLite = new RateLimiterSQLite(options, (error?: Error) =>
-      error ? reject(error) : setImmediate(() => resolve(made)),
+    const limiter: RateLimiterSQLite = new RateLimiterSQLite(options, (error?: Error) =>
+      error ? reject(error) : setImmediate(() => resolve(limiter)),
     );
   });
-  // On a busy machine it fails, because the file stays locked for longer than its driver waits. That is an answer, too.
+  // On a busy machine it fails, because the file stays locked for longer than its driver waits. A failure counts as an answer.
   const answerOf = (error: Error): void => {
     if (!/locked/.test(error.message)) throw error;
   };
@@ -100,7 +100,7 @@ export async function start({ subject, path }: { subject: SqliteSubject; path: s
   const consume = await consumer(subject, path);
   const keys = new Keys(10_000);
   return {
-    /** Keeps so many requests waiting for so long, ms. */
+    /** Keeps `inFlight` requests waiting for `ms`. */
     async round(inFlight: number, ms: number): Promise<SqliteRound> {
       const took: number[] = [];
       const blocks: number[] = [];
@@ -110,7 +110,7 @@ export async function start({ subject, path }: { subject: SqliteSubject; path: s
       let last = begin;
       const turn = (): void => {
         const now = performance.now();
-        const at = Math.floor((now - begin) / SLICE);
+        const at = Math.floor((now - begin) / SLICE_MS);
         blocks[at] = Math.max(blocks[at] ?? 0, now - last);
         turns.push(now - last);
         last = now;
@@ -123,7 +123,7 @@ export async function start({ subject, path }: { subject: SqliteSubject; path: s
           const ended = performance.now();
           took.push(1000 * (ended - now));
           now = ended;
-          // Requests come by the event loop.
+          // Requests arrive by the event loop.
           if (inFlight > 1) await new Promise(setImmediate);
         }
       };

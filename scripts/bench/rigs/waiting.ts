@@ -1,11 +1,11 @@
-// A process in which requests wait for a quota that other processes want, too.
+// A process whose requests wait for a quota that it shares with other processes.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 
-/** When a request came and when it went, ms since the epoch. */
+/** The arrival and the admission of a request, ms since 1970. */
 export type Wait = readonly [came: number, went: number];
 
 const now = (): number => performance.timeOrigin + performance.now();
@@ -13,13 +13,13 @@ const now = (): number => performance.timeOrigin + performance.now();
 export function start({ port }: { port: number }) {
   const store = redisStore(new Redis(port), { publish: false });
   return {
-    /** Keeps so many requests waiting, until a time. */
+    /** Keeps `each` requests waiting, until a time. */
     async wait(name: string, policy: Policy, each: number, until: number): Promise<Wait[]> {
       const limiter = createLimiter({
         ...{ name, store, onStoreError: 'throw', timeout: '5s', policies: [policy] },
       });
       const waits: Wait[] = [];
-      // Learns the server's time and brings the scripts.
+      // Learns the server's time, and loads the scripts.
       await limiter.wait('warm', { timeout: '5s' });
       const end = new AbortController();
       setMaxListeners(0, end.signal);

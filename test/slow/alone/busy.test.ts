@@ -1,4 +1,4 @@
-// Law 14: a process that is late is not a store that failed.
+// Law 14: a late process does not count as a failed store.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
@@ -17,7 +17,7 @@ const CONNECTIONS = 64;
 const REQUESTS = 640;
 const LIMIT = 100;
 
-/** Clients of another thread, so that only what the server does makes it late. */
+/** Clients in another thread, so that only the server's own work makes it late. */
 const CLIENTS = `
   const { parentPort, workerData: { port, connections, requests } } = require('node:worker_threads');
   const http = require('node:http');
@@ -33,7 +33,7 @@ const CLIENTS = `
   });
 `;
 
-/** Asks the server itself from another thread. Told to, it says how long the longest answer took, ms. */
+/** Pings the server from another thread. On request it reports the longest answer time, ms. */
 const OBSERVER = `
   const { parentPort, workerData: { port } } = require('node:worker_threads');
   let [asked, longest] = [performance.now(), 0];
@@ -53,7 +53,7 @@ const OBSERVER = `
   });
 `;
 
-/** Serves so many requests over so many connections. */
+/** Serves `requests` requests over many connections. */
 async function serve(requests: number, listener: RequestListener): Promise<void> {
   const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -67,7 +67,7 @@ async function serve(requests: number, listener: RequestListener): Promise<void>
   await new Promise((resolve) => server.close(resolve));
 }
 
-/** Does other work for so long, and lets nothing else happen meanwhile. */
+/** Works for `ms`, and blocks the event loop meanwhile. */
 function work(ms: number): void {
   const end = performance.now() + ms;
   while (performance.now() < end);
@@ -83,7 +83,7 @@ function nameOf({ allowed, degraded, reason }: Decision): string {
   return `${degraded ? 'degraded' : ''}${allowed ? 'admitted' : 'denied'}${reason === 'store-error' ? ' store-error' : ''}`;
 }
 
-/** A request of every limiter at once: what each was answered. */
+/** Sends a request to every limiter at once, and collects the answers. */
 function ask(limiters: readonly Limiter[], answers: readonly Answers[]): Promise<unknown> {
   return Promise.all(
     limiters.map((limiter, i) =>
@@ -95,7 +95,7 @@ function ask(limiters: readonly Limiter[], answers: readonly Answers[]): Promise
   );
 }
 
-/** What the limiters of all modes told, and how long the server's longest answer took, ms. */
+/** The results of the limiters of all modes, and the server's longest answer time, ms. */
 async function scene(connect: Connect, workOf: (n: number) => number) {
   const { client, end } = connect(servers.redis.port);
   const observer = new Worker(OBSERVER, { eval: true, workerData: { port: servers.redis.port } });
@@ -120,13 +120,13 @@ async function scene(connect: Connect, workOf: (n: number) => number) {
       void ask(limiters, answers).then(() => res.end());
       work(ms / 2);
     });
-    const told = limiters.map(({ health }, i) => ({
+    const results = limiters.map(({ health }, i) => ({
       answers: Object.fromEntries(answers[i]!),
       state: health.state,
     }));
     observer.postMessage('how long?');
     const [longest] = (await once(observer, 'message')) as [number];
-    return { told, longest };
+    return { told: results, longest };
   } finally {
     await observer.terminate();
     for (const limiter of limiters) await limiter.close();
@@ -144,20 +144,20 @@ const kinds: Readonly<Record<string, Connect>> = {
   },
 };
 
-describe('a busy process whose store is well', function () {
+describe('a busy process whose store is healthy', function () {
   this.timeout(60_000);
 
   for (const [name, connect] of Object.entries(kinds)) {
     for (const [what, workOf] of Object.entries({
       'of 2 ms of other work a request': () => 2,
-      // The client writes other commands, too, and so its own turns are not ours.
+      // The client writes other commands as well, so the turns are not Headgate's.
       'of turns of 150 to 500 ms': (n: number) => (n % 40 === 0 ? 150 + (n % 7) * 58 : 0.2),
     })) {
-      it(`${what}, by ${name}: no request is turned away for it, and limits hold`, async () => {
+      it(`${what}, by ${name}: denies no request for it, and limits hold`, async () => {
         for (let tries = 4; ; tries--) {
           const { told, longest } = await scene(connect, workOf);
           const expected = { answers: { admitted: LIMIT, denied: REQUESTS - LIMIT }, state: 'up' };
-          // On a machine without time for the server, it is the store that is late.
+          // On a machine without time for the server, the store really is late.
           const wasWell = longest < TIMEOUT / 2;
           if (
             !wasWell &&

@@ -1,4 +1,4 @@
-// One server of a cluster hangs or is gone: only its keys are decided otherwise, at once, and nothing piles up for it.
+// One server of a cluster hangs or is down: only its keys use onStoreError, at once, and no calls pile up for it.
 import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
@@ -12,7 +12,7 @@ import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { freshPrefix } from '../../support/stores.js';
 import { sleep, until } from '../faults/load.js';
 
-const SERVERS = 3;
+const SERVER_COUNT = 3;
 const TIMEOUT = 100;
 const ROUNDS = 300;
 
@@ -41,7 +41,7 @@ const clients: Record<string, (cluster: TestCluster) => Promise<Made>> = {
     client.on('error', () => {});
     await client.connect();
     const end = () => {
-      // A node that is connecting again would go on, and keep the process alive.
+      // A node that is connecting would go on, and keep the process alive.
       ended = true;
       client.destroy();
     };
@@ -54,11 +54,11 @@ describe('a cluster of which one server does not answer', function () {
   let cluster: TestCluster;
   before(async () => {
     const args = ['--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '60000'];
-    cluster = await startCluster('redis', SERVERS, args);
+    cluster = await startCluster('redis', SERVER_COUNT, args);
   });
   after(() => cluster.stop());
 
-  it('a slot is the one that the server computes', async () => {
+  it('a slot equals the server’s', async () => {
     const admin = new Redis(cluster.servers[0]!.port);
     for (const key of [
       '',
@@ -77,7 +77,7 @@ describe('a cluster of which one server does not answer', function () {
   });
 
   for (const [name, connect] of Object.entries(clients)) {
-    it(`only its keys are decided otherwise, and at once, by ${name}`, async () => {
+    it(`only its keys are decided by onStoreError, and at once, by ${name}`, async () => {
       const { client, end } = await connect(cluster);
       const first = createLimiter({ store: redisStore(client), limit: 10, window: '10m' });
       await until(async () => !(await first.consume('connected')).degraded);
@@ -85,7 +85,7 @@ describe('a cluster of which one server does not answer', function () {
       const [hung] = cluster.servers;
       const address = `127.0.0.1:${hung!.port}`;
       await hung!.kill('SIGSTOP');
-      // A store that has asked nobody yet: the others' first calls must not wait for that of the server that hangs.
+      // A new store without calls: the first calls to other servers must not wait for the call to the hanging server.
       const states: Health[] = [];
       const limiter = createLimiter({
         name: 'node',
@@ -96,11 +96,11 @@ describe('a cluster of which one server does not answer', function () {
         onHealth: (health) => states.push(health),
       });
       // A key of each server.
-      let made = 0;
+      let tried = 0;
       const keyOn = (server: number): string => {
         for (;;) {
-          const key = `key-${made++}`;
-          if (Math.floor((slotOf(`{node:${key}}`) * SERVERS) / 16_384) === server) return key;
+          const key = `key-${tried++}`;
+          if (Math.floor((slotOf(`{node:${key}}`) * SERVER_COUNT) / 16_384) === server) return key;
         }
       };
       try {
@@ -108,7 +108,7 @@ describe('a cluster of which one server does not answer', function () {
         const asked: string[] = [];
         const decisions: Promise<void>[] = [];
         for (let round = 0; round < ROUNDS; round++) {
-          for (let server = 0; server < SERVERS; server++) {
+          for (let server = 0; server < SERVER_COUNT; server++) {
             const key = keyOn(server);
             const at = performance.now();
             decisions.push(
@@ -133,7 +133,7 @@ describe('a cluster of which one server does not answer', function () {
         await hung!.kill('SIGCONT');
         await until(() => limiter.health.serversDown.length === 0);
         const again = await Promise.all(asked.map((key) => limiter.peek(key)));
-        // What was answered otherwise was not counted, and the last are as they were before.
+        // Degraded answers were not counted, and the last answers equal the first.
         for (const { degraded, remaining } of again) {
           assert.equal(degraded, false);
           assert.equal(remaining, 10);
@@ -153,12 +153,12 @@ describe('a cluster of which one server does not answer', function () {
     });
   }
 
-  // Its server is found well again although a probe by keys of several dimensions asks other servers, too.
-  it('with acrossSlots, by keys of which the first lies there: it is up again once it answers', async () => {
+  // The server is found healthy again, although a probe by keys of several dimensions asks other servers, too.
+  it('with acrossSlots, the first key is there: the server is up again once it answers', async () => {
     await stopFor([0, 1]);
   });
 
-  it('with acrossSlots, by keys of which the last lies there: it is not waited for once it is down', async () => {
+  it('with acrossSlots, the last key is there: no call waits for the server once it is down', async () => {
     await stopFor([1, 0], async (consume) => {
       let waited = 0;
       for (let i = 0; i < 10; i++) {
@@ -170,7 +170,7 @@ describe('a cluster of which one server does not answer', function () {
     });
   });
 
-  /** Stops the first server, until it counts as down. @param places on which servers the address and the organisation lie */
+  /** Stops the first server until it counts as down. @param places the servers of the address and the organisation */
   async function stopFor(
     [ipAt, orgAt]: [number, number],
     whileDown = async (_: () => Promise<Decision>) => {},
@@ -185,7 +185,7 @@ describe('a cluster of which one server does not answer', function () {
     });
     const keyOn = (server: number, tag: string): string => {
       for (let i = 0; ; i++)
-        if (Math.floor((slotOf(`{across:${tag}${i}}`) * SERVERS) / 16_384) === server) return String(i);
+        if (Math.floor((slotOf(`{across:${tag}${i}}`) * SERVER_COUNT) / 16_384) === server) return String(i);
     };
     const key = { key: keyOn(ipAt, ''), org: keyOn(orgAt, '%@org=') };
     const [hung] = cluster.servers;
@@ -207,9 +207,9 @@ describe('a cluster of which one server does not answer', function () {
     }
   }
 
-  it('an override of all keys is asked of the server that has it, whatever server hangs', async () => {
+  it('an override of all keys is read from its own server, whatever server hangs', async () => {
     const { client, end } = await clients['ioredis 6']!(cluster);
-    const placeOf = (who: string) => Math.floor((slotOf(`{${who}}`) * SERVERS) / 16_384);
+    const placeOf = (who: string) => Math.floor((slotOf(`{${who}}`) * SERVER_COUNT) / 16_384);
     const isThere = (name: string) => placeOf(`${name}:`) === 0 && placeOf(`${name}:%@*`) === 1;
     const name = Array.from({ length: 1000 }, (_, i) => `all${i}`).find(isThere)!;
     const options = { name, limit: 10, window: '10m', overrides: true, timeout: TIMEOUT } as const;
@@ -231,7 +231,7 @@ describe('a cluster of which one server does not answer', function () {
     }
   });
 
-  it('what node-redis makes of replies to other commands does not matter', async () => {
+  it('replies of node-redis to other commands have no effect', async () => {
     const typeMapping = { [RESP_TYPES.NUMBER]: String, [RESP_TYPES.BLOB_STRING]: Buffer };
     const client = createCluster({
       rootNodes: [{ url: cluster.servers[0]!.url }],
@@ -246,18 +246,18 @@ describe('a cluster of which one server does not answer', function () {
     client.destroy();
   });
 
-  it('node-redis learns again who has slots that it has forgotten', async () => {
+  it('node-redis learns again which servers have the slots that it has forgotten', async () => {
     const { client, end } = await clients['node-redis']!(cluster);
     const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
     await until(async () => !(await limiter.consume('connected')).degraded);
-    // As a server tells them that has just woken, and does not know the others yet.
+    // A server that has just restarted reports slots like this, before it knows the other servers.
     (client as unknown as { slots: unknown[] }).slots.fill(undefined);
     await until(async () => !(await limiter.consume('connected')).degraded);
     await limiter.close();
     end();
   });
 
-  it('of a cluster of which all hang the store is down', async () => {
+  it('the store is down if all servers of a cluster hang', async () => {
     const { client, end } = await clients['ioredis 6']!(cluster);
     const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
     await limiter.consume('connected');
@@ -268,7 +268,7 @@ describe('a cluster of which one server does not answer', function () {
         await Promise.all(Array.from({ length: 9 }, () => limiter.consume(`key-${i++}`)));
         return limiter.health.state === 'down';
       });
-      assert.equal(limiter.health.serversDown.length, SERVERS);
+      assert.equal(limiter.health.serversDown.length, SERVER_COUNT);
     } finally {
       for (const server of cluster.servers) await server.kill('SIGCONT');
     }
@@ -278,12 +278,12 @@ describe('a cluster of which one server does not answer', function () {
   });
 });
 
-describe('a cluster of which one server is gone', function () {
+describe('a cluster without one of its servers', function () {
   this.timeout(60_000);
 
   for (const [name, connect] of Object.entries(clients)) {
-    it(`the others go on, by ${name}`, async () => {
-      const cluster = await startCluster('redis', SERVERS, ['--cluster-require-full-coverage', 'no']);
+    it(`the other servers go on, by ${name}`, async () => {
+      const cluster = await startCluster('redis', SERVER_COUNT, ['--cluster-require-full-coverage', 'no']);
       const { client, end } = await connect(cluster);
       const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
       try {

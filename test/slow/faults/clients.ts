@@ -11,7 +11,7 @@ export interface TestClient {
   end(): void;
 }
 
-/** What docs/failure.md recommends for ioredis: reconnect soon, however long the outage was, and give a dead connection up. */
+/** The options for ioredis that docs/failure.md recommends: reconnect soon after any outage, and close a dead connection. */
 export const recommended = {
   socketTimeout: 5000,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 500),
@@ -48,7 +48,7 @@ export const clientKinds = {
   },
 };
 
-/** Where a cluster's servers are reached that announce other addresses: proxies. */
+/** The proxies for a cluster's announced addresses. */
 type Addresses = Readonly<Record<string, { host: string; port: number }>>;
 
 const clusterOptions = { clusterRetryStrategy: () => 100, slotsRefreshTimeout: 500 };

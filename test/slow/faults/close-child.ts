@@ -1,4 +1,4 @@
-// A process that closes its limiter in the middle of traffic. It says what became of the decisions, and must end by itself.
+// A process that closes its limiter in the middle of traffic. It reports the outcomes of the decisions, and must end by itself.
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -24,11 +24,15 @@ const traffic = setInterval(() => {
   process.send!('running');
 }, 1);
 process.once('message', () => {
-  const asked = pending.length;
+  const requested = pending.length;
   void limiter.close().then(async () => {
     clearInterval(traffic);
     await Promise.all(pending);
-    process.send!({ asked, answered: Object.values(outcomes).reduce((sum, n) => sum + n, 0), outcomes });
+    process.send!({
+      asked: requested,
+      answered: Object.values(outcomes).reduce((sum, n) => sum + n, 0),
+      outcomes,
+    });
     client.disconnect();
     process.disconnect();
   });

@@ -13,10 +13,10 @@ interface Told {
 
 const CHILD = fileURLToPath(new URL('close-child.ts', import.meta.url));
 
-/** Has a child make traffic, then close; resolves with what it tells, once it has ended by itself. */
+/** Starts a child with traffic that then closes. Resolves with its report, once the child has ended by itself. */
 async function closeInTraffic(server: TestServer, before: () => Promise<void>): Promise<Told> {
   const child = fork(CHILD, [String(server.port)], { execArgv: ['--import', 'tsx'] });
-  const told = new Promise<Told>((resolve) =>
+  const report = new Promise<Told>((resolve) =>
     child.on('message', (message) => typeof message === 'object' && resolve(message as Told)),
   );
   await once(child, 'message');
@@ -24,7 +24,7 @@ async function closeInTraffic(server: TestServer, before: () => Promise<void>): 
   await before();
   child.send('close');
   const ended = once(child, 'exit');
-  const result = await told;
+  const result = await report;
   const timer = setTimeout(() => child.kill('SIGKILL'), 5000);
   const [code] = (await ended) as [number | null];
   clearTimeout(timer);

@@ -77,7 +77,7 @@ describe('policies by several keys on a cluster', function () {
     });
   }
 
-  it('neither is refused, with the fix; one dimension alone needs none', () => {
+  it('a limiter with neither option is refused with the fix; a single dimension needs no option', () => {
     const store = redisStore(client, { prefix: freshPrefix() });
     const refused = (policies: readonly Policy[], more = {}) => {
       try {
@@ -96,7 +96,7 @@ describe('policies by several keys on a cluster', function () {
     ).to.match(/count: 'attempts'/);
   });
 
-  it('slotBy: the keys of a decision lie in one slot, also those of requests without a key of it', async () => {
+  it('slotBy: the keys of a decision lie in one slot, even for requests without a key of the slot’s dimension', async () => {
     const prefix = freshPrefix();
     const limiter = limiterOn(redisStore(client, { prefix }), {
       name: 'api',
@@ -144,7 +144,7 @@ describe('policies by several keys on a cluster', function () {
       await Promise.all(decisions.slice(50).map((decision) => decision.refund()));
       await store.close?.();
       const { policies: verdicts } = await limiter.peek(key);
-      // What a slice's bucket filled up meanwhile may be lost, a part of a unit.
+      // The rest that a slice's bucket regained meanwhile may be lost: a part of a unit.
       expect(verdicts.map(({ remaining }) => remaining)).to.be.deep.oneOf([
         [850, 550, 750],
         [850, 550, 749],
@@ -152,11 +152,11 @@ describe('policies by several keys on a cluster', function () {
     });
   }
 
-  it('acrossSlots: what is decided at once is denied wrongly for no more than is given back', async () => {
+  it('acrossSlots: simultaneous decisions are wrongly denied only for units that are given back', async () => {
     const clock = new TestClock();
     const store = redisStore(client, { prefix: freshPrefix(), clock: clock.read });
     const limiter = limiterOn(store, { policies: POLICIES, acrossSlots: true });
-    // 20 at once for one account of 2: those denied give the address and the organisation back.
+    // 20 at once for an account of 2. The denied requests give back the units of the address and the organisation.
     const decisions = await Promise.all(
       Array.from({ length: 20 }, (_, i) => limiter.consume({ key: `ip${i}`, account: 'ada', org: 'acme' })),
     );

@@ -67,26 +67,26 @@ describe('a cluster of six nodes', function () {
       const slot = await cluster.slotOf(key);
       let moved = false;
       let decided = 0;
-      let left = 0;
+      let remaining = 0;
       const deciding = Array.from({ length: 8 }, async () => {
         while (!moved) {
           const decision = await limiter.consume(key);
           assert.ok(!decision.degraded);
           decided++;
-          if (decision.allowed) left++;
+          if (decision.allowed) remaining++;
         }
       });
       const all = Promise.all(deciding);
       await Promise.all([all, cluster.moveSlot(slot, 20).finally(() => (moved = true))]);
       assert.ok(decided > 10);
-      // One is left of the bucket's two, and it gains one each 12 s.
+      // The bucket has one of its two units left, and gains one every 12 s.
       const gained = Math.ceil((performance.now() - began) / 12_000);
-      assert.ok(left <= 1 + gained, `${left} more were admitted, of 1 and ${gained} gained`);
+      assert.ok(remaining <= 1 + gained, `${remaining} more were admitted, of 1 and ${gained} gained`);
       await limiter.close();
       end();
     });
 
-    it(`what was charged before its slot is moved is given back, by ${name}`, async () => {
+    it(`a charge from before its slot moved is given back, by ${name}`, async () => {
       const { client, end } = connect(cluster.ports);
       const prefix = freshPrefix();
       const store = redisStore(client, { prefix });
@@ -100,8 +100,8 @@ describe('a cluster of six nodes', function () {
       const used = async (limiter: typeof quotas, key: string) =>
         (await limiter.peek(key)).policies.map(({ limit, remaining }) => limit - remaining);
 
-      // The keys have been moved, but not those that remember give-backs, which do not exist yet. Redis then refuses each call that
-      // needs both, and the clients give up before the slot is closed.
+      // The keys have been moved, except those that record give-backs, which do not exist yet. Redis then refuses each call that needs both, and
+      // the clients stop retrying before the slot is closed.
       const decisions = await Promise.all(
         Array.from({ length: 9 }, () => quotas.consume('moved', { cost: 3 })),
       );
@@ -109,10 +109,10 @@ describe('a cluster of six nodes', function () {
       await moved.moveKeys();
       await Promise.all(decisions.map((decision) => decision.settle(1)));
       await moved.close();
-      // Calls that took too long may have let the server count as down for a moment.
+      // Calls that took too long may have brought the server down for a moment.
       await until(async () => String(await used(quotas, 'moved').catch(() => [])) === '9,9');
 
-      // The keys are still where they were. What a script deletes there, it cannot ask for any more.
+      // The keys are still on the old server. A key that a script deletes there cannot be requested any more.
       await quotas.consume('here', { cost: 5 });
       const here = await cluster.openSlot(await cluster.slotOf(`${prefix}:{quotas:here}`));
       await quotas.refund('here', 5);
@@ -137,9 +137,9 @@ describe('a cluster that loses a primary, under load', function () {
   before(async () => (cluster = await TestCluster.start('redis')));
   after(() => cluster.stop());
 
-  // Each loses another one: what has taken over stays.
+  // Each client loses another primary, because the new primary stays.
   for (const [i, name] of (['ioredis 6', 'ioredis 5', 'node-redis'] as const).entries()) {
-    it(`loses at most what was not replicated, by ${name}`, async () => {
+    it(`loses at most the charges that were not replicated, by ${name}`, async () => {
       const { client, end } = clusterKinds[name](cluster.ports);
       try {
         const stores = MODES.map(() => redisStore(client, { prefix: freshPrefix() }));

@@ -1,4 +1,4 @@
-// What a fresh process asks first: its client still connects, and the server knows no script.
+// The first decisions of a fresh process: its client still connects, and the server knows no script.
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
@@ -12,7 +12,7 @@ import { Proxy } from './proxy.js';
 
 const BURST = 5000;
 
-/** How often each command was called. */
+/** The number of calls of each command. */
 async function commandStats(port: number): Promise<Record<string, number>> {
   const admin = new Redis(port);
   const text = await admin.info('commandstats');
@@ -42,7 +42,7 @@ describe('a cold start', () => {
     });
 
     for (const delay of [0, 1]) {
-      it(`of ${BURST} decisions at once, ${delay} ms away, by ${name}: the store makes them all`, async () => {
+      it(`of ${BURST} decisions at once, ${delay} ms away, by ${name}: the store decides all of them`, async () => {
         const server = await startServer('redis');
         const proxy = new Proxy(server.port);
         await proxy.open();
@@ -53,13 +53,13 @@ describe('a cold start', () => {
           algorithm: 'token-bucket',
           limit: 1000,
           window: '30d',
-          // Room for a machine that is busy with other tests: what counts is how often the server is asked.
+          // Enough time for a machine that is busy with other tests. The test is about the number of calls.
           timeout: '2s',
         });
         const decisions = await Promise.all(Array.from({ length: BURST }, () => limiter.consume('hot')));
         assert.equal(decisions.filter(({ degraded }) => degraded).length, 0);
         assert.equal(decisions.filter(({ allowed }) => allowed).length, 1000);
-        // In the order in which they were asked.
+        // In the order of the requests.
         assert.deepEqual(
           decisions.slice(0, 1000).map(({ remaining }) => remaining),
           Array.from({ length: 1000 }, (_, i) => 999 - i),
@@ -75,7 +75,7 @@ describe('a cold start', () => {
     }
   }
 
-  it('whose connection is refused is not waited for', async () => {
+  it('with a refused connection does not make callers wait', async () => {
     const proxy = new Proxy(servers.redis.port);
     await proxy.open();
     await proxy.close();
@@ -91,7 +91,7 @@ describe('a cold start', () => {
     end();
   });
 
-  /** How long a client waits before it tries again, ms. */
+  /** The pause of a client before it connects again, ms. */
   const PAUSE = 8000;
   const refused: Record<string, (port: number) => { client: RedisClient; end(): void }> = {
     'ioredis, by Sentinel'(port) {
@@ -100,7 +100,7 @@ describe('a cold start', () => {
       return { client, end: () => client.disconnect() };
     },
     'node-redis that waits'(port) {
-      // Nothing ends its timer, and the process must end.
+      // The pause's timer cannot be cleared, but the process must end.
       const client = createClient({ socket: { port, reconnectStrategy: () => PAUSE } });
       client.on('error', () => {});
       client.connect().catch(() => {});
@@ -114,7 +114,7 @@ describe('a cold start', () => {
     },
   };
   for (const [name, connect] of Object.entries(refused)) {
-    it(`whose connection is refused is not waited for, by ${name}`, async function () {
+    it(`with a refused connection does not make callers wait, by ${name}`, async function () {
       this.timeout(PAUSE / 2);
       const proxy = new Proxy(servers.redis.port);
       await proxy.open();

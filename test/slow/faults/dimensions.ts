@@ -1,4 +1,4 @@
-// The laws of policies by several dimensions, for as many steps as are wanted, on each engine. A part of `npm run soak`.
+// The laws of policies by several dimensions, for any number of steps, on each engine. A part of `npm run soak`.
 import { Redis } from 'ioredis';
 import { memoryStore, type Store } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
@@ -7,19 +7,19 @@ import { mapStore } from '../../../examples/map-store.js';
 import { startCluster } from '../../support/cluster.js';
 import { startServer } from '../../support/servers.js';
 
-/** What was played on one engine. */
+/** The result of one engine. */
 export interface Played {
   readonly engine: string;
-  /** What was asked of the store under each law: a decision, a look, a return, a release, a reset or a ban each. */
+  /** The operations on the store under each law: decisions, looks, returns, releases, resets and bans. */
   readonly steps: Readonly<Record<string, number>>;
   readonly seconds: number;
-  /** What did not hold, with the seed that repeats it. */
+  /** The broken laws, with the seed that repeats them. */
   readonly broken: readonly string[];
 }
 
 const LAWS: Law[] = ['law 1, bound', 'law 2, retry', 'law 3, charge', 'law 7, race', 'law 12, change'];
 
-/** What counts as a step. */
+/** The operations that count as a step. */
 const OPERATIONS: readonly unknown[] = ['decide', 'adjust', 'lease', 'reset', 'ban'];
 
 /** Cases of each check in a round. */
@@ -27,12 +27,12 @@ const RUNS = 50;
 
 interface Engine extends Pick<StoreUnderTest, 'createStore' | 'createSibling' | 'dimensions'> {
   readonly name: string;
-  /** Forgets what the round before has left. */
+  /** Removes the state of the previous round. */
   readonly clear?: () => Promise<unknown>;
   readonly stop?: () => Promise<unknown>;
 }
 
-/** By name. */
+/** The engines by name. */
 const ENGINES: Readonly<Record<string, () => Engine | Promise<Engine>>> = {
   memory: () => ({ name: 'memory', createStore: (clock) => memoryStore({ clock }) }),
   redis: () => server('redis'),
@@ -41,7 +41,7 @@ const ENGINES: Readonly<Record<string, () => Engine | Promise<Engine>>> = {
   acrossSlots: () => cluster('cluster, acrossSlots', { acrossSlots: true }),
 };
 
-/** Plays so many steps or a few more on each engine, or on one that is named, one after the other. */
+/** Plays at least so many steps on each engine, or on a single engine by name, one engine after the other. */
 export async function playDimensions(
   steps: number,
   only: string | undefined,
@@ -82,7 +82,7 @@ const laws = LAWS.map(
       ofDimensions(lawChecks({ ...counting(engine, law, steps), seed, runs: RUNS }, [law])),
 );
 
-/** With memory, or of memory with a store that keeps bytes. */
+/** Identity with memory; for memory itself, with a store that keeps bytes. */
 const identity: readonly ChecksOf[] = [
   (engine, seed, steps) => {
     const createReference: StoreUnderTest['createStore'] = (clock) =>
@@ -92,7 +92,7 @@ const identity: readonly ChecksOf[] = [
   },
 ];
 
-/** The engine, with stores that count what is asked of them. */
+/** The engine with stores that count the operations. */
 function counting(engine: Engine, law: string, steps: Record<string, number>): StoreUnderTest {
   const counted = (store: Store): Store =>
     new Proxy(store, {

@@ -13,8 +13,8 @@ async function infoOf(admin: Redis, section: string): Promise<string> {
   return (await admin.info(section)).replaceAll('\r', '');
 }
 
-/** Where votes are split, Sentinels and nodes wait for seconds before they vote again, and a busy machine splits them. */
-const ELECTION = 60_000;
+/** The time limit for a failover, ms. After a split vote, which a busy machine may cause, Sentinels and nodes wait for seconds before the next vote. */
+const ELECTION_MS = 60_000;
 
 export class Sentinels {
   readonly primary: TestServer;
@@ -46,15 +46,15 @@ export class Sentinels {
     return set;
   }
 
-  /** Resolves when the replica is the primary, takes writes, and every sentinel sends clients there. */
+  /** Resolves when the replica is the primary and accepts writes, and every sentinel sends clients there. */
   async failedOver(): Promise<void> {
     const admin = adminOf(this.replica.port);
-    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION);
+    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION_MS);
     admin.disconnect();
     for (const { port } of this.sentinels) {
       const sentinel = adminOf(port);
       const primary = () => sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'headgate');
-      await until(async () => String(await primary()).endsWith(`,${this.replica.port}`), ELECTION);
+      await until(async () => String(await primary()).endsWith(`,${this.replica.port}`), ELECTION_MS);
       sentinel.disconnect();
     }
   }
@@ -76,9 +76,9 @@ const PRIMARIES = 3;
 
 /** A slot that is being moved. */
 export interface OpenSlot {
-  /** Moves the keys that it has now, with `pause` ms before each. */
+  /** Moves the current keys of the slot, with a pause of `pause` ms before each. */
   moveKeys(pause?: number): Promise<void>;
-  /** Moves the rest, and tells all nodes who has the slot. */
+  /** Moves the remaining keys, and announces the slot's new server to all nodes. */
   close(): Promise<void>;
 }
 
@@ -136,14 +136,14 @@ export class TestCluster {
     return this.#all((info) => info.includes('cluster_state:ok'));
   }
 
-  /** Moves a slot from the primary that has it to the next one, key by key, with `pause` ms between them. */
+  /** Moves a slot from its primary to the next one, key by key, with `pause` ms between them. */
   async moveSlot(slot: number, pause: number): Promise<void> {
     const open = await this.openSlot(slot);
     await open.moveKeys(pause);
     await open.close();
   }
 
-  /** Begins to move a slot to the next primary. Until it is closed, its keys are at the one or at the other. */
+  /** Begins to move a slot to the next primary. Until the slot is closed, a key is on either server. */
   async openSlot(slot: number): Promise<OpenSlot> {
     const ids = await Promise.all(this.admins.map(async (admin) => String(await admin.cluster('MYID'))));
     const ranges = await this.admins[0]!.cluster('SLOTS');
@@ -171,8 +171,10 @@ export class TestCluster {
   /** The slot of the keys whose names contain a text. */
   async slotOf(text: string): Promise<number> {
     const [primary] = this.admins;
-    const found = await Promise.all(this.admins.slice(0, PRIMARIES).map((admin) => admin.keys(`*${text}*`)));
-    return Number(await primary!.cluster('KEYSLOT', found.flat()[0]!));
+    const keysByNode = await Promise.all(
+      this.admins.slice(0, PRIMARIES).map((admin) => admin.keys(`*${text}*`)),
+    );
+    return Number(await primary!.cluster('KEYSLOT', keysByNode.flat()[0]!));
   }
 
   /** Kills a primary. */
@@ -181,10 +183,10 @@ export class TestCluster {
     await this.servers[i]!.kill('SIGKILL');
   }
 
-  /** Resolves when the replica of a primary that was killed has taken over. */
+  /** Resolves when the replica of a killed primary has taken over. */
   async failedOver(i: number): Promise<void> {
     const admin = this.admins[i + PRIMARIES]!;
-    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION);
+    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION_MS);
     await this.settled();
   }
 
@@ -196,7 +198,7 @@ export class TestCluster {
   async #all(condition: (info: string) => boolean): Promise<void> {
     for (const admin of this.admins) {
       if (admin.status === 'end') continue;
-      await until(async () => condition(String(await admin.cluster('INFO'))), ELECTION);
+      await until(async () => condition(String(await admin.cluster('INFO'))), ELECTION_MS);
     }
   }
 }

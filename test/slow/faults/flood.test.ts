@@ -10,13 +10,13 @@ describe('a memory store at its cap, flooded with fresh keys', function () {
   this.timeout(60_000);
 
   it('frees neither a denied nor a banned key, and does not grow', async () => {
-    // A heap of its own, to be measured.
+    // A separate process, so that its heap can be measured.
     const child = fork(CHILD, ['400000', '20000'], { execArgv: ['--import', 'tsx', '--expose-gc'] });
     const [{ heaps, keys, stillDenied, stillBanned }] = (await once(child, 'message')) as [Flooded];
     assert.ok(stillDenied, 'the denied key was freed');
     assert.ok(stillBanned, 'the banned key was freed');
     assert.ok(keys <= 20_000);
-    // The first quarter has filled it.
+    // The store is full after the first quarter.
     assert.ok(heaps.at(-1)! < heaps[0]! * 1.1 + 1e6, `the heap grew: ${heaps.join(', ')}`);
   });
 });

@@ -1,4 +1,4 @@
-// Attacks a memory store: a flood of ever new keys on one that holds a denied and a banned key.
+// Attacks a memory store with ever new keys, while it holds a denied and a banned key.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createLimiter, memoryStore } from 'headgate';
 
@@ -9,7 +9,7 @@ export interface Flooded {
   readonly keys: number;
   readonly stillDenied: boolean;
   readonly stillBanned: boolean;
-  /** The longest time in which the event loop did nothing else, ms. */
+  /** The longest time for which the event loop was blocked, ms. */
   readonly longestPause: number;
   readonly perSecond: number;
 }
@@ -36,7 +36,7 @@ export async function flood(decisions: number, maxKeys: number): Promise<Flooded
     const start = performance.now();
     const stop = made + quarter;
     while (made < stop) {
-      // As requests come: some in a turn of the event loop.
+      // Some decisions in a turn of the event loop, as requests arrive.
       for (let i = 0; i < 100; i++) void limiter.decide(`attacker-${made++}`);
       await new Promise((resolve) => setImmediate(resolve));
     }

@@ -1,4 +1,4 @@
-// Random bytes wherever bytes come from outside: a store error or a correct decision, never a crash, a hang, a key for ever.
+// Random bytes as every input from outside: the result is a store error or a correct decision, never a crash, a hang, or a key without a TTL.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import fc from 'fast-check';
@@ -15,24 +15,24 @@ import { freshPrefix } from '../../support/stores.js';
 import { adapters } from '../../http/apps.js';
 
 const LIMIT = 5;
-const WINDOW = 60_000;
+const WINDOW_MS = 60_000;
 
 const policies: Readonly<Record<string, Policy>> = {
-  'fixed-window': { algorithm: 'fixed-window', limit: LIMIT, window: WINDOW },
-  'sliding-window': { algorithm: 'sliding-window', limit: LIMIT, window: WINDOW },
-  'sliding-log': { algorithm: 'sliding-log', limit: LIMIT, window: WINDOW },
-  gcra: { algorithm: 'gcra', limit: LIMIT, window: WINDOW },
-  'leaky-bucket': { algorithm: 'leaky-bucket', limit: LIMIT, window: WINDOW, maxDelay: 5000 },
-  concurrency: { algorithm: 'concurrency', limit: LIMIT, lease: WINDOW },
+  'fixed-window': { algorithm: 'fixed-window', limit: LIMIT, window: WINDOW_MS },
+  'sliding-window': { algorithm: 'sliding-window', limit: LIMIT, window: WINDOW_MS },
+  'sliding-log': { algorithm: 'sliding-log', limit: LIMIT, window: WINDOW_MS },
+  gcra: { algorithm: 'gcra', limit: LIMIT, window: WINDOW_MS },
+  'leaky-bucket': { algorithm: 'leaky-bucket', limit: LIMIT, window: WINDOW_MS, maxDelay: 5000 },
+  concurrency: { algorithm: 'concurrency', limit: LIMIT, lease: WINDOW_MS },
 };
 
-/** Texts that a number may be mistaken for. */
+/** Texts that resemble numbers. */
 const odd = fc
   .constantFrom('', '-1', '0', '1e308', 'nan', 'inf', '-0', '9007199254740993', '0x10', ' 3 ', '3.7', '0.5')
   .map(Buffer.from);
 const anyBytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes));
 
-/** What stands where a value of ours should be; a TTL of 0 is none. */
+/** Bytes in place of a stored value. A TTL of 0 means no TTL. */
 const poison = fc.record({
   bytes: fc.oneof(
     anyBytes(64),
@@ -41,9 +41,9 @@ const poison = fc.record({
       .array(fc.integer({ min: -3, max: 2e12 }), { maxLength: 6 })
       .map((numbers) => Buffer.from(numbers.join(' '))),
   ),
-  /** Cuts or lengthens the value that was there, instead of replacing it. */
+  /** Cuts or lengthens the present value instead of replacing it. */
   keep: fc.option(fc.nat(20), { nil: undefined }),
-  ttl: fc.oneof(fc.constant(0), fc.integer({ min: 50, max: 2 * WINDOW }), fc.constant(400 * 86_400_000)),
+  ttl: fc.oneof(fc.constant(0), fc.integer({ min: 50, max: 2 * WINDOW_MS }), fc.constant(400 * 86_400_000)),
 });
 
 const operations = fc.array(
@@ -51,18 +51,19 @@ const operations = fc.array(
   { minLength: 3, maxLength: 10 },
 );
 
-/** No ban is longer, ms. */
-const LONGEST_BAN = 366 * 86_400_000;
+/** The maximum length of a ban, ms. */
+const MAX_BAN_MS = 366 * 86_400_000;
 
 function checkDecision(decision: Decision): void {
   for (const { remaining, limit, retryAfterMs, resetAfterMs, allowed } of decision.policies) {
     assert.ok(Number.isInteger(remaining) && remaining >= 0 && remaining <= limit, `remaining ${remaining}`);
-    assert.ok(resetAfterMs >= 0 && resetAfterMs <= 2.2 * WINDOW, `resetAfter ${resetAfterMs}`);
-    // Nobody is locked out for longer than a window; a sliding window's last segment may be one longer.
-    if (!allowed) assert.ok(retryAfterMs! > 0 && retryAfterMs! <= 1.1 * WINDOW, `retryAfter ${retryAfterMs}`);
+    assert.ok(resetAfterMs >= 0 && resetAfterMs <= 2.2 * WINDOW_MS, `resetAfter ${resetAfterMs}`);
+    // No key is locked out for longer than a window. The last segment of a sliding window may add one segment.
+    if (!allowed)
+      assert.ok(retryAfterMs! > 0 && retryAfterMs! <= 1.1 * WINDOW_MS, `retryAfter ${retryAfterMs}`);
   }
   if (decision.reason === 'banned')
-    assert.ok(decision.retryAfterMs <= LONGEST_BAN, `banned for ${decision.retryAfterMs}`);
+    assert.ok(decision.retryAfterMs <= MAX_BAN_MS, `banned for ${decision.retryAfterMs}`);
 }
 
 function tolerate(error: unknown): void {
@@ -116,7 +117,7 @@ for (const kind of ['redis', 'valkey'] as const) {
                   tolerate(error);
                 }
               }
-              // Whatever it was: what writes heals it.
+              // Any bytes heal with the next write.
               await limiter.reset(key);
               await limiter.unban(key).catch(tolerate);
               checkDecision(await limiter.consume(key));
@@ -133,7 +134,7 @@ for (const kind of ['redis', 'valkey'] as const) {
   });
 }
 
-/** A part of the value that is there, and then other bytes. */
+/** A part of the present value, followed by other bytes. */
 async function kept(client: Redis, key: string, length: number, bytes: Buffer): Promise<Buffer> {
   const value = await client.getBuffer(key).catch(() => null);
   return Buffer.concat([(value ?? Buffer.alloc(0)).subarray(0, length), bytes]);
@@ -184,7 +185,7 @@ describe('random bytes as script arguments', () => {
         fc.array(fc.tuple(fc.nat(20), odd), { maxLength: 2 }),
         async ([script, sound], changes, oddities) => {
           const args: (string | Buffer)[] = [...sound];
-          // A deadline below 0 is a test's own time, and 'nan' is none.
+          // A deadline below 0 is the time of a test's clock, and 'nan' means no deadline.
           for (const [at, bytes] of changes)
             if (at % args.length > 0 || !bytes.includes('-')) args[at % args.length] = bytes;
           for (const [at, bytes] of oddities) args[1 + (at % (args.length - 1))] = bytes;
@@ -205,12 +206,12 @@ describe('random bytes as script arguments', () => {
 });
 
 describe('random bytes as keys', () => {
-  it('any string is a key, of its own', async () => {
+  it('any string is a separate key', async () => {
     const client = new Redis(servers.redis.port);
     const limiter = createLimiter({
       store: redisStore(client, { prefix: freshPrefix() }),
       limit: 1,
-      window: WINDOW,
+      window: WINDOW_MS,
       onStoreError: 'throw',
       timeout: '1m',
     });
@@ -237,7 +238,7 @@ describe('random bytes as keys', () => {
 
 describe('random bytes as HTTP headers', () => {
   for (const [name, { serve }] of Object.entries(adapters)) {
-    it(`${name}: an answer that is no server error, in time`, async () => {
+    it(`${name}: an answer in time that is not a server error`, async () => {
       const served = await serve({
         limiters: [
           { limit: 1e6, window: '1m', cost: (req) => (req.headers['x-cost'] === undefined ? 1 : 2) },
@@ -248,13 +249,13 @@ describe('random bytes as HTTP headers', () => {
           fc.array(fc.uint8Array({ maxLength: 60 }), { minLength: 1, maxLength: 4 }),
           fc.constantFrom('x-forwarded-for', 'x-real-ip', 'forwarded', 'x-cost', 'host', 'cookie'),
           async (values, header) => {
-            // A header ends at a line's end: what stands behind it would be the test's next request.
+            // A header ends with its line. The bytes after it would be the test's next request.
             const clean = values.map((bytes) =>
               Buffer.from(bytes.filter((byte) => byte !== 10 && byte !== 13)),
             );
             const answer = await request(served.port, header, clean);
             const status = Number(/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]);
-            // What a trusted proxy sends is no address: nobody can be told from anybody else.
+            // The value of a trusted proxy is not an address, so the client cannot be identified.
             if (status === 500) assert.match(answer, /HEADGATE_NO_CLIENT_IP/);
             else assert.ok(status === 200 || (status >= 400 && status < 500), answer);
           },
@@ -266,7 +267,7 @@ describe('random bytes as HTTP headers', () => {
   }
 });
 
-/** Sends a request as bytes; resolves with the answer. */
+/** Sends a request as bytes. Resolves with the answer. */
 function request(port: number, header: string, values: readonly Buffer[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');

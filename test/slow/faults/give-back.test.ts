@@ -1,4 +1,4 @@
-// What is given back while the store is away is given back once it is there again.
+// Units and slots that are given back while the store is down are given back when it is up again.
 import assert from 'node:assert/strict';
 import { createLimiter, memoryStore, type Policy, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -16,7 +16,7 @@ const POLICIES: Policy[] = [
 
 describe('give-backs', () => {
   for (const [name, connect] of Object.entries(clientKinds)) {
-    it(`of requests that were turned away while replies stall are not lost, by ${name}`, async () => {
+    it(`of requests that were denied while replies stalled are not lost, by ${name}`, async () => {
       const proxy = new Proxy(servers.redis.port);
       await proxy.open();
       const { client, end } = connect(proxy.port);
@@ -29,19 +29,19 @@ describe('give-backs', () => {
       assert.ok((await limiter.consume('key')).allowed);
       const held = await Promise.all(Array.from({ length: 50 }, () => limiter.consume('key')));
       proxy.hold();
-      // The server runs these, but nobody learns of it before they were turned away.
-      const asked: Promise<{ degraded: boolean }>[] = [];
+      // The server runs these calls, but their callers are denied before the replies arrive.
+      const decisions: Promise<{ degraded: boolean }>[] = [];
       for (let i = 0; i < 100; i++) {
-        asked.push(limiter.consume('key'));
+        decisions.push(limiter.consume('key'));
         await sleep(10);
       }
-      assert.ok((await Promise.all(asked)).every(({ degraded }) => degraded));
+      assert.ok((await Promise.all(decisions)).every(({ degraded }) => degraded));
       assert.equal(limiter.health.state, 'down');
-      // Neither is refused, nor waits for the store.
+      // Cancelling fails for no decision, and does not wait for the store.
       await Promise.all(held.map((decision) => decision.cancel()));
       proxy.release();
       const rest = async () => (await limiter.peek('key')).policies.map(({ remaining }) => remaining);
-      // One is kept.
+      // One request keeps its unit.
       await until(async () => (await rest()).join() === '999,999').catch(() => {});
       assert.deepEqual(await rest(), [999, 999]);
       await limiter.close();
@@ -83,7 +83,7 @@ describe('give-backs', () => {
   }
 
   for (const [words, times] of [
-    // A server that asks for a password refuses long commands so: it has run nothing.
+    // The refusal of long commands by a server that asks for a password: the server has run nothing.
     ['ERR Protocol error: unauthenticated multibulk length', 2],
     ['ERR max number of clients reached', 2],
     ['NOAUTH Authentication required.', 2],
@@ -91,12 +91,12 @@ describe('give-backs', () => {
   ] as const) {
     it(`that are answered with "${words}" are ${times === 2 ? 'tried again' : 'not tried again'}`, async () => {
       const memory = memoryStore();
-      let asked = 0;
+      let calls = 0;
       const store: Store = {
         decide: async (query) => memory.decide(query),
         adjust: async (change) => memory.adjust(change),
         lease: async (change) => {
-          if (asked++ === 0) throw new Error(words);
+          if (calls++ === 0) throw new Error(words);
           return memory.lease(change);
         },
         reset: async (subject) => memory.reset(subject),
@@ -105,9 +105,9 @@ describe('give-backs', () => {
       const limiter = createLimiter({ store, policies: POLICIES });
       const decision = await limiter.acquire('key');
       await decision.release();
-      await until(() => asked === times);
+      await until(() => calls === times);
       await sleep(250);
-      assert.equal(asked, times);
+      assert.equal(calls, times);
       assert.equal((await limiter.peek('key')).policies[1]!.remaining, times === 2 ? 1000 : 999);
       await limiter.close();
     });
@@ -119,11 +119,11 @@ describe('give-backs', () => {
   ]) {
     it(`of units that are answered with "${words}" are tried again: the server has run nothing`, async () => {
       const memory = memoryStore();
-      let asked = 0;
+      let calls = 0;
       const store: Store = {
         decide: async (query) => memory.decide(query),
         adjust: async (change) => {
-          if (asked++ === 0) throw new Error(words);
+          if (calls++ === 0) throw new Error(words);
           return memory.adjust(change);
         },
         lease: async (change) => memory.lease(change),
@@ -133,7 +133,7 @@ describe('give-backs', () => {
       const limiter = createLimiter({ store, limit: 1000, window: '10m' });
       const decision = await limiter.consume('key');
       await decision.refund();
-      await until(() => asked === 2);
+      await until(() => calls === 2);
       assert.equal((await limiter.peek('key')).remaining, 1000);
       await limiter.close();
     });
@@ -152,7 +152,7 @@ describe('give-backs', () => {
     assert.ok(Math.min(...done) === 5);
   });
 
-  it('are under way 64 at a time, the oldest first', async () => {
+  it('are sent 64 at a time, the oldest first', async () => {
     let isUp = false;
     const backlog = new Backlog(() => isUp);
     const begun: number[] = [];
@@ -169,7 +169,7 @@ describe('give-backs', () => {
     ends[5]!();
     await new Promise(setImmediate);
     assert.deepEqual(begun.slice(64), [64]);
-    // What has not begun waits again.
+    // Give-backs that were not sent wait again.
     isUp = false;
     for (const end of ends.splice(0)) end();
     await new Promise(setImmediate);

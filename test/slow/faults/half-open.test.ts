@@ -1,4 +1,4 @@
-// A connection that is dead without a sign: the client's own time-out finds it, if Headgate's probes let it.
+// A connection that is dead without a sign: the client's own timeout detects it, if Headgate's probes do not prevent that.
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import { Cluster, Redis } from 'ioredis';
@@ -13,11 +13,11 @@ import { freshPrefix } from '../../support/stores.js';
 import { sleep, until } from './load.js';
 import { Proxy } from './proxy.js';
 
-// As docs/failure.md says, but sooner.
-const SOCKET_TIMEOUT = 1000;
-const ioredisOptions = { socketTimeout: SOCKET_TIMEOUT, retryStrategy: () => 50 };
+// The value of docs/failure.md, but shorter.
+const SOCKET_TIMEOUT_MS = 1000;
+const ioredisOptions = { socketTimeout: SOCKET_TIMEOUT_MS, retryStrategy: () => 50 };
 const nodeRedisOptions = {
-  socket: { socketTimeout: SOCKET_TIMEOUT, reconnectStrategy: () => 50 },
+  socket: { socketTimeout: SOCKET_TIMEOUT_MS, reconnectStrategy: () => 50 },
   pingInterval: 250,
 };
 
@@ -43,7 +43,7 @@ const clients: Record<string, (port: number) => Made> = {
   },
 };
 
-/** Lets a connection die under load, and looks whether the store decides again, and what it has counted. */
+/** Makes a connection die under load. Checks that the store decides again, and its counts. */
 async function die(client: RedisClient, proxy: Proxy): Promise<void> {
   const limiter = createLimiter({
     store: redisStore(client, { prefix: freshPrefix() }),
@@ -58,17 +58,17 @@ async function die(client: RedisClient, proxy: Proxy): Promise<void> {
     asked.push(key);
     return (await limiter.consume(key)).degraded;
   };
-  // At the second death the server knows every script, the probe's too.
+  // At the second death the server knows every script, including the probe's.
   for (const death of ['first', 'second']) {
-    // Some are on their way when it dies.
+    // Some calls are on their way when the connection dies.
     const underWay = Array.from({ length: 20 }, ask);
     proxy.swallow();
     await Promise.all([...underWay, until(async () => limiter.health.state === 'down' || !(await ask()))]);
     assert.equal(limiter.health.state, 'down', `nobody noticed the ${death} death`);
-    // A store that is down stays under load.
+    // Load continues while the store is down.
     const load = setInterval(() => void ask(), 5);
     try {
-      await until(() => limiter.health.state === 'up', 3 * SOCKET_TIMEOUT);
+      await until(() => limiter.health.state === 'up', 3 * SOCKET_TIMEOUT_MS);
     } finally {
       clearInterval(load);
     }
@@ -83,7 +83,7 @@ async function die(client: RedisClient, proxy: Proxy): Promise<void> {
   await limiter.close();
 }
 
-/** From before the first test on: a test of another file may be the one that has it told, once a process. */
+/** Collected from before the first test on, because a test of another file may trigger the warning, which comes once per process. */
 const warnings: NodeJS.ErrnoException[] = [];
 process.on('warning', (warning) => warnings.push(warning));
 
@@ -94,7 +94,7 @@ describe('a connection that is dead without a sign', function () {
   after(() => server.stop());
 
   for (const [name, connect] of Object.entries(clients)) {
-    it(`is closed by the client’s socketTimeout, and nothing is counted twice, by ${name}`, async () => {
+    it(`is closed by the client’s socketTimeout, and no request is counted twice, by ${name}`, async () => {
       const proxy = new Proxy(server.port);
       await proxy.open();
       const { client, end } = connect(proxy.port);
@@ -139,12 +139,12 @@ describe('a connection that is dead without a sign', function () {
     });
   }
 
-  it('is told of once, if the client does not notice', async () => {
+  it('is reported once, if the client does not notice', async () => {
     const inner = memoryStore();
-    let asked = 0;
+    let questions = 0;
     const hangs = new Promise<never>(() => {});
     const store: Store = {
-      decide: () => (asked++, hangs),
+      decide: () => (questions++, hangs),
       adjust: (change) => inner.adjust(change),
       lease: (change) => inner.lease(change),
       reset: (subject) => inner.reset(subject),
@@ -157,20 +157,20 @@ describe('a connection that is dead without a sign', function () {
         await limiter.consume('a');
         return limiter.health.state === 'down';
       });
-      const before = asked;
+      const before = questions;
       // A probe asks twice at once.
-      await until(() => asked > before);
-      // The limiter's own timer for that question runs by real time, as the pause between probes does.
+      await until(() => questions > before);
+      // The limiter's timer for this question runs in real time, and so does the pause between probes.
       mock.timers.enable({ apis: ['setTimeout'] });
       const enabled = performance.now();
       while (performance.now() - enabled < 50) await new Promise(setImmediate);
       for (let second = 0; second < 20; second++) {
-        if (second < 10) assert.equal(asked, before + 2, 'it writes on a connection that may be dead');
+        if (second < 10) assert.equal(questions, before + 2, 'it writes on a connection that may be dead');
         mock.timers.tick(1000);
         for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       }
       mock.timers.reset();
-      await until(() => asked > before + 2);
+      await until(() => questions > before + 2);
       await limiter.close();
     } finally {
       mock.timers.reset();

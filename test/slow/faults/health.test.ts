@@ -1,4 +1,4 @@
-// What `limiter.health` and `onHealth` tell: without any traffic, and while decisions fail for a reason that a simpler call would not show.
+// `limiter.health` and `onHealth`: without any traffic, and while decisions fail for a reason that a simpler call would not show.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -42,36 +42,36 @@ describe('the health of a store without traffic', function () {
     ],
   };
   for (const [what, [breaks, mends]] of Object.entries(faults)) {
-    it(`that ${what} is down within seconds, is told once, and is up again by itself`, async () => {
-      const told: string[] = [];
+    it(`that ${what} is down within seconds, is reported once, and is up again by itself`, async () => {
+      const states: string[] = [];
       const store = redisStore(client);
       const reader = createLimiter({ name: 'reader', store, ...policy });
       const listener = createLimiter({
         name: 'listener',
         store,
         ...policy,
-        onHealth: ({ state }: Health) => told.push(state),
+        onHealth: ({ state }: Health) => states.push(state),
       });
       await reader.consume('a');
       assert.equal(reader.health.state, 'up');
       await breaks();
       await becomes(reader, 'down');
-      assert.deepEqual(told, ['down']);
+      assert.deepEqual(states, ['down']);
       await mends();
       await becomes(reader, 'up');
-      assert.deepEqual(told, ['down', 'up']);
+      assert.deepEqual(states, ['down', 'up']);
       await Promise.all([reader.close(), listener.close()]);
     });
   }
 
-  it('that is gone is down, also for who never asked it anything', async () => {
+  it('that is gone is down, even for a limiter without any decision', async () => {
     const limiter = createLimiter({ store: redisStore(client), ...policy, connectTimeout: '500ms' });
     await server.kill('SIGKILL');
     await becomes(limiter, 'down');
     await limiter.close();
   });
 
-  it('costs nothing while nobody wants to know', async () => {
+  it('costs no call while no caller reads it', async () => {
     const limiter = createLimiter({ store: redisStore(client, { publish: false }), ...policy });
     await limiter.consume('a');
     await client.config('RESETSTAT');
@@ -92,17 +92,17 @@ describe('the health of a store whose decisions all fail', function () {
     'the keys of the limiter are not permitted': [policy, ['~hg:{headgate-probe:*']],
   };
   for (const [what, [options, rights]] of Object.entries(cases)) {
-    it(`${what}: it is down all the time, and told once`, async () => {
+    it(`${what}: it is down all the time, and reported once`, async () => {
       const server = await startServer('redis');
       const admin = new Redis(server.port);
       await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', 'resetkeys', '+@all', ...rights);
       const client = new Redis(server.port, { username: 'headgate', password: 'password' });
-      const told: string[] = [];
+      const states: string[] = [];
       const limiter = createLimiter({
         store: redisStore(client, { publish: false }),
         name: 'api',
         warnings: false,
-        onHealth: ({ state }: Health) => told.push(state),
+        onHealth: ({ state }: Health) => states.push(state),
         ...options,
       } as never);
       const samples: string[] = [];
@@ -112,9 +112,9 @@ describe('the health of a store whose decisions all fail', function () {
         samples.push(limiter.health.state);
         await sleep(10);
       }
-      assert.deepEqual(told, ['down']);
+      assert.deepEqual(states, ['down']);
       assert.ok(samples.filter((state) => state === 'up').length < 40, samples.join());
-      // Once the user may do it, the store is used again.
+      // The store is used again once the user has the permission.
       await admin.call('ACL', 'SETUSER', 'headgate', '~*', '+@all');
       for (let i = 0; limiter.health.state !== 'up'; i++) {
         assert.ok(i < 100, 'it stays down');

@@ -4,7 +4,7 @@ import { createLimiter, HeadgateError, type Limiter, type Store } from 'headgate
 export const MODES = ['local', 'allow', 'deny', 'throw'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** What is limited under load: the hot key reaches its limit, all others are asked for once. */
+/** The limit under load: the hot key reaches it, and all other keys are requested once. */
 export const LIMIT = 40;
 export const LOCAL_SHARE = 0.5;
 export const TIMEOUT = 100;
@@ -13,18 +13,18 @@ const EVERY_MS = 5;
 
 export interface Answer {
   readonly key: string;
-  /** When it was asked, by `performance.now()`, and how long the answer took. */
+  /** The time of the request, by `performance.now()`, and the time until its answer. */
   readonly at: number;
   readonly ms: number;
-  /** How much of that this process was busy with something else, ms. */
+  /** The part of that time in which this process was busy with other work, ms. */
   readonly lag: number;
   readonly allowed: boolean;
   readonly degraded: boolean;
-  /** Of an answer that was an error. */
+  /** The code, if the answer was an error. */
   readonly code: string | undefined;
 }
 
-/** A limiter of one mode that is asked every few milliseconds, whatever becomes of the answers. */
+/** A limiter of one mode with a request every few milliseconds, whatever the answers are. */
 export class Load {
   readonly mode: Mode;
   readonly limiter: Limiter;
@@ -32,7 +32,7 @@ export class Load {
   readonly #pending = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #asked = 0;
-  /** How long turns of the event loop took beyond their time, in sum, ms; and when the last one was looked at. */
+  /** The total delay of the event loop's turns, ms, and the time of the last check. */
   #late = 0;
   #looked = 0;
 
@@ -71,17 +71,17 @@ export class Load {
     return this.answers.filter(({ degraded }) => degraded);
   }
 
-  /** Whether the last answers were all the store's. */
+  /** Whether the store decided all of the last answers. */
   isBack(): boolean {
     return this.answers.length > 20 && this.answers.slice(-10).every(({ degraded }) => !degraded);
   }
 
-  /** How long turns of the event loop took beyond their time since the start, ms. */
+  /** The total delay of the event loop's turns since the start, ms. */
   get lag(): number {
     return this.#late;
   }
 
-  /** How it is doing, for people. */
+  /** The state of the load, as text. */
   told(): string {
     const last = this.answers.slice(-100);
     const degraded = last.filter((answer) => answer.degraded);
@@ -112,7 +112,7 @@ export class Load {
   }
 }
 
-/** How late this process itself was, ms: what a slow machine adds to every answer. */
+/** The delay of this process, ms, which a slow machine adds to every answer. */
 export function eventLoopDelay(): { stop(): number } {
   const histogram = monitorEventLoopDelay({ resolution: 5 });
   histogram.enable();
@@ -131,11 +131,12 @@ export function percentile(values: readonly number[], p: number): number {
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Resolves with the time that it took, ms. */
+/** Resolves with the time until the condition held, ms. */
 export async function until(condition: () => boolean | Promise<boolean>, within = 10_000): Promise<number> {
   const start = performance.now();
   while (!(await condition())) {
-    if (performance.now() - start > within) throw new Error(`It did not come about within ${within} ms.`);
+    if (performance.now() - start > within)
+      throw new Error(`The condition did not hold within ${within} ms.`);
     await sleep(2);
   }
   return performance.now() - start;

@@ -39,31 +39,31 @@ const SLOTS = 4;
 const HOUR = 3_600_000;
 const LONG = 'x'.repeat(5_000_000);
 
-/** How long a polite client waits for its answer, and a waiter for its end, ms. */
-const PATIENCE = 10_000;
+/** The time that a polite client waits for its answer, and a waiting call for its end, ms. */
+const PATIENCE_MS = 10_000;
 
-/** Most rounds take five seconds, ms. */
-const LONGEST_ROUND = 180_000;
+/** The time limit of a round, ms. Most rounds take five seconds. */
+const MAX_ROUND_MS = 180_000;
 
 const taken: Policy[] = [
   { name: 'quota', algorithm: 'fixed-window', limit: LIMIT, window: '1h' },
   { name: 'slots', algorithm: 'concurrency', limit: SLOTS, lease: '1h' },
 ];
-/** The first request goes on, and each further one is held for an hour more. */
+/** The first request goes on, and each further request is held for another hour. */
 const paced: Policy[] = [
   { name: 'paced', algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '10h' },
 ];
 const WAITERS_SLOTS = 2;
-const MOST_WAITING = 100;
+const MAX_WAITING = 100;
 
-/** What comes once a process, and is true: stores are taken down, and some apps count by dimensions that many requests lack. */
+/** The expected warnings, once per process: stores go down, and some apps count by dimensions that many requests lack. */
 const TRUE_WARNINGS = new Set<string | undefined>(['HEADGATE_STORE_DOWN', 'HEADGATE_NEVER_A_KEY']);
 
 /** The faults that break connections. */
 const BREAKS_CONNECTIONS =
   /^(connections|killed|loading|a password|a server is killed|a server's connections)/;
 
-/** What the soak counts; `broken` are promises, in words. */
+/** The counts of the soak. `broken` are broken promises, as text. */
 export interface Counts {
   rounds: number;
   faults: number;
@@ -75,7 +75,7 @@ export interface Counts {
   unresolved: number;
   leakedSlots: number;
   leakedTurns: number;
-  /** Turns whose giving back was under way when its connection broke: it may have run, and so is not sent again. */
+  /** Turns whose give-back was on its way when the connection broke. Such a give-back may have run, so it is not sent again. */
   unknownTurns: number;
   leakedWaiters: number;
   overAdmissions: number;
@@ -85,23 +85,23 @@ export interface Counts {
   readonly broken: string[];
 }
 
-/** What the store has said of a key, and what became of it. */
+/** The store's answers for a key, and the requests with them. */
 interface Told {
   asked: number;
   admitted: number;
   degraded: number;
-  /** Those admitted now that have not ended. */
+  /** Admitted requests that have not ended. */
   readonly underWay: Set<Ending<ServerResponse>>;
 }
 
-/** An app whose clients mean no good, behind one of the adapters. */
+/** An app with hostile clients, behind one of the adapters. */
 class Site {
   readonly counts: Counts;
   readonly told = new Map<string, Told>();
   readonly pacedKeys = new Map<string, number>();
   /** The last key that had slots held at the end. */
   leaking = '';
-  /** While the store forgets, more is admitted than there is. */
+  /** Whether the store loses its state, which admits more units than there are. */
   forgets = false;
   readonly #mode: Mode;
   readonly #http2: boolean;
@@ -124,7 +124,7 @@ class Site {
     this.#limiter = createLimiter({ ...common, name: 'site', policies: taken, onStoreError: mode });
     this.#pacer = createLimiter({ ...common, name: 'paced', policies: paced, onStoreError: 'deny' });
     this.#waits = createLimiter({
-      ...{ ...common, name: 'waits', onStoreError: 'throw', maxWaiting: MOST_WAITING },
+      ...{ ...common, name: 'waits', onStoreError: 'throw', maxWaiting: MAX_WAITING },
       policies: [{ name: 'waits', algorithm: 'concurrency', limit: WAITERS_SLOTS, lease: '1h' }],
     });
   }
@@ -160,21 +160,21 @@ class Site {
     this.#responses.set(response.req, response);
     const key = response.req.headers['x-key'] as string | undefined;
     if (key === undefined) return;
-    const told = this.told.get(key);
-    if (told) told.asked++;
+    const answers = this.told.get(key);
+    if (answers) answers.asked++;
     else this.told.set(key, { asked: 1, admitted: 0, degraded: 0, underWay: new Set() });
   }
 
   #note({ allowed, degraded, key }: Decision, req: TestRequest): void {
-    const told = this.told.get(key)!;
+    const answers = this.told.get(key)!;
     this.counts.decisions++;
     if (degraded) {
-      told.degraded++;
+      answers.degraded++;
       this.counts.degraded++;
     } else if (allowed) {
-      told.admitted++;
+      answers.admitted++;
       const response = this.#responses.get('raw' in req ? (req.raw as object) : req)!;
-      const { underWay } = told;
+      const { underWay } = answers;
       const ended = (): unknown => underWay.delete(ending);
       const ending: Ending<ServerResponse> = new Ending(nodeResponse, response, () => queueMicrotask(ended));
       underWay.add(ending);
@@ -197,7 +197,7 @@ class Site {
     return { body };
   }
 
-  /** Starts clients of every kind; they go on until `end`. */
+  /** Starts clients of every kind, which go on until `end`. */
   start(): void {
     const hostile = this.#http2 ? () => this.#resetStreams() : () => this.#hangUp();
     for (let i = 0; i < 8; i++) this.#repeat(hostile);
@@ -219,7 +219,7 @@ class Site {
     void going.catch((error: unknown) => this.counts.broken.push(`a client of the soak: ${String(error)}`));
   }
 
-  /** Keys that several fight for, keys of one's own, and keys whose requests are held. */
+  /** Keys that several clients share, keys of a single client, and keys whose requests are held. */
   #fields(): Record<string, string> {
     const i = Math.floor(Math.random() * 5);
     if (Math.random() < 0.3) {
@@ -232,7 +232,7 @@ class Site {
 
   async #connect(): Promise<Socket> {
     const socket = connect({ port: this.#served.port, host: '127.0.0.1' }).on('error', () => {});
-    await Promise.race([once(socket, 'connect'), once(socket, 'close'), sleep(PATIENCE)]);
+    await Promise.race([once(socket, 'connect'), once(socket, 'close'), sleep(PATIENCE_MS)]);
     return socket;
   }
 
@@ -260,7 +260,7 @@ class Site {
 
   async #resetStreams(): Promise<void> {
     const session = connectHttp2(`http://127.0.0.1:${this.#served.port}`).on('error', () => {});
-    await Promise.race([once(session, 'connect'), once(session, 'close'), sleep(PATIENCE)]);
+    await Promise.race([once(session, 'connect'), once(session, 'close'), sleep(PATIENCE_MS)]);
     const streams = Array.from({ length: 10 }, () => {
       const path = pick(['/?hang', '/?begin', '/?long', '/']);
       const unfinished = Math.random() < 0.3;
@@ -277,7 +277,7 @@ class Site {
     session.destroy();
   }
 
-  /** Whoever waits for its answer has one. */
+  /** A client that waits for its answer must get one. */
   async #askPolitely(): Promise<void> {
     this.counts.requests++;
     const asked = request({
@@ -292,13 +292,13 @@ class Site {
       });
     });
     asked.end();
-    if (await within(PATIENCE, answered)) return;
+    if (await within(PATIENCE_MS, answered)) return;
     this.counts.unresolved++;
     this.counts.broken.push('a request without an answer');
     asked.destroy();
   }
 
-  /** Waits for a slot; some give up. */
+  /** Waits for a slot. Some waits are cancelled. */
   async #wait(): Promise<void> {
     const gone = new AbortController();
     const givesUp = Math.random() < 0.3;
@@ -316,12 +316,12 @@ class Site {
       },
       (error: unknown) => error instanceof HeadgateError,
     );
-    if (await within(PATIENCE, done)) return;
+    if (await within(PATIENCE_MS, done)) return;
     this.counts.unresolved++;
     this.counts.broken.push('a wait that does not end');
   }
 
-  /** Ends all clients, and looks at what they leave behind. */
+  /** Ends all clients, and checks the state that they leave behind. */
   async end(where: string): Promise<void> {
     const { counts } = this;
     this.#ended = true;
@@ -346,9 +346,9 @@ class Site {
     await Promise.all([this.#limiter.close(), this.#pacer.close(), this.#waits.close()]);
   }
 
-  /** What is left although there was time to give it back. */
+  /** The units that are still taken although there was time to give them back. */
   async #leaked(count: () => Promise<number>): Promise<number> {
-    const giveUp = performance.now() + PATIENCE;
+    const giveUp = performance.now() + PATIENCE_MS;
     for (;;) {
       const left = await count();
       if (left === 0 || performance.now() > giveUp) return left;
@@ -356,9 +356,9 @@ class Site {
     }
   }
 
-  /** What is left of a limiter's policy for a key, in the store's words: no answer of this process. */
+  /** A key's verdict from the store itself, not from this process. */
   async #left(limiter: Limiter, key: string, policy: number): Promise<Verdict> {
-    const until = performance.now() + PATIENCE;
+    const until = performance.now() + PATIENCE_MS;
     for (;;) {
       const decision = await limiter.peek(key).catch((error: HeadgateError) => error.code);
       if (typeof decision !== 'string' && !decision.degraded) return decision.policies[policy]!;
@@ -384,7 +384,7 @@ class Site {
     return held;
   }
 
-  /** The first of each key went on; a degraded answer may have been charged. */
+  /** The first request of each key went on. A degraded answer may have been charged. */
   async #turns(): Promise<number> {
     let sum = 0;
     for (const [key, degraded] of this.pacedKeys) {
@@ -394,14 +394,14 @@ class Site {
     return sum;
   }
 
-  /** Who finds no room although nobody waits any more. */
+  /** Waiting calls that find no room although the queue is empty. */
   async #waiters(): Promise<number> {
     const held: Decision[] = [];
     for (let i = 0; i < 10 * WAITERS_SLOTS; i++) held.push(await this.#waits.wait(`room-${i % 10}`));
     const gone = new AbortController();
     setMaxListeners(0, gone.signal);
     let full = 0;
-    const waits = Array.from({ length: MOST_WAITING }, (_, i) =>
+    const waits = Array.from({ length: MAX_WAITING }, (_, i) =>
       this.#waits.wait(`room-${i % 10}`, { signal: gone.signal }).then(
         (decision) => decision.release(),
         (error: HeadgateError) => {
@@ -423,7 +423,7 @@ class Site {
     let over = 0;
     for (const [key, { asked, admitted, degraded }] of this.told) {
       const charged = LIMIT - (await this.#left(this.#limiter, key, 0)).remaining;
-      // What fails with an error has no decision.
+      // A request that fails with an error has no decision.
       if (charged > (this.#mode === 'throw' ? asked : admitted + degraded)) doubled++;
       if (!this.forgets && charged < admitted) lost++;
       if (admitted > LIMIT * (this.forgets ? 2 : 1)) over++;
@@ -434,14 +434,14 @@ class Site {
   }
 }
 
-/** A fault, and the client that meets it. */
+/** A fault, and the client under test. */
 interface Setting {
   readonly scene: Breakable;
   readonly client: TestClient;
   end(): Promise<void>;
 }
 
-/** What can happen to one server of a cluster. */
+/** The faults of one server of a cluster. */
 const clusterFaults = [
   'a server is killed, and restarted empty',
   'a server is stalled, and resumed',
@@ -525,9 +525,9 @@ const sites: Readonly<Record<string, Serve>> = {
 };
 
 /**
- * Round after round, each with a client, a topology, a fault, an adapter and a mode, until the time is up.
+ * Plays round after round, each with a client, a topology, a fault, an adapter and a mode, until the time is over.
  *
- * @param from the number of the first round, to see one again
+ * @param from the number of the first round, to repeat a round
  */
 export async function mixed(minutes: number, from: number, told: (line: string) => void): Promise<Counts> {
   const counts: Counts = {
@@ -577,7 +577,7 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
       const setting = await (isCluster ? clusterOf(kind, name, clusterFault) : oneServer(kind, name, fault));
       try {
         const played = playWith(setting, where, counts, mode, adapter).then(() => true);
-        if (!(await within(LONGEST_ROUND, played))) throw new Error(`the round does not end: ${stage}`);
+        if (!(await within(MAX_ROUND_MS, played))) throw new Error(`the round does not end: ${stage}`);
       } finally {
         await setting.end();
       }
@@ -604,7 +604,7 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
   return counts;
 }
 
-/** What a round is at, for one that does not end. */
+/** The current stage of the round, for the error of a round that does not end. */
 let stage = '';
 
 async function playWith(
@@ -624,9 +624,9 @@ async function playWith(
   site.start();
   try {
     const outcome = await play(scene, stores, client.queued);
-    // Judged once the clients are gone: they ask at the same time.
+    // The outcome is judged after the clients have ended, because they send requests at the same time.
     await site.end(where);
-    // An hour is never quite quiet.
+    // The process is never quiet, so the check has more patience.
     await check(where, scene, stores, outcome, 2);
   } catch (error) {
     await site.end(where).catch(() => {});
@@ -642,7 +642,7 @@ function pick<T>(of: readonly T[]): T {
   return of[Math.floor(Math.random() * of.length)]!;
 }
 
-/** Whether a promise is kept within this time, ms. */
+/** Whether a promise is kept within `ms`. */
 async function within(ms: number, promised: Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), ms)));

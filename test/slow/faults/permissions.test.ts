@@ -1,4 +1,4 @@
-// Law 5 under a user with few rights: whatever the server refuses, and whenever, no key is left without a TTL.
+// Law 5 for a user with few rights: whatever the server refuses, and whenever, no key is left without a TTL.
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import { createLimiter, type Decision, type Policy } from 'headgate';
@@ -30,7 +30,7 @@ const commands = [
   ...new Set([...JSON.stringify(luaFiles).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => match[1]!)),
 ].filter((command) => command !== 'TIME');
 
-/** What runs beside the decisions: keys and arguments after the deadline. */
+/** The scripts beside the decisions: their keys, and their arguments after the deadline. */
 const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args: string[]][]>>> = {
   publish: [
     [

@@ -1,4 +1,4 @@
-// Plays a scene under load, and checks what law 8 says of it.
+// Plays a scene under load, and checks law 8.
 import assert from 'node:assert/strict';
 import type { Store } from 'headgate';
 import {
@@ -17,11 +17,11 @@ import type { Breakable } from './scenes.js';
 
 const STORE_CODES = new Set(['HEADGATE_STORE_ERROR', 'HEADGATE_STORE_TIMEOUT', 'HEADGATE_STORE_AWAY']);
 
-/** What a process may answer as well that is late by half of its time-out: so far it may be wrong about the server's clock. */
+/** The code that a process may also answer with if it is late by half of its timeout, because it may be that wrong about the server's clock. */
 const LATE = 'HEADGATE_PROCESS_LATE';
 
-/** How long a scene stays broken, ms. */
-const BROKEN = 700;
+/** The time for which a scene stays broken, ms. */
+const BROKEN_MS = 700;
 
 export interface Outcome {
   readonly loads: readonly Load[];
@@ -44,12 +44,12 @@ export async function play(
   for (const load of loads) load.start();
   try {
     await sleep(250);
-    // Until a store has answered once, a call waits longer.
+    // A call waits longer until a store has answered once.
     if (!scene.isDown)
       await until(() => loads.every(({ answers }) => answers.some((each) => !each.degraded)));
     const brokenAt = performance.now();
     await scene.break();
-    await sleep(BROKEN);
+    await sleep(BROKEN_MS);
     await scene.mend();
     const mendedAt = performance.now();
     await untilBack(loads);
@@ -62,7 +62,7 @@ export async function play(
   }
 }
 
-/** Resolves when each load is answered by its store; a machine that has no time for this process has none for the servers either. */
+/** Resolves when the store answers each load again. A machine that is too busy for this process is too busy for the servers as well. */
 async function untilBack(loads: readonly Load[]): Promise<void> {
   const start = performance.now();
   const { lag } = loads[0]!;
@@ -73,7 +73,7 @@ async function untilBack(loads: readonly Load[]): Promise<void> {
   }
 }
 
-/** What each key of a load that was asked for once was charged, by the store. */
+/** The charges of the keys that a load requested once, from the store. */
 async function charges(load: Load, store: Store): Promise<Map<string, number>> {
   const { set } = load.limiter;
   const keys = load.answers.map(({ key }) => key).filter((key) => key !== 'hot');
@@ -87,7 +87,7 @@ export async function check(
   scene: Breakable,
   stores: readonly Store[],
   outcome: Outcome,
-  /** What else the machine does may make each call so many times as long. */
+  /** The factor by which other work on the machine may lengthen each call. */
   patience = 1,
 ): Promise<void> {
   const { loads, brokenAt, mendedAt, lateBy, longestQueue } = outcome;
@@ -96,7 +96,7 @@ export async function check(
     const { answers, degraded, mode } = load;
     const where = `${what}, ${mode}`;
 
-    // But for what a busy machine adds.
+    // Without the delay that a busy machine adds.
     const p99 = percentile(
       answers.map(({ ms, lag }) => ms - lag),
       99,
@@ -139,7 +139,7 @@ export async function check(
       ({ key, at, allowed, degraded }) => allowed && !degraded && at > since && charged.get(key) === 0,
     ).length;
     assert.equal(lost, 0, `${where}: ${lost} decisions of the store were lost`);
-    // What was asked for while the store could not answer was answered otherwise, and is not counted later.
+    // Requests during the outage were decided by onStoreError, and are not counted later.
     if (what.startsWith('stalled')) {
       const counted = degraded.filter(({ key, at }) => at > brokenAt + 10 && charged.get(key) === 1);
       assert.ok(

@@ -1,20 +1,20 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-/** Stands between client and server, and breaks connections as networks do. */
+/** A proxy between client and server that breaks connections as networks do. */
 export class Proxy {
   readonly #target: number;
   readonly #sockets = new Set<Socket>();
   #server: Server | undefined;
   #cutNext = false;
-  /** Connections that are dead, of which neither side knows. */
+  /** Connections that are dead without a sign to either side. */
   readonly #dead = new Set<Socket>();
-  /** Replies that are held back; undefined: they pass. */
+  /** Replies that are held back, or `undefined` if replies pass. */
   #held: (() => void)[] | undefined;
   port = 0;
-  /** Replies that were cut. */
+  /** The number of cut replies. */
   cuts = 0;
-  /** How long all takes in each direction, ms. */
+  /** The delay in each direction, ms. */
   delay = 0;
 
   constructor(target: number) {
@@ -36,7 +36,7 @@ export class Proxy {
     await closed;
   }
 
-  /** Cuts the next reply in the middle, and the connection with it. */
+  /** Cuts the next reply in the middle, and closes its connection. */
   cutNextReply(): void {
     this.#cutNext = true;
   }
@@ -52,7 +52,7 @@ export class Proxy {
     for (const pass of held) pass();
   }
 
-  /** From now on the connections that there are lose all that is sent on them. They stay open, and new ones work. */
+  /** From now on, the present connections lose all data. They stay open, and new connections work. */
   swallow(): void {
     for (const socket of this.#sockets) this.#dead.add(socket);
   }

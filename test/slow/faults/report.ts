@@ -1,4 +1,4 @@
-/** What one fault did, to be read by people: HEADGATE_REPORT=1 prints the table at the end. */
+/** The effect of one fault, for people: HEADGATE_REPORT=1 prints the table at the end. */
 export interface Line {
   readonly fault: string;
   readonly decisions: number;
@@ -10,7 +10,7 @@ export interface Line {
   readonly lateBy: number;
 }
 
-/** All that was noted in this process. */
+/** All lines of this process. */
 export const lines: Line[] = [];
 
 export function noteFault(line: Line): void {
@@ -22,7 +22,7 @@ export function noteFault(line: Line): void {
   });
 }
 
-// The soak prints its own.
+// The soak prints its own table.
 if (typeof after === 'function')
   after(() => {
     if (process.env['HEADGATE_REPORT'] && lines.length > 0) console.table(lines);

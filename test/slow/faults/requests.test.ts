@@ -1,4 +1,4 @@
-// Faults that concern single requests: the store is up, and stays up for all others.
+// Faults of single requests: the store is up, and stays up for all other requests.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
@@ -98,7 +98,7 @@ describe('the permissions that docs/failure.md lists', () => {
     assert.deepEqual([...documented].sort(), [...used, ...ofTheClient].sort());
   });
 
-  it('one that is missing charges no policy: what was written before it is taken back', async () => {
+  it('a missing permission charges no policy: earlier writes are undone', async () => {
     const server = await startServer('redis');
     const admin = new Redis(server.port);
     await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented, '-setrange');
@@ -128,7 +128,7 @@ describe('the permissions that docs/failure.md lists', () => {
     await server.stop();
   });
 
-  it('a refund of several policies that is refused in the middle gives nothing back twice', async () => {
+  it('a refund of several policies that is refused in the middle gives no unit back twice', async () => {
     const server = await startServer('redis');
     const admin = new Redis(server.port);
     await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
@@ -157,7 +157,7 @@ describe('the permissions that docs/failure.md lists', () => {
   });
 
   for (const right of ['zrem', 'zincrby', 'zscore']) {
-    it(`without ${right} no held slot is released, and no release is tried for ever`, async () => {
+    it(`without ${right} no held slot is released, and no release is repeated forever`, async () => {
       const server = await startServer('redis');
       const admin = new Redis(server.port);
       await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
@@ -174,7 +174,7 @@ describe('the permissions that docs/failure.md lists', () => {
       const calls = /cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? '0';
       assert.equal(Number(calls), 0, 'it is tried again and again');
       await admin.call('ACL', 'SETUSER', 'headgate', `+${right}`);
-      // It is held until its lease ends, as are the others.
+      // The slot is held until its lease ends, like the others.
       assert.equal((await limiter.peek('a')).remaining, 3);
       for (const decision of held.slice(1)) assert.equal(await decision.renew(), true);
       await limiter.close();
@@ -209,7 +209,7 @@ describe('the permissions that docs/failure.md lists', () => {
       await limiter.reset('a');
       await limiter.close();
 
-      // Without one of them: a failure of the store, told as such.
+      // Without one permission, the store fails with a clear error.
       await admin.call('ACL', 'SETUSER', 'headgate', '-evalsha');
       const denied = createLimiter({
         store: redisStore(user),

@@ -1,4 +1,4 @@
-// ioredis sends what was not answered again after a reconnect: the store must not run it again.
+// After a reconnect, ioredis repeats the calls without an answer: the store must not run them again.
 import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
@@ -14,7 +14,7 @@ import { Proxy } from './proxy.js';
 const ROUNDS = 10;
 const CALLS = 20;
 
-/** Cuts replies while calls with plenty of time are under way, and looks at what each has charged. */
+/** Cuts replies to calls that have enough time, and checks the charges of each. */
 async function cutReplies(client: RedisClient, proxy: Proxy): Promise<void> {
   const limiter = createLimiter({
     name: 'resend',
@@ -55,7 +55,7 @@ async function cutReplies(client: RedisClient, proxy: Proxy): Promise<void> {
   await limiter.close();
 }
 
-describe('calls whose connection is cut in mid-reply, though there is time, are not run twice', () => {
+describe('calls whose connection is cut in mid-reply do not run twice, even with enough time', () => {
   let server: TestServer;
   let node: TestServer;
   before(async () => {
@@ -91,10 +91,10 @@ describe('calls whose connection is cut in mid-reply, though there is time, are 
     });
   }
 
-  // The node's own client sends again after it has connected again; or else the cluster's, after a while.
+  // Either the node's own client repeats the call after its reconnect, or the cluster's client does after a while.
   for (const [name, Client] of Object.entries({ 'ioredis 6': Cluster, 'ioredis 5': Cluster5 })) {
     for (const clusterNodeRetryStrategy of [null, () => 20]) {
-      it(`by ${name} Cluster, ${clusterNodeRetryStrategy ? 'whose nodes reconnect' : 'as it comes'}`, async () => {
+      it(`by ${name} Cluster, ${clusterNodeRetryStrategy ? 'whose nodes reconnect' : 'with default options'}`, async () => {
         const proxy = new Proxy(node.port);
         await proxy.open();
         const address = { host: '127.0.0.1', port: proxy.port };

@@ -1,4 +1,4 @@
-// What can go wrong with one server: each scene starts one, breaks it, and mends it.
+// The faults of one server: each scene starts a server, breaks it, and mends it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,11 +8,11 @@ import { until } from './load.js';
 import { Proxy } from './proxy.js';
 
 export interface Breakable {
-  /** Whether it is down from the start. */
+  /** Whether the server is down from the start. */
   readonly isDown?: true;
-  /** Whether what was counted before is lost. */
+  /** Whether the server loses its counts. */
   readonly forgets?: true;
-  /** Whether callers may not notice. */
+  /** Whether callers may not notice the fault. */
   readonly mayGoUnnoticed?: true;
   break(): Promise<void>;
   /** Resolves when a server could decide again. */
@@ -20,14 +20,14 @@ export interface Breakable {
 }
 
 export interface Scene extends Breakable {
-  /** Where the clients connect. */
+  /** The port for the clients. */
   readonly port: number;
   end(): Promise<void>;
 }
 
 type MakeScene = (kind: ServerKind) => Promise<Scene>;
 
-/** A client for the test itself: of short patience, with nobody to tell. */
+/** A client for the test itself, with short timeouts and an ignored error event. */
 function adminOf({ port }: { port: number }): Redis {
   return new Redis(port, { enableReadyCheck: false, retryStrategy: () => 50 }).on('error', () => {});
 }
@@ -83,7 +83,7 @@ async function refused(kind: ServerKind): Promise<Scene> {
   };
 }
 
-/** The server goes on, and nobody learns of it. */
+/** The server goes on, but its replies are held back. */
 async function heldBack(kind: ServerKind): Promise<Scene> {
   const server = await startServer(kind);
   const proxy = new Proxy(server.port);
@@ -133,7 +133,7 @@ async function cutInMidReply(kind: ServerKind): Promise<Scene> {
       timer = setInterval(() => proxy.cutNextReply(), 20);
     },
     async mend() {
-      // Clients reconnect in their own time.
+      // Clients reconnect at their own pace.
       await until(() => proxy.cuts >= 3);
       clearInterval(timer);
     },
@@ -166,7 +166,7 @@ async function scriptsFlushed(kind: ServerKind): Promise<Scene> {
   };
 }
 
-/** A restart that takes its time over the data of before. */
+/** A restart that takes long to load the old data. */
 async function loading(kind: ServerKind): Promise<Scene> {
   const dir = mkdtempSync(join(tmpdir(), 'headgate-loading-'));
   const first = await startServer(kind, { dir });
@@ -181,7 +181,7 @@ async function loading(kind: ServerKind): Promise<Scene> {
     async break() {
       admin.disconnect();
       await first.kill('SIGKILL');
-      // 1,000 keys, a millisecond each; it answers LOADING meanwhile.
+      // 1,000 keys, a millisecond each. Meanwhile the server answers LOADING.
       const args = ['--key-load-delay', '1000', '--loading-process-events-interval-bytes', '1024'];
       restarted = startServer(kind, { dir, port, args });
     },

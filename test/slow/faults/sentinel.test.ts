@@ -14,7 +14,7 @@ describe('a failover by Sentinel, under load', function () {
     'ioredis 5': (options: object) => new Redis5(options),
   };
   for (const [name, make] of Object.entries(connect)) {
-    it(`loses at most what was not replicated, by ${name}`, async () => {
+    it(`loses at most the charges that were not replicated, by ${name}`, async () => {
       const set = await Sentinels.start();
       const client = make({
         ...recommended,

@@ -1,4 +1,4 @@
-// A user's program that loads the packed package both ways: what one loader made works with what the other one loaded.
+// A user's program that loads the packed package both ways: objects of one loader work with those of the other.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
@@ -24,7 +24,7 @@ async function exportsTheSame(path: string) {
   for (const name of namesOf(byImport)) assert.equal(byImport[name], byRequire[name], `${path} ${name}`);
 }
 
-/** Newer versions of Node add what `require` returns to the names. */
+/** The names of exports, without those that newer versions of Node add to the result of `require`. */
 function namesOf(exports: Record<string, unknown>) {
   return Object.keys(exports)
     .filter((name) => name !== 'module.exports')

@@ -1,17 +1,17 @@
-// Compiles projects as `tsc -p` does, in this process: the declarations that a TypeScript has read serve its other projects, too.
+// Compiles projects as `tsc -p` does, in this process, so that a TypeScript reads its declarations once for all projects.
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type * as TypeScript from 'typescript';
 
 const require = createRequire(import.meta.url);
 
-/** What the TypeScript that was asked last has read. That of another one is let go, as it is large. */
+/** The files that the last TypeScript has read. The files of the previous one are dropped, because they are large. */
 let last = { typescript: '', files: new Map<string, TypeScript.SourceFile | undefined>() };
 
 /**
  * @param typescript the name of its package
  * @param config the path of the project's configuration
- * @returns what tsc would say: nothing, if all is right
+ * @returns the output of tsc, which is empty without errors
  */
 export function compile(typescript: string, config: string): string {
   const ts = require(typescript) as typeof TypeScript;
@@ -22,9 +22,9 @@ export function compile(typescript: string, config: string): string {
   const host = ts.createCompilerHost(options);
   shareDeclarations(host, typescript, ts.ModuleKind[options.module!]);
   const program = ts.createProgram(fileNames, options, host);
-  const found = [...errors, ...ts.getPreEmitDiagnostics(program)];
-  if (!options.noEmit) found.push(...program.emit().diagnostics);
-  return ts.formatDiagnostics(found, { ...host, getCurrentDirectory: () => directory });
+  const diagnostics = [...errors, ...ts.getPreEmitDiagnostics(program)];
+  if (!options.noEmit) diagnostics.push(...program.emit().diagnostics);
+  return ts.formatDiagnostics(diagnostics, { ...host, getCurrentDirectory: () => directory });
 }
 
 function shareDeclarations(host: TypeScript.CompilerHost, typescript: string, module: string): void {
@@ -33,7 +33,7 @@ function shareDeclarations(host: TypeScript.CompilerHost, typescript: string, mo
   const { getSourceFile } = host;
   host.getSourceFile = (name, options, ...rest) => {
     const { impliedNodeFormat } = options as TypeScript.CreateSourceFileOptions;
-    // What makes a declaration a module: its own text, or in Node's modes its format.
+    // A declaration becomes a module by its own text, or in Node's modes by its format.
     const key = `${name} ${module.startsWith('Node')} ${impliedNodeFormat}`;
     if (!/\.d\.[cm]?ts$/.test(name)) return getSourceFile(name, options, ...rest);
     if (!files.has(key)) files.set(key, getSourceFile(name, options, ...rest));

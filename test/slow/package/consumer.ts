@@ -116,7 +116,7 @@ async function limitsFastifyByItsOldOptions(redis: Redis) {
   await app.close();
 }
 
-/** As @fastify/rate-limit has it. */
+/** A store of @fastify/rate-limit. */
 export class CountingStore implements FastifyRateLimitStore {
   incr(_key: string, done: (error: Error | null, result?: { current: number; ttl: number }) => void) {
     done(null, { current: 1, ttl: 1000 });
@@ -135,16 +135,16 @@ async function answers(url: string) {
   }
   const denied = await fetch(url);
   assert.equal(denied.status, 429);
-  // A busy machine may take seconds for the three.
+  // A busy machine may take seconds for the three requests.
   const passed = Math.floor((Date.now() - start) / 1000);
-  const told = Number(denied.headers.get('retry-after'));
-  assert.ok(told <= 1800 && told >= 1800 - passed, `${told} after ${passed} s`);
+  const retryAfter = Number(denied.headers.get('retry-after'));
+  assert.ok(retryAfter <= 1800 && retryAfter >= 1800 - passed, `${retryAfter} after ${passed} s`);
 }
 
 async function main() {
   await decidesInMemory();
   await testsAStore();
-  // On a busy machine these took longer than a connection may. Decisions without one are others.
+  // On a busy machine these requests took longer than a connection may. Decisions without a connection are different.
   const redis = new Redis(process.env['REDIS_URL'] ?? '');
   await redis.ping();
   await limitsExpress(redis);

@@ -1,4 +1,4 @@
-// What throws at once does not type-check, whichever door takes it. `npm run types` reads this file; nothing runs it.
+// Options that throw at once do not type-check in any entry point. `npm run types` reads this file, and it never runs.
 import type { RouteRateLimits } from 'fastify';
 import type { createLimiter, Limiter, MemoryStore, Policy } from 'headgate';
 import type { RateLimited, rateLimited } from 'headgate/decorators';
@@ -7,7 +7,7 @@ import type { RateLimitOptions, RateLimitPluginOptions } from 'headgate/fastify'
 import type { createFlow } from 'headgate/http';
 import type { RateLimit, RateLimitModule } from 'headgate/nestjs';
 
-/** What each door takes as options. */
+/** The options of each entry point. */
 interface Adapters {
   rateLimit: Parameters<typeof rateLimit>[0];
   rateLimitPlugin: RateLimitPluginOptions;
@@ -18,7 +18,7 @@ interface Adapters {
   createFlow: Parameters<typeof createFlow>[1];
 }
 
-/** Without a quota, these throw. The adapters then limit by 1,000 a minute. */
+/** Entry points that throw without a quota. The adapters then use 1,000 requests a minute. */
 interface NoDefault {
   createLimiter: Parameters<typeof createLimiter>[0];
   rateLimited: Parameters<typeof rateLimited>[1];
@@ -30,7 +30,7 @@ interface Quota {
   window: '1m';
 }
 
-/** What each of them takes. */
+/** Options that every entry point accepts. */
 interface Right {
   'a quota': Quota;
   'a quota with a name': Quota & { name: 'x' };
@@ -45,13 +45,13 @@ interface Right {
   'a policy beside tiers': Quota & { tiers: { free: '5/1m' } };
 }
 
-/** What all but `createLimiter` take. */
+/** Options that every entry point except `createLimiter` accepts. */
 interface RightWithLimiter {
   'a limiter': { limiter: Limiter };
   'a limiter and a cost': { limiter: Limiter; cost: 5 };
 }
 
-/** What throws at each of them. */
+/** Options that throw in every entry point. */
 interface Wrong {
   'no window': { limit: 5 };
   'no limit': { window: '1m' };
@@ -76,7 +76,7 @@ interface Wrong {
   'a store that is a client': Quota & { store: { get(): string } };
 }
 
-/** What throws at all but `createLimiter`, which knows no `limiter`. */
+/** Options that throw in every entry point except `createLimiter`, which has no option `limiter`. */
 interface WrongWithLimiter {
   'a limiter beside a limit': Quota & { limiter: Limiter };
   'a limiter beside policies': { policies: [Quota]; limiter: Limiter };
@@ -87,7 +87,7 @@ interface WrongWithLimiter {
   'a limiter beside tiers': { limiter: Limiter; tiers: { free: '5/1m' } };
 }
 
-/** What throws where there is no default. */
+/** Options that throw in entry points without a default quota. */
 interface Unlimited {
   nothing: Record<never, never>;
   'a name': { name: 'x' };
@@ -98,7 +98,7 @@ type Taken<Options, Given> = {
 }[keyof Given];
 type Refused<Options, Given> = Exclude<keyof Given, Taken<Options, Given>>;
 
-/** Which doors take, or refuse, which of what is given; `never` if there are none. */
+/** The entry points that accept, or refuse, the given options; `never` if there are none. */
 type AnyTaken<Doors, Given> = { [Door in keyof Doors]: Taken<Doors[Door], Given> }[keyof Doors];
 type AnyRefused<Doors, Given> = { [Door in keyof Doors]: Refused<Doors[Door], Given> }[keyof Doors];
 
@@ -106,7 +106,7 @@ type Doors = Adapters & NoDefault;
 
 type DoorsWithLimiter = Omit<Doors, 'createLimiter'>;
 
-/** An error here names what is taken though it throws, or refused though it is right. */
+/** An error here names options that type-check although they throw, or fail although they are valid. */
 declare const taken: AnyTaken<Doors, Wrong>;
 declare const takenWithLimiter: AnyTaken<DoorsWithLimiter, WrongWithLimiter>;
 declare const takenWithoutQuota: AnyTaken<NoDefault, Unlimited>;

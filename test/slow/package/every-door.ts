@@ -53,7 +53,7 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
 
-/** Middleware of Hono and Koa, and a handler of a web standard. */
+/** Middleware of Hono and Koa, and a handler of web standards. */
 export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
 
 // @ts-expect-error a burst of a window

@@ -1,4 +1,4 @@
-// Prints the answers to 22 registrations at the auth router of the MCP SDK, whose express-rate-limit is whatever is installed.
+// Prints the answers to 22 registrations at the auth router of the MCP SDK, with the installed express-rate-limit.
 import { mcpAuthRouter } from '@modelcontextprotocol/sdk/server/auth/router.js';
 import express from 'express';
 

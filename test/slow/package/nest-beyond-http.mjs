@@ -1,4 +1,4 @@
-// GraphQL servers and gateways of a Nest, as their clients meet them, with the packed package: prints what failed.
+// GraphQL servers and gateways of Nest with the packed package, as their clients see them. Prints the failures.
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ function decorate(type, method, ...decorators) {
   for (const each of decorators) each(type.prototype, method, descriptor);
 }
 
-/** An app that listens, as long as `use` runs. */
+/** An app that listens while `use` runs. */
 async function withApp(adapter, imports, providers, use, sockets) {
   class AppModule {}
   Module({ imports: [RateLimitModule.forRoot(fixed(3)), ...imports], providers: [...providers, guard] })(
@@ -68,7 +68,7 @@ async function graphql(adapter, driver, options = {}) {
   const typeDefs = 'type Query { twice: String slot: String free: String plain: String }';
   const server = GraphQLModule.forRoot({ driver, typeDefs, path: '/graphql', ...options });
   await withApp(adapter, [server], [Fields], async (url) => {
-    /** What came of each field, and the response. */
+    /** The outcome of each field, and the response. */
     const ask = async (query) => {
       const body = JSON.stringify({ query });
       const headers = { 'content-type': 'application/json' };
@@ -95,7 +95,7 @@ async function graphql(adapter, driver, options = {}) {
   });
 }
 
-/** Nest 11 itself tells exceptions only to clients of socket.io. */
+/** Nest 11 itself sends exceptions only to clients of socket.io. */
 class TellSocket {
   catch(exception, host) {
     const client = host.switchToWs().getClient();
@@ -129,7 +129,7 @@ UseGuards(RateLimitGuard)(Chat);
 UseFilters(TellSocket)(Chat);
 WebSocketGateway()(Chat);
 
-/** A client of ws: says something, and is told what came of it. */
+/** A client of ws that sends a message and receives the outcome. */
 async function wsClient(url) {
   const socket = new WebSocket(url.replace('http', 'ws'));
   await once(socket, 'open');
@@ -142,7 +142,7 @@ async function wsClient(url) {
   return { say, close: () => (socket.close(), once(socket, 'close')) };
 }
 
-/** One of socket.io. */
+/** A client of socket.io. */
 async function ioClient(url) {
   const socket = io(url, { transports: ['websocket'], forceNew: true, reconnection: false });
   await new Promise((resolve, reject) => socket.once('connect', resolve).once('connect_error', reject));
@@ -169,7 +169,7 @@ async function gateway(adapter, sockets, connect) {
       assert.deepEqual([await one.say('free'), await one.say('free')], ['said', 'said']);
       assert.deepEqual([await one.say('slot'), await other.say('slot')], ['said', denied]);
       await one.close();
-      // The server learns of it in its own time.
+      // The server learns of the end a little later.
       while ((await other.say('slot')) === denied) await new Promise(setImmediate);
       await other.close();
     },

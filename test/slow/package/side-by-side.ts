@@ -1,4 +1,4 @@
-// An app that leaves @fastify/rate-limit route by route has both plugins, and the types of both.
+// An app that replaces @fastify/rate-limit route by route has both plugins, and the types of both.
 import theirs from '@fastify/rate-limit';
 import Fastify from 'fastify';
 import { rateLimitPlugin } from 'headgate/fastify';

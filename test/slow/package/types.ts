@@ -1,4 +1,4 @@
-// What type-checks, and what does not: it would throw at once. `npm run types` reads this file; nothing runs it.
+// Code that type-checks, and code that does not because it would throw at once. `npm run types` reads this file, and it never runs.
 import express, { type Request } from 'express';
 import Fastify, { type FastifyRequest } from 'fastify';
 import {
@@ -15,11 +15,11 @@ import { RateLimited, rateLimited } from 'headgate/decorators';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitOptions as FastifyRateLimitOptions } from 'headgate/fastify';
 import { RateLimit, requestOf } from 'headgate/nestjs';
-// @ts-expect-error what only stores need is not at the root door
+// @ts-expect-error types that only stores need are not exported by the root
 import type { PolicySet as AtTheRoot } from 'headgate';
 import type { CompiledPolicy, PolicySet, Query, Reply, Store } from 'headgate/stores';
 
-/** What a store of one's own needs, it has from one door. */
+/** The types for a custom store, which one entry point exports. */
 export interface StoreTypes {
   root: AtTheRoot;
   store: Store;
@@ -47,7 +47,7 @@ export function whatNarrows(decision: Decision): number {
   return retryAfterMs;
 }
 
-/** And by what a reason is not. */
+/** The decision also narrows by excluded reasons. */
 export function whatIsLeft(decision: Decision): number {
   if (decision.allowed) return 0;
   if (decision.reason === 'cost-exceeds-capacity' || decision.reason === 'deny-listed') return Infinity;
@@ -57,13 +57,13 @@ export function whatIsLeft(decision: Decision): number {
 export function whatAllowedTells(decision: Decision): number {
   if (decision.allowed) {
     decision satisfies AdmittedDecision;
-    // @ts-expect-error a shadow lets pass what could never be admitted
+    // @ts-expect-error a shadow admits a cost that could never be admitted
     return decision.retryAfterMs;
   }
   decision satisfies DeniedDecision;
-  // @ts-expect-error what was denied has a reason
+  // @ts-expect-error a denial has a reason
   decision.reason satisfies undefined;
-  // @ts-expect-error a switch denies nobody
+  // @ts-expect-error a switched-off limiter denies no request
   if (decision.reason === 'disabled') return 0;
   if (decision.retryAfterMs !== undefined) return decision.retryAfterMs;
   decision.reason satisfies 'cost-exceeds-capacity' | 'deny-listed';
@@ -111,7 +111,7 @@ export function whatRoutesKeep(app: express.Express): void {
   app.get('/users/:id', rateLimit(quota), (req) => req.params.id satisfies string);
   app.get('/users/:id', rateLimit({ limiter, keyGenerator: (req) => req.ip }), (req) => {
     req.params satisfies { id: string };
-    // @ts-expect-error a parameter that the path has not
+    // @ts-expect-error a parameter that the path does not have
     return req.params.name;
   });
   app.post('/mails', rateLimit({ limiter }), (req: Request<object, string, { to: string }>, res) => {
@@ -122,7 +122,7 @@ export function whatRoutesKeep(app: express.Express): void {
   app.get('/wrapped', (req, res, next) => rateLimit({ limiter })(req, res, next));
 }
 
-/** Options of a variable are spread into others. What goes together is checked when the limiter is made. */
+/** Options from variables are spread into others. Their combination is checked when the limiter is created. */
 export function whatIsSpread(
   base: RateLimitOptions,
   some: Partial<RateLimitOptions>,
@@ -147,7 +147,7 @@ export function whatIsSpread(
   Fastify().rateLimit({ ...route, limit: 5 });
   // @ts-expect-error not a limit
   rateLimit({ ...base, limit: '5' });
-  // @ts-expect-error an option that there is not
+  // @ts-expect-error an unknown option
   rateLimit({ ...base, max: 5 });
   // @ts-expect-error not a limit
   createLimiter({ ...own, limit: '5' });
@@ -182,7 +182,7 @@ export function whatIsWrong(): void {
   createLimiter({ ...quota, policies: [quota] });
   // @ts-expect-error a burst of a window
   void Fastify().register(rateLimitPlugin, { ...quota, burst: 9 });
-  // @ts-expect-error an option that there is not
+  // @ts-expect-error an unknown option
   void Fastify().register(rateLimitPlugin, { ...quota, max: 9 });
   // @ts-expect-error a burst of a window
   Fastify().rateLimit({ ...quota, burst: 9 });
@@ -192,10 +192,10 @@ export function whatIsWrong(): void {
   rateLimited(() => 5, {});
   // @ts-expect-error a limiter beside a limit
   RateLimited({ ...quota, limiter });
-  // @ts-expect-error a code that there is not
+  // @ts-expect-error an unknown code
   rateLimit({ ...quota, warnings: ['HEADGATE_X'] });
   // @ts-expect-error the request's key is that of keyGenerator
   rateLimit({ ...quota, keys: { key: () => 'ada' } });
-  // @ts-expect-error a key that is none
+  // @ts-expect-error a key that is not a string
   rateLimit({ ...quota, keyGenerator: () => 5 });
 }

@@ -1,30 +1,30 @@
-// What editors have nothing to say of when a user points at it.
+// The exports and members for which editors show no documentation.
 import ts from 'typescript';
 
-/** Types of other packages under their old names: users know them from there. Only their options and results are looked into. */
+/** Types of other packages under their old names, which users know from there. Only their options and results are checked. */
 const OURS_OF_OTHERS = /(Options|Result|Context|^Count)$/;
 
-/** What others' clients have: nobody writes these members. */
+/** Types of other packages' clients, whose members users never set. */
 const CLIENTS = /^RedisClient$/;
 
 /**
- * What the modules export, and the members of these types, without documentation.
+ * The exports of the modules, and the members of their types, without documentation.
  *
- * @param root where the declarations that count are
+ * @param root the directory of the declarations that count
  */
 export function undocumented(modules: readonly string[], root: string): { count: number; silent: string[] } {
   const program = ts.createProgram(modules, { module: ts.ModuleKind.NodeNext, strict: true });
   const checker = program.getTypeChecker();
   const silent = new Set<string>();
-  const seen = new Set<ts.Symbol>();
+  const visited = new Set<ts.Symbol>();
 
   function look(symbol: ts.Symbol, name: string): void {
-    if (seen.has(symbol)) return;
-    seen.add(symbol);
+    if (visited.has(symbol)) return;
+    visited.add(symbol);
     if (symbol.getDocumentationComment(checker).length === 0) silent.add(name);
   }
 
-  /** Whether it is one of ours that may be set or read: not private, and not there to be absent. */
+  /** Whether a member is Headgate's own and may be set or read: it is not private, and not declared only to be absent. */
   function counts(member: ts.Symbol): boolean {
     const declared = member.declarations?.some((each) => each.getSourceFile().fileName.startsWith(root));
     const isAbsent = checker.getTypeOfSymbol(member).flags === ts.TypeFlags.Undefined;
@@ -51,5 +51,5 @@ export function undocumented(modules: readonly string[], root: string): { count:
       }
     }
   }
-  return { count: seen.size, silent: [...silent] };
+  return { count: visited.size, silent: [...silent] };
 }

@@ -1,4 +1,4 @@
-// Drives everything that grows with what clients send past its bound, and tells how far it grew. Argument: a Redis server's port.
+// Drives every collection that grows with clients' requests past its bound, and reports how far it grew. Argument: a Redis server's port.
 import { kept, peaks } from './collections.js';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -18,15 +18,15 @@ const { default: express } = await import('express');
 const { Redis } = await import('ioredis');
 const { clients } = await import('../../../src/cli/replay/addresses.js');
 
-/** What the child tells its parent. */
-export interface Told {
+/** The report to the parent process. */
+export interface Report {
   readonly peaks: Readonly<Record<string, number>>;
-  /** What is left in use when nothing is under way any more, by file; and when all is closed. */
+  /** The entries in use by file, while no request is open (`idle`), and after all is closed (`closed`). */
   readonly idle: Readonly<Record<string, number>>;
   readonly closed: Readonly<Record<string, number>>;
-  /** By what is listened to: how many more there are after many limiters, or requests, than after one. */
+  /** The additional listeners of many limiters, or requests, compared with one; by the object that they listen to. */
   readonly listeners: Readonly<Record<string, number>>;
-  /** Bytes per round, when the same is done again and again. */
+  /** Bytes per round, when the same work is repeated. */
   readonly growth: number;
 }
 
@@ -39,15 +39,15 @@ const prefix = (): string => `resources-${prefixes++}`;
 const count = (emitter: NodeJS.EventEmitter): number =>
   emitter.eventNames().reduce((sum, event) => sum + emitter.listenerCount(event), 0);
 
-/** Asks for `n` keys, some at a time. */
-async function each(n: number, ask: (key: string, i: number) => unknown): Promise<void> {
+/** Calls `ask` for `n` keys, some at a time. */
+async function forEachKey(n: number, ask: (key: string, i: number) => unknown): Promise<void> {
   for (let i = 0; i < n; i += 500) {
-    const some = Array.from({ length: Math.min(500, n - i) }, (_, j) => ask(`key-${i + j}`, i + j));
-    await Promise.all(some);
+    const calls = Array.from({ length: Math.min(500, n - i) }, (_, j) => ask(`key-${i + j}`, i + j));
+    await Promise.all(calls);
   }
 }
 
-/** Sends requests on one connection, and returns how many listeners the server's side of it has in the middle of the last. */
+/** Sends requests on one connection. Returns the number of listeners that the server's side has in the middle of the last request. */
 async function pipeline(middleware: unknown, requests: readonly string[]): Promise<number> {
   let onSocket = 0;
   const app = express();
@@ -87,7 +87,7 @@ async function addresses(): Promise<void> {
   for (let i = 0; i < 12_000; i++) logged(`10.0.0.1, 2001:db8:${i.toString(16)}::1`);
 }
 
-/** What is given back, and reset, of many keys of a memory store. */
+/** Refunds and resets many keys of a memory store. */
 async function returns(): Promise<void> {
   const limiter = createLimiter({
     store: memoryStore(),
@@ -95,29 +95,29 @@ async function returns(): Promise<void> {
     limit: 100,
     window: '1d',
   });
-  await each(60_000, async (key) => (await limiter.consume(key)).refund());
-  await each(60_000, (key) => limiter.reset(`${key} reset`));
+  await forEachKey(60_000, async (key) => (await limiter.consume(key)).refund());
+  await forEachKey(60_000, (key) => limiter.reset(`${key} reset`));
   await limiter.close();
 }
 
 async function bans(): Promise<void> {
   const store = memoryStore({ maxKeys: 1000 });
   const limiter = createLimiter({ store, limit: 1, window: '1h', ban: { after: 1, for: '1h' } });
-  await each(3000, async (key) => {
+  await forEachKey(3000, async (key) => {
     await limiter.consume(key);
     await limiter.consume(key);
   });
-  await each(1500, (key) => limiter.ban(key, '2h'));
+  await forEachKey(1500, (key) => limiter.ban(key, '2h'));
   await limiter.close();
 }
 
 async function slots(): Promise<void> {
   const limiter = createLimiter({ algorithm: 'concurrency', limit: 700, lease: '1h' });
-  await each(3000, () => limiter.acquire('one'));
+  await forEachKey(3000, () => limiter.acquire('one'));
   await limiter.close();
 }
 
-/** Policies that a function makes of what a client sends. */
+/** Builds policies from the contents of requests. */
 async function policies(): Promise<void> {
   const limit = rateLimit({
     policies: (req: never) => [{ name: `p${user(req)}`, limit: 5, window: '1h' }],
@@ -129,7 +129,7 @@ async function policies(): Promise<void> {
   );
 }
 
-/** Denials that are remembered, of one policy and of several, and what ends them. */
+/** Remembers denials, of one policy and of several, and ends them by refunds. */
 async function denials(): Promise<void> {
   const quota: Policy = { name: 'a', algorithm: 'fixed-window', limit: 1, window: '1h' };
   const common = {
@@ -139,22 +139,22 @@ async function denials(): Promise<void> {
   const one = createLimiter({ ...common, name: 'one', policies: [quota] });
   const two = createLimiter({ ...common, name: 'two', policies: [quota, { ...quota, name: 'b' }] });
   for (const limiter of [one, two]) {
-    for (let i = 0; i < 2; i++) await each(12_000, (key) => limiter.consume(key));
-    await each(12_000, (key) => limiter.refund(key));
+    for (let i = 0; i < 2; i++) await forEachKey(12_000, (key) => limiter.consume(key));
+    await forEachKey(12_000, (key) => limiter.refund(key));
     await limiter.close();
   }
 }
 
-/** Hot keys, and such as are not. */
+/** Decides from slices for hot keys, and without slices for others. */
 async function slices(): Promise<void> {
   const store = redisStore(redis, { prefix: prefix(), slices: { hold: '1s' } });
   const limiter = createLimiter({ store, limit: 1000, window: '1h', timeout: '1m' });
-  await each(12_000, (key) => limiter.consume(key));
+  await forEachKey(12_000, (key) => limiter.consume(key));
   await limiter.close();
   await store.close?.();
 }
 
-/** A store that fails when the test says so. */
+/** A store that fails while `fails` is set. */
 class Failing implements Store {
   fails = false;
 
@@ -176,7 +176,7 @@ class Failing implements Store {
   async ban(): Promise<void> {}
 }
 
-/** What is given back while the store is away; limiters that come, ask, listen, and go. */
+/** Gives units back while the store is down; opens, uses and closes limiters. */
 async function outage(): Promise<void> {
   const store = new Failing();
   const options = { store, policies: [{ algorithm: 'concurrency', limit: 9, lease: '1h' }] } as const;
@@ -199,7 +199,7 @@ async function outage(): Promise<void> {
   await limiter.close();
 }
 
-/** 10,000 waits: some have no room, some are given up, some are served. */
+/** 10,000 waits: some have no room, some are cancelled, some are served. */
 async function waits(): Promise<Limiter> {
   const limiter = createLimiter({
     ...{ algorithm: 'concurrency', limit: 1, lease: '1h', maxWaiting: 400, maxWaitingPerKey: 400 },
@@ -220,7 +220,7 @@ async function waits(): Promise<Limiter> {
   return limiter;
 }
 
-/** Requests that are held for their turn, and given up. */
+/** Requests that are held for their turn, and cancelled. */
 async function holds(): Promise<Limiter> {
   const limiter = createLimiter({
     ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '100d' },
@@ -255,13 +255,13 @@ async function compat(): Promise<void> {
     ...{ windowMs: 3_600_000, limit: (req: never) => Number(user(req)), keyGenerator: user as never },
     ...{ validate: false, skipSuccessfulRequests: false },
   } as never);
-  // Ever new limits, and ever new keys that are denied.
+  // Sends ever new limits, and ever new keys that are denied.
   await pipeline(limit, Array.from({ length: 2500 }, (_, i) => [request(i), request(i)]).flat());
-  const none = expressRateLimit({
+  const closed = expressRateLimit({
     ...{ windowMs: 3_600_000, limit: 0, keyGenerator: user as never, validate: false },
   });
   await pipeline(
-    none,
+    closed,
     Array.from({ length: 110_000 }, (_, i) => request(i)),
   );
 }
@@ -270,7 +270,7 @@ async function fastifyCompat(): Promise<void> {
   const app = Fastify();
   await app.register(fastifyRateLimit, { max: (req) => Number(user(req)), timeWindow: '1h' });
   app.get('/', () => '');
-  await each(1500, (_, i) => app.inject({ url: '/', headers: { 'x-user': String(i + 1) } }));
+  await forEachKey(1500, (_, i) => app.inject({ url: '/', headers: { 'x-user': String(i + 1) } }));
   await app.close();
 }
 
@@ -291,7 +291,7 @@ async function servers(): Promise<void> {
   for (let i = 0; i < 1200; i++) void store.decide({ set, key: `key-${i}`, cost: 1, peek: false, lease: '' });
 }
 
-/** Limiters and stores on a client that others use, too. */
+/** Limiters and stores on a client that other users share. */
 async function shared(): Promise<void> {
   for (let i = 0; i < 100; i++) {
     const store = redisStore(redis, { prefix: prefix(), ...(i % 2 === 0 && { slices: true }) });
@@ -329,12 +329,14 @@ await shared();
 listeners['the client'] = count(redis) - onClient;
 listeners['the process'] = count(process) - onProcess;
 
-const own = () => rateLimit({ algorithm: 'concurrency', limit: 700, lease: '1h', skipFailedRequests: true });
+const middleware = () =>
+  rateLimit({ algorithm: 'concurrency', limit: 700, lease: '1h', skipFailedRequests: true });
 const requests = (n: number) => Array.from({ length: n }, () => request(1));
-listeners['a connection'] = (await pipeline(own(), requests(2000))) - (await pipeline(own(), requests(1)));
+listeners['a connection'] =
+  (await pipeline(middleware(), requests(2000))) - (await pipeline(middleware(), requests(1)));
 
-// The same again and again: whatever is not a Map or a Set would show here.
-const again = async (): Promise<number> => {
+// Repeats the same work: growth outside of a Map or a Set would show here.
+const repeat = async (): Promise<number> => {
   for (const drive of [addresses, slots, policies, waits, holds, shared, outage]) {
     const limiter = await drive();
     await limiter?.close();
@@ -344,11 +346,11 @@ const again = async (): Promise<number> => {
   return heapUsed + arrayBuffers;
 };
 const heaps: number[] = [];
-for (let i = 0; i < 5; i++) heaps.push(await again());
+for (let i = 0; i < 5; i++) heaps.push(await repeat());
 // The first round fills caches.
 const growth = (Math.min(...heaps.slice(3)) - Math.min(...heaps.slice(1, 3))) / 2;
 
-const told: Told = { peaks: Object.fromEntries(peaks), idle, closed: await kept(), listeners, growth };
-process.send!(told);
+const report: Report = { peaks: Object.fromEntries(peaks), idle, closed: await kept(), listeners, growth };
+process.send!(report);
 redis.disconnect();
 process.disconnect();

@@ -1,27 +1,27 @@
-// Follows every Map and Set that the code in src makes, by the file that makes it. To be imported before anything of src.
+// Follows every Map and Set that src creates, by the file that creates it. Import this before any file of src.
 
-/** How many entries one collection of a file had at most. */
+/** The largest number of entries that one collection of a file ever had. */
 export const peaks = new Map<string, number>();
 
-let made: { readonly file: string; readonly collection: WeakRef<{ readonly size: number }> }[] = [];
+let tracked: { readonly file: string; readonly collection: WeakRef<{ readonly size: number }> }[] = [];
 
-/** How many entries the collections that are still in use have, by file. Needs `--expose-gc`. */
+/** The number of entries in collections that are still in use, by file. Needs `--expose-gc`. */
 export async function kept(): Promise<Record<string, number>> {
-  // What was let go in this turn is kept until its end.
+  // Weak references keep their targets until the turn ends.
   for (let i = 0; i < 3; i++) {
     await new Promise(setImmediate);
     globalThis.gc!();
   }
-  made = made.filter(({ collection }) => collection.deref());
+  tracked = tracked.filter(({ collection }) => collection.deref());
   const sizes: Record<string, number> = {};
-  for (const { file, collection } of made) {
+  for (const { file, collection } of tracked) {
     const size = collection.deref()?.size ?? 0;
     if (size > 0) sizes[file] = (sizes[file] ?? 0) + size;
   }
   return sizes;
 }
 
-/** The file of each. A property costs the garbage collector nothing, which the keys of a WeakMap do. */
+/** The file of a collection. A property costs the garbage collector nothing, unlike the keys of a WeakMap. */
 const FILE = Symbol('file');
 type Collection = (Map<unknown, unknown> | Set<unknown>) & { [FILE]?: string };
 
@@ -29,17 +29,17 @@ const sitesOnly = (_: Error, sites: NodeJS.CallSite[]) => sites;
 
 function follow(collection: Collection): void {
   const { stackTraceLimit, prepareStackTrace } = Error;
-  // A trace as text would be looked up in the source maps, for each collection.
+  // Formatting the trace as text would look each line up in the source maps, for every collection.
   Object.assign(Error, { stackTraceLimit: 8, prepareStackTrace: sitesOnly });
   const sites = new Error().stack as unknown as NodeJS.CallSite[];
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
-  // The first frame that is not of this file.
+  // The first frame outside of this file.
   const caller = sites
     .map((site) => site.getFileName())
     .find((name) => name && !name.includes('/resources/collections.'));
   const file = caller && /\/src\/(.+?\.ts)/.exec(caller)?.[1];
   if (!file) return;
-  made.push({ file, collection: new WeakRef(collection) });
+  tracked.push({ file, collection: new WeakRef(collection) });
   collection[FILE] = file;
   note(collection);
 }
