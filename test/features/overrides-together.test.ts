@@ -244,7 +244,7 @@ for (const [name, createStore] of Object.entries(stores)) {
               policies: set(3),
               tiers: { pro: set(9) },
               overrides: true,
-              warnings: false,
+              warnings: false as const,
             };
             const play = async (create: typeof createStore): Promise<unknown[]> => {
               const clock = new TestClock();
