@@ -56,7 +56,8 @@ export function changeRecord(
   const kept: string[] = [];
   let last = 0;
   for (const each of lines) {
-    const [, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
+    const [header, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
+    if (header === undefined) continue;
     // Keeps a line that ends in the millisecond in which it began, because charges of that time may be by it.
     if (Number(since) > now) continue;
     const end = until === '0' ? now : Math.min(now, Number(until));
@@ -217,6 +218,14 @@ export function inForce(record: unknown, now: number): Line | undefined {
   return typeof record === 'string' ? readOverrides(record).now(now) : undefined;
 }
 
+/** Whether a part of a record was not written by a limiter. A line without its times changes nothing. */
+export function isDamaged(record: unknown): boolean {
+  return (
+    typeof record === 'string' &&
+    record.split('\n').some((line) => line !== '' && lineFrom(line).length === 0)
+  );
+}
+
 /** The text of a line: the change as the operator passed it, the operator, and the reason. */
 export interface Said extends BanNoteOptions {
   readonly change: unknown;
@@ -236,10 +245,12 @@ export function saidOf(json: string): Said | undefined {
  * Whether an override names a policy or a tier that a limiter has. Otherwise it changes nothing.
  *
  * @param sets the policies by tier, with `''` for the policies without one
+ * @param by the dimension of the key, by which each tier must have a policy. Undefined if the override is of all keys
  */
 export function isReadable(
   { rule, numbers, json }: Line,
   sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
+  by: string | undefined,
 ): boolean {
   const policies = [...sets.values()].flat();
   if (rule === '') return policies.some(({ id }) => numbers.has(id));
@@ -247,7 +258,10 @@ export function isReadable(
   const fields = Object.keys(Object(change) as object);
   if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
   const { tier } = Object(change) as { tier?: string };
-  if (tier !== undefined) return sets.has(tier);
+  const isRead = [...sets.values()].every(
+    (set) => by === undefined || set.some((policy) => policy.by === by),
+  );
+  if (tier !== undefined) return sets.has(tier) && isRead;
   return change !== undefined && [...sets.values()].every((set) => set.length <= 1);
 }
 

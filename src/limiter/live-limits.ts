@@ -13,6 +13,7 @@ import {
   AS_CONFIGURED,
   FOR_EVER,
   inForce,
+  isDamaged,
   lineOf,
   recordDimensions,
   RULE,
@@ -234,12 +235,12 @@ export class LiveLimits {
   async of(key: Key | undefined): Promise<Override | undefined> {
     const [record, now] = await this.#records.read(this.#placeOf(key));
     const line = inForce(record, now);
-    if (!line) return undefined;
-    const override = overrideOf(line);
+    if (!line && !isDamaged(record)) return undefined;
+    const override = line && overrideOf(line);
     if (override) return override;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
-      `The override cannot be read: ${show(line.json)}. It changes nothing. Write another one, or remove it.`,
+      `The override cannot be read: ${show(line?.json ?? record)}. It changes nothing. Write another one, or remove it.`,
     );
   }
 
@@ -410,13 +411,17 @@ export class LiveLimits {
       this.#store.checkDimensions?.(made);
       return made;
     } catch (error) {
-      this.#warn(
-        'HEADGATE_OVERRIDE_UNREADABLE',
-        `The limiter ${JSON.stringify(this.#base.name)} has an override that it cannot apply, so the configured limits stay in force: ${json} ` +
-          `(${String(error instanceof Error ? error.message : error)}) Remove it, or write one that fits the limiter's policies.`,
-      );
+      this.#reportUnreadable(json, String(error instanceof Error ? error.message : error));
       return set;
     }
+  }
+
+  #reportUnreadable(written: string, why: string): void {
+    this.#warn(
+      'HEADGATE_OVERRIDE_UNREADABLE',
+      `The limiter ${JSON.stringify(this.#base.name)} has an override that it cannot apply, so the configured limits stay in force: ${written} ` +
+        `(${why}) Remove it, or write one that fits the limiter's policies.`,
+    );
   }
 
   /**
@@ -459,6 +464,7 @@ export class LiveLimits {
   #learnAll([record, now]: Read): void {
     const line = inForce(record, now);
     if (record === this.#all && line === this.#allLine) return;
+    if (isDamaged(record) && record !== this.#all) this.#reportUnreadable(record, 'a line has no times');
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
+import { changeRecord } from '../../src/contract/overrides.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -208,6 +209,29 @@ for (const [name, createStore] of Object.entries(stores)) {
       const error = await limiter.overrideOf('k').catch((thrown: HeadgateError) => thrown.code);
       expect(error).to.equal('HEADGATE_OVERRIDES');
       expect(await limiter.removeOverride('k')).to.equal(true);
+    });
+
+    it('a record of which not even the times can be read is reported, and gives way to the next override', async () => {
+      const store = createStore();
+      const records = { read: () => ['garbage', Date.now()], change: () => ['garbage', Date.now()] };
+      const damaged = { ...store, overrides: records };
+      for (const method of ['decide', 'adjust', 'lease', 'reset', 'ban', 'close'] as const)
+        Object.assign(damaged, { [method]: store[method]?.bind(store) });
+      const limiter = limiterOn(damaged as never, {
+        name: `times ${name}`,
+        limit: 1,
+        window: '1h',
+        overrides: true,
+      });
+      for (const key of ['k', undefined]) {
+        const error = await limiter.overrideOf(key).catch((thrown: HeadgateError) => thrown);
+        expect(error).to.include({ code: 'HEADGATE_OVERRIDES' });
+        expect((error as HeadgateError).message).to.match(/garbage/);
+      }
+      expect((await limiter.consume('k')).limit).to.equal(1);
+      await limiter.close();
+      const change = { line: '\tid\t5\t{"change":"5/1h"}', duration: 0, life: 0 };
+      expect(changeRecord('garbage\nx 1 2', change, 7).record).to.equal('7 0\tid\t5\t{"change":"5/1h"}');
     });
 
     it('an override stays in force if the clock goes back', async () => {

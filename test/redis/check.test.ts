@@ -399,6 +399,8 @@ describe('a server that is too old', () => {
         const after = createLimiter({ ...options, algorithm: 'gcra' });
         await after.override('eva', { limit: 9 });
         assert.deepEqual(await ofOverrides(store), ['warning api:ada.']);
+        await client.set('hg:{api:ada}o1', 'garbage');
+        assert.deepEqual(await ofOverrides(store), ['warning api:ada.']);
         await after.close();
         assert.deepEqual(await ofOverrides(store), []);
         client.disconnect();

@@ -42,9 +42,13 @@ async function overrideOf(limiter: Limiter, key: Record<string, string>) {
 }
 
 /** Whether an override still names policies that the limiter has. */
-function fits(limiter: Limiter, { change }: ReturnType<typeof overrideJson>): boolean {
+function fits(
+  limiter: Limiter,
+  key: Record<string, string>,
+  { change, all }: ReturnType<typeof overrideJson> & { all: boolean },
+): boolean {
   try {
-    limiter.checkOverride(undefined, change, {});
+    limiter.checkOverride(all ? undefined : key, change, {});
     return true;
   } catch (error) {
     if ((error as HeadgateError).code === 'HEADGATE_CLOSED') throw error;
@@ -100,7 +104,7 @@ async function outlookOf(
     state.bans.left([head]),
     state.bans.notes([head]),
   ]);
-  if (override && !fits(limiter!, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
+  if (override && !fits(limiter!, whole, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
   await limiter?.close();
   const decision = answer && ofLimiter(answer);
   // An override of another kind, such as another window, counts by policies of its own.

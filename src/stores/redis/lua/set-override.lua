@@ -10,7 +10,7 @@ local before = redis.pcall('GET', KEYS[1]) or ''
 -- A value of another type, which somebody else has written, gives way.
 if type(before) == 'table' then before = '' end
 local kept, last = {}, 0
-for since, stop, rest in string.gmatch(before, '(%d+) (%d+)([^\n]*)') do
+for since, stop, rest in string.gmatch('\n' .. before, '\n(%d+) (%d+)([^\n]*)') do
   since, stop = tonumber(since), tonumber(stop)
   stop = stop == 0 and now or math.min(now, stop)
   -- A line that ends in the millisecond in which it began is kept: charges of that time may be by it.

@@ -2,9 +2,9 @@ import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
-import { inForce, isReadable } from '../../../contract/overrides.js';
+import { inForce, isDamaged, isReadable } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { escapeName, recordKey } from '../../keys.js';
+import { ALL_KEYS, escapeName, parseWho, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
@@ -215,12 +215,13 @@ async function overridesFound(
       const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
       const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
       const line = inForce(record, Date.now());
-      if (line && !isReadable(line, limiter!.sets)) idle.push(who);
+      const by = who.endsWith(`:${ALL_KEYS}`) ? undefined : parseWho(who)?.by;
+      if (isDamaged(record) || (line && !isReadable(line, limiter!.sets, by))) idle.push(who);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
     const more = idle.length > MOST_NAMED ? `, and ${idle.length - MOST_NAMED} more` : '';
     const message =
-      `Overrides of policies that the limiter no longer has, so that they change nothing: ${idle.slice(0, MOST_NAMED).join(', ')}${more}. ` +
+      `Overrides of policies that the limiter no longer has, or that cannot be read, so that they change nothing: ${idle.slice(0, MOST_NAMED).join(', ')}${more}. ` +
       'Remove them, or write others: see "Changing limits without a deployment" in docs/changing-limits.md.';
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
