@@ -29,7 +29,10 @@ export interface FailureOptions {
    * applies, and also if it is longer. A refused connection is not waited for.
    */
   connectTimeout?: Duration;
-  /** Called when the store, or one server of a cluster, is found down or up again. An error that it throws becomes a process warning. */
+  /**
+   * Called when the store, or one server of a cluster, is found down or up again; and with `lastError` when the file of a SQLite store was
+   * deleted, emptied or replaced. An error that it throws becomes a process warning.
+   */
   onHealth?: (health: Health) => void;
 }
 
