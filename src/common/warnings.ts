@@ -22,6 +22,7 @@ export const WARNING_CODES = [
   'HEADGATE_OVERRIDE_UNREADABLE',
   'HEADGATE_OVERRIDES_UNLISTED',
   'HEADGATE_ACROSS_SLOTS',
+  'HEADGATE_STORE_REPLACED',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */

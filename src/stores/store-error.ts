@@ -13,6 +13,19 @@ export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
+const losses = new WeakSet<HeadgateError>();
+
+/** Marks the error of a store that may have lost what it had counted, and goes on without it. */
+export function lossOf(error: HeadgateError): HeadgateError {
+  losses.add(error);
+  return error;
+}
+
+/** Whether an error is of a loss. It is reported at once, as the next call may succeed. */
+export function isLoss(error: HeadgateError): boolean {
+  return losses.has(error);
+}
+
 /** Whether the store refused a question without asking a server, so that nothing is learned of any. */
 export function isRefused(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_DIMENSIONS';

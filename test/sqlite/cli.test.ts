@@ -230,12 +230,18 @@ describeSqlite('headgate --sqlite', () => {
     });
     await of.consume({ org: 'acme' }, { cost: 3 });
     await api.consume('日本');
+    await of.consume({ org: '東京' });
     const limits = ['--name', 'orgs', '--policy', 'org=fixed-window 3/1h by org'];
     const peeked = await json('peek', 'acme', ...where, ...limits, '--dimension', 'org');
     expect(peeked).to.deep.include({ allowed: false, stored: true });
+    const inTokyo = { name: 'orgs', dimension: 'org', kind: 'state' };
+    expect((await jsonLines('list', ...where, '--name', 'orgs')).find(({ keyHash }) => keyHash)).to.include(
+      inTokyo,
+    );
     const [limited] = await jsonLines('list', ...where, ...limits);
     expect(limited).to.include({ kind: 'limited', key: 'acme', dimension: 'org' });
-    expect((await jsonLines('list', ...where)).some(({ nameHash }) => nameHash !== undefined)).to.equal(true);
+    const listed = await jsonLines('list', ...where, '--name', 'api');
+    expect(listed.filter(({ name, keyHash }) => name === 'api' && keyHash !== undefined)).to.have.length(1);
     expect(await json('peek', '日本', ...where, '--name', 'api', ...policy)).to.deep.include({
       stored: true,
     });

@@ -16,7 +16,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import sinon from 'sinon';
 import { createLimiter, type CreateLimiterOptions, type Health, type Store } from 'headgate';
-import { sqliteStore, type SqliteDatabase, type SqliteStoreOptions } from 'headgate/sqlite';
+import {
+  sqliteStore,
+  type SqliteDatabase,
+  type SqliteStatement,
+  type SqliteStoreOptions,
+} from 'headgate/sqlite';
+import { emittedCodes } from '../../src/common/warnings.js';
+import type { DatabaseClass } from '../../src/stores/sqlite/database.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';
 import {
   DatabaseSync,
@@ -490,6 +497,121 @@ describeSqlite('the SQLite store', () => {
       },
     );
   }
+
+  const lose = () => {
+    for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+  };
+  const REPLACED = /deleted, emptied or replaced/;
+
+  it('a file that is deleted is reported without traffic, to a listener', async () => {
+    const seen: string[] = [];
+    const onHealth = ({ state, lastError }: Health) => void seen.push(`${state} ${lastError?.message}`);
+    const on = limiter({ onHealth });
+    await on.consume('ada');
+    lose();
+    while (seen.length === 0) await sleep(20);
+    expect(seen).to.have.length(1);
+    expect(seen[0]).to.match(/^up .*deleted, emptied or replaced/);
+  });
+
+  it('and by a warning, without a listener', async () => {
+    emittedCodes.delete('HEADGATE_STORE_REPLACED');
+    const warned: string[] = [];
+    const stub = sinon
+      .stub(process, 'emitWarning')
+      .callsFake(((message: string, { code }: { code: string }) =>
+        warned.push(`${code} ${message}`)) as never);
+    try {
+      const on = limiter({ warnings: [], onStoreError: 'local' });
+      await on.consume('ada');
+      lose();
+      await sleep(1_050);
+      expect((await on.consume('ada')).degraded).to.equal(true);
+      expect((await on.consume('ada')).degraded).to.equal(false);
+    } finally {
+      stub.restore();
+    }
+    expect(warned.join()).to.match(/^HEADGATE_STORE_REPLACED The file .*deleted, emptied or replaced/);
+  });
+
+  it('a database that was opened is reported once when its file is deleted, and decides on', async () => {
+    const on = limiter({}, sqliteStore(keep(openDatabase(path))));
+    await on.consume('ada');
+    lose();
+    await sleep(1_050);
+    const told = await codeOf(on.consume('ada'));
+    expect(told)
+      .to.match(REPLACED)
+      .and.match(/restart the process/);
+    expect((await on.consume('ada')).remaining).to.equal(3);
+    await sleep(1_050);
+    expect((await on.consume('ada')).remaining).to.equal(2);
+  });
+
+  it('a database that was opened has a file that only its owner can read, unless it was shared before', async function () {
+    if (process.platform === 'win32') this.skip();
+    const modes = () => ['', '-wal', '-shm'].map((end) => (statSync(path + end).mode & 0o777).toString(8));
+    const mask = process.umask(0o022);
+    try {
+      await limiter({}, sqliteStore(keep(openDatabase(path)))).consume('ada');
+      expect(modes()).to.deep.equal(['600', '600', '600']);
+      path = join(directory, 'shared.db');
+      fs.closeSync(fs.openSync(path, 'w'));
+      fs.chmodSync(path, 0o660);
+      await limiter({}, sqliteStore(keep(openDatabase(path)))).consume('ada');
+      expect(modes()).to.deep.equal(['660', '660', '660']);
+    } finally {
+      process.umask(mask);
+    }
+  });
+
+  it('a file system that refuses locks is reported as such, although SQLite calls it busy', async () => {
+    const Driver = openDatabase(path).constructor as DatabaseClass;
+    let refuses = false;
+    const refuse = () => {
+      if (refuses) throw Object.assign(new Error('database is locked'), { errcode: 5, code: 'SQLITE_BUSY' });
+    };
+    class OnRefusingDisk extends Driver {
+      override exec(sql: string): unknown {
+        if (sql.includes('BEGIN')) refuse();
+        return super.exec(sql);
+      }
+
+      override prepare(sql: string): SqliteStatement {
+        const statement = super.prepare(sql);
+        if (!sql.includes('BEGIN')) return statement;
+        return { get: () => undefined, run: () => (refuse(), statement.run()) };
+      }
+    }
+    const on = limiter({ timeout: '10s' }, sqliteStore(keep(new OnRefusingDisk(path))));
+    await on.consume('ada');
+    refuses = true;
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*file system refuses locks/);
+    refuses = false;
+    expect((await on.consume('ada')).remaining).to.equal(3);
+    expect(fs.readdirSync(directory).filter((name) => name.startsWith('.'))).to.deep.equal([]);
+  });
+
+  itOpens('a disk that is full from the start is reported as such', async function () {
+    if (process.platform !== 'linux') this.skip();
+    path = '/dev/full';
+    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*disk is full/);
+  });
+
+  itOpens('a file that may not be opened is reported with the reason', async () => {
+    const stub = sinon.stub(fs, 'accessSync').throws(new Error("EACCES: permission denied, access '/x'"));
+    syncBuiltinESMExports();
+    try {
+      // SQLite cannot open a directory either, and only says that it is unable to.
+      path = directory;
+      expect(await codeOf(limiter().consume('ada'))).to.match(
+        /^HEADGATE_STORE_AWAY .*unable to open.*EACCES/,
+      );
+    } finally {
+      stub.restore();
+      syncBuiltinESMExports();
+    }
+  });
 
   it('the store uses the clock of its options', async () => {
     const clock = new TestClock();

@@ -10,7 +10,7 @@ import type { StateSummary } from '../../stores/state/key-state.js';
 
 /** A row of a file, read back. */
 export interface Row extends StateSummary {
-  /** Undefined: the key is too long, or not of ASCII, so that only a hash of it is written. */
+  /** Undefined if the name of the limiter is not ASCII, so that only a hash of the whole is written. */
   readonly whose: StateKey | undefined;
   readonly written: string;
 }

@@ -4,6 +4,7 @@ import { notifyUser, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
+import { isLoss } from '../../stores/store-error.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { Store, Subject } from '../../contract/store.js';
 
@@ -124,6 +125,7 @@ export class Breaker {
     // Other servers may have answered their parts of the question.
     if (answered) this.#areWell([...answered].filter((name) => name !== server));
     this.circuitOf(subject).failure(error, subject, prober);
+    if (isLoss(error)) this.#lost(error);
     // A store that has never answered is more likely set up wrongly than broken.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
@@ -163,14 +165,23 @@ export class Breaker {
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;
     const { health } = this;
+    const { lastError, serversDown } = health;
+    if (lastError && state === 'down') this.#warn('is down', lastError);
+    else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
+    this.#report(health);
+  }
+
+  #report(health: Health): void {
     if (healthChannel.hasSubscribers) {
       const message: HealthMessage = { store: this.#store, health };
       healthChannel.publish(message);
     }
-    const { lastError, serversDown } = health;
-    if (lastError && state === 'down') this.#warn('is down', lastError);
-    else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
     for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
+  }
+
+  #lost({ message }: HeadgateError): void {
+    for (const warn of new Set(this.warners.values())) warn('HEADGATE_STORE_REPLACED', withoutPage(message));
+    this.#report(this.health);
   }
 }
 

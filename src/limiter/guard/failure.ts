@@ -29,7 +29,10 @@ export interface FailureOptions {
    * `timeout` applies. A refused connection fails at once. @default '2s'
    */
   connectTimeout?: Duration;
-  /** Called when the store, or one server of a cluster, goes down or comes back. An error that it throws becomes a process warning. */
+  /**
+   * Called when the store, or one server of a cluster, goes down or comes back; and with `lastError` when the file of a SQLite store was
+   * deleted, emptied or replaced. An error that it throws becomes a process warning.
+   */
   onHealth?: (health: Health) => void;
 }
 

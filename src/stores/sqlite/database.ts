@@ -1,5 +1,16 @@
-import { closeSync, openSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
+import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
 import { GRACE, type StateChange } from '../state/key-state.js';
 
@@ -13,6 +24,9 @@ export interface SqliteDatabase {
   close(): unknown;
 }
 
+/** The class of a driver. */
+export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path: string) => T;
+
 /** A prepared statement of either driver. */
 export interface SqliteStatement {
   /** Returns the first row as an object, or undefined. The values replace its question marks. */
@@ -22,10 +36,9 @@ export interface SqliteStatement {
 }
 
 /** The class of a database that Node itself has, from 22.13 on. Undefined: this Node has none. */
-export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>():
-  (new (path: string) => T) | undefined {
+export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): DatabaseClass<T> | undefined {
   const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
-  return (sqlite as { DatabaseSync: new (path: string) => T } | undefined)?.DatabaseSync;
+  return (sqlite as { DatabaseSync: DatabaseClass<T> } | undefined)?.DatabaseSync;
 }
 
 /** How much SQLite waits for the disk: see `SqliteStoreOptions`. */
@@ -54,7 +67,10 @@ const PAGE = 1024;
 export class Database {
   readonly #database: SqliteDatabase;
   readonly #path: string | undefined;
-  readonly #file: string | undefined;
+  /** The path of the file that is used. Empty: the database is in memory. */
+  readonly #used: string;
+  /** The identity of that file. */
+  readonly #file: string;
   readonly #log: Log | undefined;
   readonly #begin: SqliteStatement;
   readonly #commit: SqliteStatement;
@@ -75,9 +91,12 @@ export class Database {
     this.#database = database;
     this.#path = path;
     try {
+      const file = fileOf(database);
+      if (file !== '') hide(file);
       prepareFile(database, synchronous);
-      this.#file = path && filesOf(path);
-      const { file } = database.prepare('PRAGMA database_list').get() as { file: string };
+      // A path stays that of a link, which may be changed.
+      this.#used = path ?? file;
+      this.#file = filesOf(this.#used);
       this.#log = file === '' ? undefined : new Log(database, file, synchronous);
       const prepare = (sql: string): SqliteStatement => database.prepare(sql);
       this.#begin = prepare('BEGIN IMMEDIATE');
@@ -109,11 +128,7 @@ export class Database {
   }
 
   rollback(): void {
-    try {
-      this.#database.exec('ROLLBACK');
-    } catch {
-      // After most errors SQLite has already done so.
-    }
+    rollback(this.#database);
   }
 
   read(key: string): Uint8Array | undefined {
@@ -137,14 +152,19 @@ export class Database {
     this.#swept = found < looks ? '' : last!;
   }
 
-  /** To be called now and then. @throws if other processes no longer find this file */
+  /** To be called now and then. @throws HeadgateError `HEADGATE_STORE_AWAY` if other processes no longer find this file */
   check(): void {
-    if (this.#path !== undefined && filesOf(this.#path) !== this.#file) {
-      throw new HeadgateError(
+    if (this.#used === '' || filesOf(this.#used) === this.#file) return;
+    const fix =
+      this.#path === undefined
+        ? 'This process may still use the old one, as you opened it: restart the process.'
+        : 'It is opened anew, as it is then.';
+    throw lossOf(
+      new HeadgateError(
         'HEADGATE_STORE_AWAY',
-        `The file ${this.#path} or its log was deleted, emptied or replaced while it was open. It is opened anew, as it is then.`,
-      );
-    }
+        `The file ${this.#used} or its log was deleted, emptied or replaced while it was open. ${fix}`,
+      ),
+    );
   }
 
   /** Closes what was opened for this. */
@@ -157,6 +177,11 @@ export class Database {
       // It is closed already, or cannot be.
     }
   }
+}
+
+/** The path of a database. Empty: it is in memory. */
+export function fileOf(database: SqliteDatabase): string {
+  return (database.prepare('PRAGMA database_list').get() as { file: string }).file;
 }
 
 /** Which file a path leads to, and which log lies beside it. A file that was emptied is another one. */
@@ -185,6 +210,58 @@ export function createFile(path: string): void {
   }
 }
 
+/**
+ * Makes a new file readable only by its owner, if all users may read it, as most programs make files. The log beside it gets the same
+ * permissions. A file that is not empty, or that all users may write, is left alone.
+ */
+function hide(path: string): void {
+  const file = statSync(path, { throwIfNoEntry: false });
+  if (file?.size !== 0 || (file.mode & 0o006) !== 0o004) return;
+  try {
+    chmodSync(path, 0o600);
+  } catch {
+    // The file belongs to another user.
+  }
+}
+
+/** The reason for which a file cannot be opened or written, where Node knows it better than SQLite. */
+export function refusalOf(path: string): string | undefined {
+  try {
+    for (const each of [dirname(path), path]) accessSync(each, constants.R_OK | constants.W_OK);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** How a store opens its database. */
+export interface Opener {
+  /** Opens the database, again if need be. */
+  open(): Database;
+  /** See {@link refusesLocks}. */
+  refusesLocks(): boolean;
+}
+
+/** Whether the file system refuses locks: then it refuses that of a new file, too, which no other process can have. */
+export function refusesLocks(path: string, Driver: DatabaseClass): boolean {
+  if (path === '') return false;
+  let directory: string | undefined;
+  try {
+    directory = mkdtempSync(join(dirname(path), '.headgate-'));
+    const database = new Driver(join(directory, 'lock'));
+    try {
+      database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE; COMMIT');
+    } finally {
+      database.close();
+    }
+    return false;
+  } catch (error) {
+    return isBusy(error);
+  } finally {
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+  }
+}
+
 /** Makes the table unless it is there. */
 function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
@@ -206,11 +283,19 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
       }
       database.exec('COMMIT');
     } catch (error) {
-      database.exec('ROLLBACK');
+      rollback(database);
       throw error;
     }
   }
   if (pragma('user_version') !== SCHEMA) throw unusable('another version of Headgate made it');
+}
+
+function rollback(database: SqliteDatabase): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch {
+    // After most errors SQLite has already done so.
+  }
 }
 
 function unusable(why: string): HeadgateError {

@@ -6,7 +6,19 @@ import { checkChoice, checkFunction, checkShape } from '../../common/validate.js
 import type { Clock, Store } from '../../contract/store.js';
 import { hashedText } from '../keys.js';
 import { stateStore } from '../state/state-store.js';
-import { createFile, Database, nodeDatabase, type SqliteDatabase, type Synchronous } from './database.js';
+import {
+  createFile,
+  Database,
+  fileOf,
+  isBusy,
+  nodeDatabase,
+  refusalOf,
+  refusesLocks,
+  type DatabaseClass,
+  type Opener,
+  type SqliteDatabase,
+  type Synchronous,
+} from './database.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -63,8 +75,7 @@ export function nameBy(secret: string | false | undefined): (key: string) => str
     );
 }
 
-/** Returns what opens the database, again if need be. */
-function opener(database: unknown, synchronous: Synchronous): () => Database {
+function opener(database: unknown, synchronous: Synchronous): Opener {
   if (typeof database === 'string') {
     const path = checkPath(database);
     const DatabaseSync = nodeDatabase();
@@ -75,10 +86,11 @@ function opener(database: unknown, synchronous: Synchronous): () => Database {
           'better-sqlite3 and write sqliteStore(new Database(path)).',
       );
     }
-    return () => {
+    const open = (): Database => {
       createFile(path);
       return new Database(new DatabaseSync(path), path, synchronous);
     };
+    return { open: () => explained(path, open), refusesLocks: () => refusesLocks(path, DatabaseSync) };
   }
   const { exec, prepare } = (database ?? {}) as Partial<SqliteDatabase>;
   if (typeof exec !== 'function' || typeof prepare !== 'function') {
@@ -88,7 +100,25 @@ function opener(database: unknown, synchronous: Synchronous): () => Database {
       'Write the path of a file, or give an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
     );
   }
-  return () => new Database(database as SqliteDatabase, undefined, synchronous);
+  const opened = database as SqliteDatabase;
+  return {
+    open: () => new Database(opened, undefined, synchronous),
+    refusesLocks() {
+      return refusesLocks(fileOf(opened), opened.constructor as DatabaseClass);
+    },
+  };
+}
+
+/** Opens a file. @throws what `open` throws, with the reason that Node knows, if any */
+function explained<T>(path: string, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    const why = error instanceof HeadgateError || isBusy(error) ? undefined : refusalOf(path);
+    const { message } = error as Error;
+    if (why === undefined || message.includes(why)) throw error;
+    throw new Error(`${message} (${why})`, { cause: error });
+  }
 }
 
 /** Types of file systems on Linux on which locks do not reach other machines, or memory is not shared: NFS, SMB, CIFS, SMB 2. */

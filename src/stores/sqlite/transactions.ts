@@ -3,13 +3,22 @@ import { performance, setImmediate, setTimeout } from '../../common/real-time.js
 import type { Clock } from '../../contract/store.js';
 import type { StateChange } from '../state/key-state.js';
 import type { Askers, StateBackend } from '../state/state-store.js';
-import { isBusy, type Database } from './database.js';
+import { isBusy, type Database, type Opener } from './database.js';
 
 /** How long a transaction may keep the event loop, and other processes, waiting, ms. */
 const LONGEST = 2;
 
 /** How often a lock is tried for at once, before it is tried for by timers. */
 const EAGER = 4;
+
+/** After how many tries it is looked whether the file system refuses locks, which SQLite reports as the lock of another process. */
+const PATIENT = 24;
+
+/** How long no other lock is tried after the file system has taken one, ms. */
+const LOCKS_TRIED = 60_000;
+
+const LOCKS_REFUSED =
+  'its file system refuses locks (such as ENOLCK or EACCES). Give the store a file on a local disk.';
 
 /** How long an update waits for the lock at most, ms. No caller waits longer. */
 const PATIENCE = 60_000;
@@ -40,7 +49,7 @@ interface Update {
  * it is tried for again later, and all updates keep their order.
  */
 export class Transactions {
-  readonly #open: () => Database;
+  readonly #opener: Opener;
   readonly #clock: Clock;
   #database: Database | undefined;
   #queue: Update[] = [];
@@ -49,6 +58,8 @@ export class Transactions {
   /** How often the lock was not free, one time after the other. */
   #tries = 0;
   #checked = 0;
+  /** When the file system last took a lock of a new file. */
+  #locksTried = -Infinity;
   /** How long to wait until the next try, ms. */
   #wait = 0;
   /** Since when updates wait, or until when `busy` is told. */
@@ -58,8 +69,8 @@ export class Transactions {
   #hasAnswered = false;
   #idle: (() => void)[] = [];
 
-  constructor(open: () => Database, clock: Clock) {
-    this.#open = open;
+  constructor(opener: Opener, clock: Clock) {
+    this.#opener = opener;
     this.#clock = clock;
   }
 
@@ -125,7 +136,7 @@ export class Transactions {
   }
 
   #begin(now: number): void {
-    const database = (this.#database ??= this.#open());
+    const database = (this.#database ??= this.#opener.open());
     if (now - this.#checked > CHECKED) {
       this.#checked = now;
       database.check();
@@ -160,10 +171,22 @@ export class Transactions {
 
   /** The lock was not free. */
   #refuse(askedBefore: number): void {
-    this.#tries++;
+    if (++this.#tries === PATIENT && this.#refusesLocks()) {
+      this.#fail(this.#queue.splice(0), new Error(LOCKS_REFUSED), true);
+      return;
+    }
     const n = this.#queue.findIndex(({ asked }) => asked > askedBefore);
     const late = this.#queue.splice(0, n < 0 ? this.#queue.length : n);
     if (late.length > 0) this.#reject(late, away('another process has kept it locked for a minute'));
+  }
+
+  #refusesLocks(): boolean {
+    const now = performance.now();
+    if (now < this.#locksTried + LOCKS_TRIED) return false;
+    const isRefused = this.#opener.refusesLocks();
+    // A file system that takes locks will hardly refuse them soon.
+    if (!isRefused) this.#locksTried = now;
+    return isRefused;
   }
 
   /** A file that failed is opened anew next time: it may be another one by then. @param undone whether certainly nothing was written */

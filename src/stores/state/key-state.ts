@@ -12,7 +12,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { hashedText, whoOf } from '../keys.js';
+import { escapeKey, hashedText, whoOf } from '../keys.js';
 import { History } from './returns.js';
 import {
   stepAfter,
@@ -55,7 +55,12 @@ function severalKeys(used: string, instead: string): HeadgateError {
 
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name))}}${VERSION}`);
+  return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name, asciiKey))}}${VERSION}`);
+}
+
+/** A key as it is written. One that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
+function asciiKey(key: string): string {
+  return plain(escapeKey(key));
 }
 
 /** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
