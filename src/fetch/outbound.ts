@@ -2,12 +2,12 @@ import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import type { Cost } from '../contract/costs.js';
 import { ofLimiter } from '../limiter/decision.js';
-import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
 import { denialOf } from './denial.js';
-import { MARGIN, spacedWindow, type Partner } from './pacing.js';
-import { BY, MOST_KEYS, Pauses, type Pause } from './pauses.js';
+import { Margins } from './margin.js';
+import { MARGIN, type Partner } from './pacing.js';
+import { MOST_KEYS, Pauses, type Pause } from './pauses.js';
 
 /** A call, as the options `key` and `cost` see it. */
 export interface OutboundRequest {
@@ -45,12 +45,8 @@ const COMPARE = 1000;
 /** The part of the margin by which a call may be late before turns are given up for it, and the most turns. */
 const LATE_PART = 4 / 5;
 const MOST_GIVEN_UP = 5;
-/** How the margin grows with an answer of 429, how large it becomes at most, and how long what was learnt so counts. */
-const MARGIN_GROWS = 2;
-const MOST_MARGIN = 0.2;
-const MARGIN_LASTS = '1h';
-/** Several processes may be denied for one cause. Within this time, ms, they widen the margin once. */
-const ONE_CAUSE = 5000;
+/** Calls that may arrive late because connections are cold give up a turn each, if a turn is as short as this, ms. */
+const COLD_TURN = 100;
 
 /** Lets calls go out when the limiter and the partner allow it. */
 export class Outbound {
@@ -59,8 +55,8 @@ export class Outbound {
   readonly #partners: readonly Partner[];
   readonly #pauses: Pauses;
   readonly #learn: boolean;
-  /** The margin that is configured, if it is learnt. */
-  readonly #margin: number | undefined;
+  /** `undefined` if the margin is not learnt. */
+  readonly #margins: Margins | undefined;
   /** By key: when a quota was last compared with the partner's. */
   readonly #compared = new Map<string, number>();
   /** When the calls that were decided by the store may go out. */
@@ -82,7 +78,10 @@ export class Outbound {
     const areSpaced = partners.some(({ isPaced }) => isPaced);
     this.#pauses = new Pauses(limiter, { maxPause, onPause, areSpaced, stats: this.stats });
     this.#learn = options.learn;
-    this.#margin = options.margin;
+    if (options.margin !== undefined)
+      this.#margins = new Margins(limiter, options.margin, partners, (key, name, units) =>
+        this.#charge(key, name, units),
+      );
   }
 
   /** Waits until a call may go out, and charges it. @throws as `limiter.wait` */
@@ -114,7 +113,7 @@ export class Outbound {
       }
       if (pause <= 0 && !signal?.aborted) {
         this.stats.calls++;
-        this.#goesLate(key, performance.now() - (this.#due.get(decision) ?? Infinity));
+        this.#goesOut(key, performance.now() - (this.#due.get(decision) ?? Infinity));
         return decision;
       }
       // What was reserved is free for others. The line forms anew after the pause.
@@ -127,7 +126,7 @@ export class Outbound {
 
   /** Notes what the store said. */
   see(decision: Decision): void {
-    if (!decision.degraded) this.#due.set(decision, performance.now() + decision.delayMs);
+    if (!decision.degraded) this.#due.set(decision, this.limiter.turnOf(decision));
     this.#pauses.see(decision);
   }
 
@@ -145,11 +144,15 @@ export class Outbound {
       if (status === 429) {
         this.stats.violations++;
         // Calls that were under way when a pause began tell nothing new.
-        if (!this.#pauses.isOn(key)) void this.#widen(key);
+        const isNews = !this.#pauses.isOn(key);
+        const pauseMs = this.#pauses.turnedAway(key, status, denial.ms);
+        if (isNews) this.#margins?.widenAfter(key, pauseMs);
+        return pauseMs;
       }
       return this.#pauses.turnedAway(key, status, denial.ms);
     }
     this.#pauses.answered(key);
+    void this.#margins?.narrow(key, decision);
     if (!this.#learn) return undefined;
     for (const quota of quotas) {
       const partner = this.#partnerOf(quota);
@@ -160,15 +163,17 @@ export class Outbound {
   }
 
   /**
-   * A call that goes out late is nearer to those a window later. So as many of their turns are given up, as far as the margin does not make
-   * up for it.
+   * A call that goes out late, or over a cold connection, is nearer to those a window later. So as many of their turns are given up, as far
+   * as the margin does not make up for it.
    */
-  #goesLate(key: string, ms: number): void {
+  #goesOut(key: string, ms: number): void {
+    const isCold = this.#pauses.goesOut(key);
     for (const { name, limit, windowMs, isPaced } of this.#partners) {
-      const late = ms - LATE_PART * MARGIN * windowMs;
-      if (!isPaced || !(late > 0)) continue;
+      if (!isPaced) continue;
+      const late = Math.max(0, ms - LATE_PART * MARGIN * windowMs);
       const turns = Math.min(MOST_GIVEN_UP, Math.ceil((late * limit) / windowMs));
-      for (let i = 0; i < turns; i++) void this.#charge(key, name, 1).catch(() => {});
+      const least = isCold && windowMs / limit <= COLD_TURN ? 1 : 0;
+      for (let i = 0; i < Math.max(turns, least); i++) void this.#charge(key, name, 1).catch(() => {});
     }
   }
 
@@ -176,23 +181,6 @@ export class Outbound {
   async #charge(key: string, name: string, units: number): Promise<void> {
     const none = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
     await this.limiter.consume(key, { cost: { ...none, [name]: units } });
-  }
-
-  /** Calls arrived closer together than they were admitted: widens the margin of spaced policies, for all processes. */
-  async #widen(key: string): Promise<void> {
-    const paced = this.#partners.filter(({ isPaced }) => isPaced);
-    if (this.#margin === undefined || paced.length === 0) return;
-    try {
-      const last = await this.limiter.overrideOf(key);
-      if (last && (last.by !== BY || Date.now() - last.since.getTime() < ONE_CAUSE)) return;
-      const margin = Math.min(MOST_MARGIN, MARGIN_GROWS * (last ? marginOf(last.reason) : this.#margin));
-      const change = paced.map(({ name, windowMs }) => [name, { window: spacedWindow(windowMs, margin) }]);
-      await this.limiter.override(key, Object.fromEntries(change) as OverrideChange, {
-        ...{ for: MARGIN_LASTS, by: BY, reason: `margin ${margin}` },
-      });
-    } catch {
-      // The next answer of 429 tries it again. Until then, calls go out as before.
-    }
   }
 
   #partnerOf({ limit, windowMs }: Quota): Partner | undefined {
@@ -223,11 +211,6 @@ export class Outbound {
       // The next answer tells it again.
     }
   }
-}
-
-/** The margin that an override of ours says. */
-function marginOf(reason: string | undefined): number {
-  return Number(/^margin (\S+)$/.exec(reason ?? '')?.[1] ?? MOST_MARGIN);
 }
 
 function verdictOf({ policies }: Decision, name: string): Decision['policies'][number] | undefined {

@@ -23,6 +23,11 @@ interface Known {
   learnt: number;
   /** When the store last said that there is no pause. */
   clear: number;
+  /** When the partner last answered a call, and when the last one went out. Forgotten when a pause begins. */
+  answered: number;
+  sent: number;
+  /** When the first call after a silence went out. */
+  coldFrom: number;
   /** Answers in a row that denied and did not say for how long. */
   silent: number;
   /** The question to the store that is under way. */
@@ -47,6 +52,9 @@ const MOST_DOUBLED = 10;
 const SETTLED = 50;
 /** The store tells whole milliseconds, and takes some to answer: a pause is longer than another one only by more than this, ms. */
 const ROUNDING = 5;
+/** After so long without a call, ms, connections are closed. With the first answer, or after this time, ms, they are open again. */
+const SILENCE = 4000;
+const COLD = 1000;
 /** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
@@ -129,7 +137,21 @@ export class Pauses {
 
   /** The partner has answered a call, and did not turn it away. */
   answered(key: string): void {
-    this.#of(key).silent = 0;
+    Object.assign(this.#of(key), { silent: 0, answered: performance.now() });
+  }
+
+  /**
+   * A call goes out.
+   *
+   * @returns whether it may arrive late: the partner has not answered yet, after a silence or a pause, so connections are opened and code is
+   * loaded. An answer that takes longer says nothing about that.
+   */
+  goesOut(key: string): boolean {
+    const known = this.#of(key);
+    const now = performance.now();
+    if (now - Math.max(known.answered, known.sent) > SILENCE) known.coldFrom = now;
+    known.sent = now;
+    return known.answered < known.coldFrom && now - known.coldFrom < COLD;
   }
 
   /**
@@ -174,7 +196,7 @@ export class Pauses {
   }
 
   #pauseUntil(known: Known, until: number): void {
-    Object.assign(known, { until, next: until, gap: FIRST_GAP });
+    Object.assign(known, { until, next: until, gap: FIRST_GAP, answered: -Infinity, sent: -Infinity });
     clearTimeout(known.timer);
     const ms = Math.ceil(until - performance.now());
     if (ms > LONGEST_TIMER) return;
@@ -230,6 +252,7 @@ export class Pauses {
       if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
       known = {
         ...{ until: 0, timer: undefined, learnt: -Infinity, clear: -Infinity },
+        ...{ answered: -Infinity, sent: -Infinity, coldFrom: -Infinity },
         ...{ silent: 0, look: undefined, next: 0, gap: 0 },
       };
       this.#known.set(key, known);

@@ -51,6 +51,7 @@ import { patient } from './waiting/patient.js';
 import { enter, leave, roomsOf } from './waiting/rooms.js';
 import { HoldQueue, holdRequestOf } from './waiting/hold-queue.js';
 import { Sleeps } from './waiting/sleeps.js';
+import { TurnClock } from './waiting/turn-clock.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/waiting-room.js';
 
 /** The parts of a limiter: its options after they were checked. */
@@ -116,6 +117,10 @@ export class Limiter {
   readonly #account: Account;
   readonly #release: () => void;
   readonly #held: HoldQueue;
+  /** Absent if the store decides in this process. */
+  readonly #turnClock: TurnClock | undefined;
+  /** When turns that were given ahead of time come, by `performance.now()`. */
+  readonly #turns = new WeakMap<Decision, number>();
   readonly #waiting: WaitingRoom;
   readonly #sleeps = new Sleeps(realTiming);
   readonly #maxWaiting: number;
@@ -153,6 +158,7 @@ export class Limiter {
       (subject) => this.#wake(subject),
       (cost, set) => this.checkCost(cost, set),
     );
+    if (!this.#embedded) this.#turnClock = new TurnClock();
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
@@ -523,9 +529,10 @@ export class Limiter {
     signal: AbortSignal | undefined,
     isLast = false,
   ): Promise<LimiterDecision> {
-    const { delayMs, units } = decision;
-    if (units.every((each) => each === 0) || (delayMs === 0 && !isLast)) return decision;
-    const request = holdRequestOf(decision);
+    const { units } = decision;
+    if (units.every((each) => each === 0) || (decision.delayMs === 0 && !isLast)) return decision;
+    const delayMs = Math.max(0, this.turnOf(decision) - realTiming.now());
+    const request = { ...holdRequestOf(decision), delayMs };
     if (request.unitMs === Infinity) return decision;
     const outcome = await this.#held.hold(request, signal, isLast);
     if (outcome === 'turn') return decision;
@@ -533,6 +540,11 @@ export class Limiter {
     if (outcome === 'full') return this.#tell(decision.queueFull(), false);
     if (outcome === 'closed') throw this.#closedError();
     throw aborted(signal);
+  }
+
+  /** @internal The time at which the turn of an admitted request comes, by `performance.now()`. */
+  turnOf(decision: Decision): number {
+    return this.#turns.get(decision) ?? realTiming.now() + decision.delayMs;
   }
 
   /** @internal Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
@@ -697,6 +709,10 @@ export class Limiter {
     if (reply.rules !== undefined && query.again) return query.again(reply.rules);
     const account = peek ? undefined : this.#account;
     const decision = conclude(account, query, reply, this.shadow);
+    if (decision.delayMs > 0 && this.#turnClock && !decision.degraded) {
+      const decided = this.#turnClock.decidedAt(reply.now, realTiming.now());
+      this.#turns.set(decision, decided + decision.delayMs);
+    }
     if (decisionChannel.hasSubscribers || this.#onDecision) this.#tell(decision, atOnce);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.#slots.take(query, decision.policies);
