@@ -37,7 +37,7 @@ export class Margins {
   /** By key: when this process last looked whether the margin may shrink. */
   readonly #looked = new Map<string, number>();
 
-  /** @param charge charges units of a policy */
+  /** @param charge charges units of a policy, as many at once as a call costs */
   constructor(
     limiter: Limiter,
     configured: number,
@@ -111,8 +111,11 @@ export class Margins {
       });
       if (!learnt || learnt.margin <= margin) return;
       // Turns of the longer windows lie up to a second ahead. Those of the shorter ones must not overlap them.
-      for (const { name, limit, windowMs } of this.#paced)
-        await this.#charge(key, name, Math.ceil((1000 * limit * (learnt.margin - margin)) / windowMs));
+      for (const { name, limit, windowMs } of this.#paced) {
+        const turns = Math.ceil((1000 * limit * (learnt.margin - margin)) / windowMs);
+        // A bucket of calls of 1 admits no larger cost.
+        for (let i = 0; i < turns; i++) await this.#charge(key, name, 1);
+      }
     } catch {
       // A later answer tries it again. Until then, calls go out as before.
     }

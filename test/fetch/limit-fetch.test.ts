@@ -237,7 +237,11 @@ describe('limitFetch', function () {
       return (await limiter.overrideOf('partner.test'))?.reason;
     };
     expect(await ask()).to.equal('margin 0.06, shrinks after 10 s');
-    expect(await ask()).to.equal('margin 0.03, shrinks after 10 s');
+    let charged = 0;
+    const narrowing = limitFetch(answers(ok), { ...options, onDecision: (its) => (charged += its.charged) });
+    expect(await ask(narrowing)).to.equal('margin 0.03, shrinks after 10 s');
+    // The call, the turn that it gives up before the first answer, and two turns for the windows that became shorter.
+    expect(charged).to.be.within(4, 8);
     expect(await ask(limitFetch(answers([429]), options))).to.equal('margin 0.06, shrinks after 20 s');
     expect(await ask(limitFetch(answers(ok), options))).to.equal('margin 0.06, shrinks after 20 s');
   });
