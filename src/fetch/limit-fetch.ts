@@ -56,8 +56,8 @@ export interface OutboundOptions {
   maxPause?: Duration;
   /**
    * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default: learnt. It
-   * begins at 0.03, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes, for an hour. For that
-   * the store keeps overrides.
+   * begins at 0.03, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes. It shrinks again while
+   * no call is denied. For that the store keeps overrides.
    */
   margin?: number;
   /** Is told of every pause that this process begins. */

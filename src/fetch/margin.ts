@@ -1,4 +1,5 @@
 import type { Decision } from '../common/decision.js';
+import { setTimeout } from '../common/real-time.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -32,17 +33,32 @@ export class Margins {
   readonly #limiter: Limiter;
   readonly #configured: number;
   readonly #paced: readonly Partner[];
+  readonly #charge: (key: string, name: string, units: number) => Promise<void>;
   /** By key: when this process last looked whether the margin may shrink. */
   readonly #looked = new Map<string, number>();
 
-  constructor(limiter: Limiter, configured: number, partners: readonly Partner[]) {
+  /** @param charge charges units of a policy, as many at once as a call costs */
+  constructor(
+    limiter: Limiter,
+    configured: number,
+    partners: readonly Partner[],
+    charge: (key: string, name: string, units: number) => Promise<void>,
+  ) {
     this.#limiter = limiter;
+    this.#charge = charge;
     this.#configured = configured;
     this.#paced = partners.filter(({ isPaced }) => isPaced);
   }
 
-  /** The partner denied a call, because calls arrived closer together than they were admitted. Never rejects. */
-  widen(key: string): Promise<void> {
+  /**
+   * The partner denied a call, because calls arrived closer together than they were admitted. The margin changes after the pause, when the
+   * turns that were given by the old one are given back.
+   */
+  widenAfter(key: string, pauseMs: number): void {
+    setTimeout(() => void this.#widen(key), pauseMs).unref();
+  }
+
+  #widen(key: string): Promise<void> {
     return this.#change(key, (learnt, age) => {
       if (age < ONE_CAUSE) return undefined;
       const { margin, calm } = learnt ?? { margin: this.#configured, calm: CALM / FACTOR };
@@ -82,10 +98,8 @@ export class Margins {
     try {
       const last = await this.#limiter.overrideOf(key);
       if (last && last.by !== BY) return;
-      const next = changed(
-        last && learntOf(last.reason),
-        last ? Date.now() - last.since.getTime() : Infinity,
-      );
+      const learnt = last && learntOf(last.reason);
+      const next = changed(learnt, last ? Date.now() - last.since.getTime() : Infinity);
       if (!next) return;
       const { margin, calm } = next;
       const windows = this.#paced.map(({ name, windowMs }) => [
@@ -95,6 +109,13 @@ export class Margins {
       await this.#limiter.override(key, Object.fromEntries(windows) as OverrideChange, {
         ...{ for: `${LASTS}s`, by: BY, reason: `margin ${margin}, shrinks after ${calm} s` },
       });
+      if (!learnt || learnt.margin <= margin) return;
+      // Turns of the longer windows lie up to a second ahead. Those of the shorter ones must not overlap them.
+      for (const { name, limit, windowMs } of this.#paced) {
+        const turns = Math.ceil((1000 * limit * (learnt.margin - margin)) / windowMs);
+        // A bucket of calls of 1 admits no larger cost.
+        for (let i = 0; i < turns; i++) await this.#charge(key, name, 1);
+      }
     } catch {
       // A later answer tries it again. Until then, calls go out as before.
     }

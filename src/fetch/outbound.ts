@@ -78,7 +78,10 @@ export class Outbound {
     const areSpaced = partners.some(({ isPaced }) => isPaced);
     this.#pauses = new Pauses(limiter, { maxPause, onPause, areSpaced, stats: this.stats });
     this.#learn = options.learn;
-    if (options.margin !== undefined) this.#margins = new Margins(limiter, options.margin, partners);
+    if (options.margin !== undefined)
+      this.#margins = new Margins(limiter, options.margin, partners, (key, name, units) =>
+        this.#charge(key, name, units),
+      );
   }
 
   /**
@@ -146,7 +149,10 @@ export class Outbound {
       if (status === 429) {
         this.stats.violations++;
         // Calls that were under way when a pause began tell nothing new.
-        if (!this.#pauses.isOn(key)) void this.#margins?.widen(key);
+        const isNews = !this.#pauses.isOn(key);
+        const pauseMs = this.#pauses.turnedAway(key, status, denial.ms);
+        if (isNews) this.#margins?.widenAfter(key, pauseMs);
+        return pauseMs;
       }
       return this.#pauses.turnedAway(key, status, denial.ms);
     }

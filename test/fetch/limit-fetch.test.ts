@@ -217,12 +217,34 @@ describe('limitFetch', function () {
     await sleep(20);
     const { limiter } = other!;
     const learnt = await limiter.overrideOf('partner.test');
-    expect(learnt).to.deep.include({ by: 'headgate/fetch', reason: 'margin 0.06' });
+    expect(learnt).to.deep.include({ by: 'headgate/fetch', reason: 'margin 0.06, shrinks after 10 s' });
     expect(learnt!.change).to.deep.equal({ default: { window: '1060ms' } });
     expect(learnt!.until!.getTime() - learnt!.since.getTime()).to.equal(3_600_000);
     // Turns are 21.2 ms apart instead of 20.6.
     const turns = await Promise.all(Array.from({ length: 30 }, () => limiter.consume('partner.test')));
     expect(turns.at(-1)!.delayMs).to.be.within(606, 615);
+  });
+
+  it('a margin that was learnt shrinks while nothing is denied, and longer after each denial', async () => {
+    // The store's clock is eleven seconds behind, so each override looks that old.
+    const store = memoryStore({ clock: () => Date.now() - 11_000 });
+    const options = { store, name: 'shrinks', policies: ['50/1s'], maxPause: 5, retry: false } as const;
+    const ok: [number] = [200];
+    const call = limitFetch(answers([429], ok), options);
+    const { limiter } = call;
+    const ask = async (by = call): Promise<string | undefined> => {
+      await by(url);
+      await sleep(20);
+      return (await limiter.overrideOf('partner.test'))?.reason;
+    };
+    expect(await ask()).to.equal('margin 0.06, shrinks after 10 s');
+    let charged = 0;
+    const narrowing = limitFetch(answers(ok), { ...options, onDecision: (its) => (charged += its.charged) });
+    expect(await ask(narrowing)).to.equal('margin 0.03, shrinks after 10 s');
+    // The call, the turn that it gives up before the first answer, and two turns for the windows that became shorter.
+    expect(charged).to.be.within(4, 8);
+    expect(await ask(limitFetch(answers([429]), options))).to.equal('margin 0.06, shrinks after 20 s');
+    expect(await ask(limitFetch(answers(ok), options))).to.equal('margin 0.06, shrinks after 20 s');
   });
 
   it('a margin that is given is kept, and so is an override of somebody else', async () => {
