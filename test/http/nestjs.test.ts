@@ -514,6 +514,53 @@ describe('Nest beyond HTTP', () => {
         .with.property('code', 'HEADGATE_NO_CLIENT_IP');
   });
 
+  /** A subscription, by the context that its server makes. */
+  const subscription = (context: object) =>
+    contextOf('graphql', [{}, {}, context, { operation: { operation: 'subscription' } }]);
+
+  /** A request of Node that opened a WebSocket. */
+  function upgrade(address: string) {
+    const socket = Object.assign(new EventEmitter(), { remoteAddress: address, destroyed: false });
+    return { upgrade: true, headers: {}, socket };
+  }
+
+  it('GraphQL: a subscription is charged to the address of its connection', async () => {
+    const limits = await guard(fixed(1));
+    const contexts: ((request: object) => object)[] = [
+      (request) => ({ req: { extra: { request } } }),
+      // As Nest's documentation has it for Apollo on Fastify: graphql-ws passes an id in place of the reply.
+      (request) => ({ req: { extra: { request } }, res: '786ba47f' }),
+      (request) => ({ req: request }),
+    ];
+    for (const [i, contextWith] of contexts.entries()) {
+      const request = upgrade(`192.0.2.${i}`);
+      const context = subscription(contextWith(request));
+      expect(await tryAgain(limits, context)).to.be.true;
+      expect(requestOf(context)).to.equal(request);
+      expect(await tryAgain(limits, subscription(contextWith(request)))).to.be.instanceOf(RateLimitException);
+    }
+  });
+
+  it('GraphQL: a subscription holds its slot until the connection ends', async () => {
+    const slots = { algorithm: 'concurrency', limit: 1, lease: '1m', keyGenerator: () => 'room' } as const;
+    const limits = await guard(slots);
+    const contexts: ((request: object) => object)[] = [
+      (request) => ({ req: { extra: { request } }, res: '786ba47f' }),
+      // Mercurius: a request of Fastify, and a reply that only has this request.
+      (raw) => ({ request: { raw, ip: '192.0.2.1' }, reply: { request: { raw, ip: '192.0.2.1' } } }),
+    ];
+    for (const contextWith of contexts) {
+      const request = upgrade('192.0.2.1');
+      expect(await tryAgain(limits, subscription(contextWith(request)))).to.be.true;
+      expect(await tryAgain(limits, subscription(contextWith(request)))).to.be.instanceOf(RateLimitException);
+      request.socket.emit('close');
+      await new Promise(setImmediate);
+    }
+    const last = upgrade('192.0.2.1');
+    expect(await tryAgain(limits, subscription({ req: last }))).to.be.true;
+    last.socket.emit('close');
+  });
+
   it('gateways: each message is charged to the socket’s address, and denied by a WsException', async () => {
     const limits = await guard(fixed(1));
     const socket = Object.assign(new EventEmitter(), { handshake: { address: '192.0.2.1' } });

@@ -10,20 +10,27 @@ import { nodeResponse } from '../../node-response.js';
 import { problemOf as problemText } from '../../problem.js';
 import { ofLimiter } from '../../../limiter/decision.js';
 
-/** The context of GraphQL servers on Express or Fastify. In Nest's Apollo it only has `req`, and Express' `req` has `res`. */
+/**
+ * The context of GraphQL servers on Express or Fastify. In Nest's Apollo it only has `req`, and Express' `req` has `res`. For graphql-ws,
+ * `req` is the context of its connection. Subscriptions have other values in place of a response.
+ */
 interface GraphqlContext {
-  readonly req?: object & { readonly res?: object };
-  readonly request?: object;
-  readonly res?: object;
-  readonly reply?: object & { readonly request?: object };
+  readonly req?: GraphqlRequest & { readonly res?: object };
+  readonly request?: GraphqlRequest;
+  readonly res?: unknown;
+  readonly reply?: { readonly request?: GraphqlRequest };
+}
+
+interface GraphqlRequest {
+  readonly extra?: { readonly request?: object };
 }
 
 const graphqlContext = (context: ExecutionContext): GraphqlContext =>
   context.getArgByIndex<GraphqlContext | undefined>(2) ?? {};
 
 /**
- * The request of a context: that of Express or Fastify, also under GraphQL. For a gateway it is the client's socket; for a microservice,
- * the message's context.
+ * The request of a context: that of Express or Fastify, also under GraphQL. For a subscription it is the request that opened the
+ * connection; for a gateway, the client's socket; for a microservice, the message's context.
  */
 export function requestOf<T = Record<string, unknown>>(context: ExecutionContext): T {
   switch (context.getType<string>()) {
@@ -31,7 +38,8 @@ export function requestOf<T = Record<string, unknown>>(context: ExecutionContext
       return context.switchToHttp().getRequest<T>();
     case 'graphql': {
       const { req, request, reply } = graphqlContext(context);
-      return (req ?? request ?? reply?.request ?? {}) as T;
+      const found = req ?? request ?? reply?.request ?? {};
+      return (found.extra?.request ?? found) as T;
     }
     case 'ws':
       return context.switchToWs().getClient<T>();
@@ -40,12 +48,21 @@ export function requestOf<T = Record<string, unknown>>(context: ExecutionContext
   }
 }
 
-/** A request of Express or Fastify, or a socket of socket.io or ws. */
+/** A request of Express, Fastify or Node, or a socket of socket.io or ws. */
 interface Client {
   readonly ip?: string;
   readonly handshake?: { readonly address?: string };
   readonly _socket?: { readonly remoteAddress?: string };
+  readonly socket?: { readonly remoteAddress?: string };
   rateLimit?: Decision;
+}
+
+/** The address by the framework. Requests of Node, which open connections for subscriptions, have none: then that of the connection. */
+function addressOf(context: ExecutionContext): string | undefined {
+  const client = Object(requestOf(context)) as Client;
+  if ('ip' in client) return client.ip;
+  const { handshake, _socket, socket } = client;
+  return handshake?.address ?? (_socket ?? socket)?.remoteAddress;
 }
 
 /** A response of Express, a reply of Fastify, or a substitute. */
@@ -69,12 +86,10 @@ class NoResponse implements Response {
   denied = 429;
 
   constructor(context: ExecutionContext) {
-    const type = context.getType<string>();
-    const { req, res, reply } = type === 'graphql' ? graphqlContext(context) : {};
-    const response = res ?? reply ?? req?.res;
-    const target = type === 'ws' ? requestOf<object>(context) : response;
-    this.raw = ((response as Partial<Response> | undefined)?.raw ?? target ?? {}) as ServerResponse;
-    this.ending = type === 'ws' ? socketEnding : response ? nodeResponse : overAtOnce;
+    const connection = connectionOf(context);
+    const response = graphqlResponse(context);
+    this.raw = (connection ?? response ?? {}) as ServerResponse;
+    this.ending = connection ? socketEnding : response ? nodeResponse : overAtOnce;
   }
 
   getHeader(): undefined {}
@@ -86,17 +101,46 @@ class NoResponse implements Response {
   }
 }
 
-/** A socket of socket.io or ws. */
+/** The connection with which the work of a context ends: the socket of a gateway's client, or that of a subscription. */
+function connectionOf(context: ExecutionContext): object | undefined {
+  const type = context.getType<string>();
+  if (type === 'ws') return requestOf<object>(context);
+  if (type !== 'graphql') return undefined;
+  const info = context.getArgByIndex<{ operation?: { operation?: string } } | undefined>(3);
+  if (info?.operation?.operation !== 'subscription') return undefined;
+  const request = requestOf<Upgrade & { readonly raw?: Upgrade }>(context);
+  const { upgrade, socket } = request.raw ?? request;
+  return upgrade === true ? socket : undefined;
+}
+
+/** The request that opened a WebSocket. */
+interface Upgrade {
+  readonly upgrade?: boolean;
+  readonly socket?: object;
+}
+
+/** Node's response in the context of a GraphQL server. */
+function graphqlResponse(context: ExecutionContext): ServerResponse | undefined {
+  if (context.getType<string>() !== 'graphql') return undefined;
+  const { req, res, reply } = graphqlContext(context);
+  const response = (res ?? reply ?? req?.res) as
+    (Partial<ServerResponse> & { raw?: ServerResponse }) | undefined;
+  const raw = response?.raw ?? response;
+  return typeof raw?.once === 'function' ? (raw as ServerResponse) : undefined;
+}
+
+/** A socket of socket.io, ws or Node. */
 interface Socket {
   readonly disconnected?: boolean;
-  readonly readyState?: number;
+  readonly readyState?: number | string;
+  readonly destroyed?: boolean;
 }
 
 /** The handler's work ends when the connection closes, and then counts as not completed. */
 const socketEnding: NoResponse['ending'] = {
   hasEnded: (res) => {
-    const { disconnected, readyState } = res as unknown as Socket;
-    return disconnected === true || (readyState !== undefined && readyState > 1);
+    const { disconnected, readyState, destroyed } = res as unknown as Socket;
+    return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState > 1);
   },
   onEnd: (res, ended) => follow(res, ['disconnect', 'close'], () => ended(false)),
 };
@@ -140,14 +184,11 @@ export function responseOf(context: ExecutionContext): Response {
 }
 
 export const framework: Framework<ExecutionContext, Response> = {
-  ip: (context) => {
-    const { ip, handshake, _socket } = requestOf<Client>(context);
-    return ip ?? handshake?.address ?? _socket?.remoteAddress;
-  },
+  ip: addressOf,
   proxy: (context) => {
-    if (context.getType() !== 'http') return undefined;
-    const request = context.switchToHttp().getRequest<ExpressRequest | FastifyRequest>();
-    return 'app' in request ? expressProxy(request) : fastifyProxy(request as FastifyRequest);
+    if (!['http', 'graphql'].includes(context.getType<string>())) return undefined;
+    const request = requestOf<ExpressRequest | FastifyRequest>(context);
+    return 'routeOptions' in request ? fastifyProxy(request as FastifyRequest) : expressProxy(request);
   },
   trail: (context) => trails.get(context),
   keep: (context, trail) => {
