@@ -61,7 +61,8 @@ export function claimName(
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
       `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. This limiter has: ${text}. ` +
-        'Limiters of the same name share their quota. Give them equal policies, or different names.',
+        'Limiters of the same name share their quota. Give them equal policies, or different names. If each is for a plan, make one limiter ' +
+        "with tiers: { free: '100/1m', pro: '1000/1m' }, and pass the tier to consume.",
     );
   } else {
     claim.limiters++;

@@ -146,6 +146,22 @@ describe('compat/express-rate-limit', () => {
       expect([client.totalHits, validations]).to.deep.equal([1, undefined]);
     });
 
+    it('works on a response without getHeader, which express-rate-limit never calls', async () => {
+      for (const standardHeaders of ['draft-6', 'draft-7'] as const) {
+        const fields: Record<string, string> = {};
+        const response = { setHeader: (name: string, value: string) => void (fields[name] = value) };
+        const request = { ip: '192.0.2.1', headers: {}, app: { get: () => false } } as unknown as Request;
+        for (const limit of [2, 9]) {
+          const next = await new Promise((resolve) => {
+            const limiter = rateLimit({ limit, standardHeaders, validate: false });
+            void limiter(request, response as unknown as Response, resolve);
+          });
+          expect(next).to.equal(undefined);
+        }
+        expect(fields).to.include({ 'X-RateLimit-Limit': '2', 'RateLimit-Policy': '2;w=60, 9;w=60' });
+      }
+    });
+
     it('limiters on one route keep the tightest in fields for one quota, and all in lists', async () => {
       const options = { standardHeaders: true, windowMs: 60_000 } as const;
       const [{ headers }] = (await answers(

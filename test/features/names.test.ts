@@ -29,6 +29,12 @@ describe('limiters of one name on one store', () => {
     await other.close();
   });
 
+  it('of several plans are refused with the fix, which is tiers', async () => {
+    const free = make(5);
+    expect(() => make(6)).to.throw(/tiers: \{ free: '100\/1m'/);
+    await free.close();
+  });
+
   it('conflict with limiters without a name only while these are open', async () => {
     const unnamed = make(5, '');
     expect(codeOf(() => make(5, ''))).to.equal('HEADGATE_NAME_REQUIRED');

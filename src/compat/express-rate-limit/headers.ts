@@ -9,36 +9,49 @@ export interface Told {
   readonly denied: boolean;
   /** The policy's name. Only draft 8 has it. */
   readonly name: string;
+  readonly legacy: boolean;
+  readonly draft: DraftHeadersVersion | false;
+  /** The decision of the limiter that wrote on the response before. */
+  before: Told | undefined;
 }
 
-/** The responses on which a limiter has already written. */
-const WRITTEN = Symbol('headgate.written');
+/** The last decision on each response. A property of the response would take V8 longer, and what is written is not read back. */
+const latest = new WeakMap<Response, Told>();
 
 /** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest one. Lists have all quotas. */
-export function writeHeaders(
-  response: Response,
-  told: Told,
-  legacy: boolean,
-  draft: DraftHeadersVersion | false,
-): void {
+export function writeHeaders(response: Response, told: Told): void {
   if (response.headersSent) return;
-  const marked = response as { [WRITTEN]?: boolean };
-  const stacked = marked[WRITTEN] === true;
-  marked[WRITTEN] = true;
-  const tighterBefore = (remaining: unknown): boolean =>
-    stacked && !told.denied && remaining !== undefined && Number(remaining) <= told.info.remaining;
-  if (legacy && !tighterBefore(response.getHeader('X-RateLimit-Remaining'))) legacyFields(response, told);
-  if (draft === 'draft-6') {
-    policyField(response, told, stacked);
-    if (!tighterBefore(response.getHeader('RateLimit-Remaining'))) separateFields(response, told);
-  } else if (draft === 'draft-7') {
-    policyField(response, told, stacked);
-    const earlier = response.getHeader('RateLimit');
-    const [, remaining] = /remaining=(\d+)/.exec(typeof earlier === 'string' ? earlier : '') ?? [];
-    if (!tighterBefore(remaining)) combinedField(response, told);
-  } else if (draft === 'draft-8') {
-    structuredFields(response, told);
-  }
+  told.before = latest.get(response);
+  latest.set(response, told);
+  const { legacy, draft } = told;
+  if (legacy && isShown(told, 'legacy')) legacyFields(response, told);
+  if (draft === 'draft-8') return structuredFields(response, told);
+  // The program may have written a draft that is not known, which has been reported.
+  if (draft !== 'draft-6' && draft !== 'draft-7') return;
+  response.setHeader('RateLimit-Policy', policiesOf(told));
+  if (!isShown(told, 'draft')) return;
+  if (draft === 'draft-6') separateFields(response, told);
+  else combinedField(response, told);
+}
+
+/** Whether the fields show this decision, and not that of an earlier limiter whose quota is tighter. */
+function isShown(told: Told, by: 'legacy' | 'draft'): boolean {
+  return told.before === undefined || shown(told, told[by], by) === told;
+}
+
+function shown(told: Told | undefined, value: unknown, by: 'legacy' | 'draft'): Told | undefined {
+  if (!told) return undefined;
+  const earlier = shown(told.before, value, by);
+  if (told[by] !== value) return earlier;
+  return earlier && !told.denied && earlier.info.remaining <= told.info.remaining ? earlier : told;
+}
+
+/** The policies of all limiters so far, as drafts 6 and 7 list them. */
+function policiesOf({ info, windowMs, before }: Told): string {
+  const own = `${info.limit};w=${Math.ceil(windowMs / 1000)}`;
+  let earlier = before;
+  while (earlier && earlier.draft !== 'draft-6' && earlier.draft !== 'draft-7') earlier = earlier.before;
+  return earlier ? `${policiesOf(earlier)}, ${own}` : own;
 }
 
 export function writeRetryAfter(response: Response, told: Told, seconds: number | undefined): void {
@@ -51,8 +64,21 @@ function legacyFields(response: Response, { info }: Told): void {
   response.setHeader('X-RateLimit-Remaining', String(info.remaining));
   if (!(info.resetTime instanceof Date)) return;
   // A client whose clock is wrong compares the reset with this date.
-  response.setHeader('Date', new Date().toUTCString());
+  response.setHeader('Date', dateNow());
   response.setHeader('X-RateLimit-Reset', String(Math.ceil(info.resetTime.getTime() / 1000)));
+}
+
+let dateSecond = 0;
+let dateText = '';
+
+/** The text of this second, which all responses share. */
+function dateNow(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = new Date(second * 1000).toUTCString();
+  }
+  return dateText;
 }
 
 function separateFields(response: Response, told: Told): void {
@@ -64,12 +90,6 @@ function separateFields(response: Response, told: Told): void {
 function combinedField(response: Response, told: Told): void {
   const { limit, remaining } = told.info;
   response.setHeader('RateLimit', `limit=${limit}, remaining=${remaining}, reset=${secondsToReset(told)}`);
-}
-
-function policyField(response: Response, { info, windowMs }: Told, stacked: boolean): void {
-  const own = `${info.limit};w=${Math.ceil(windowMs / 1000)}`;
-  const earlier = stacked ? response.getHeader('RateLimit-Policy') : undefined;
-  response.setHeader('RateLimit-Policy', typeof earlier === 'string' ? `${earlier}, ${own}` : own);
 }
 
 function structuredFields(response: Response, told: Told): void {

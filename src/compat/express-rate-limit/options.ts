@@ -59,7 +59,8 @@ export function configure(passed: RateLimitOptions | null): Config {
     skipSuccessfulRequests: false,
     requestWasSuccessful: (_request, response) => response.statusCode < 400,
     skip: () => false,
-    keyGenerator: async (request, response) => {
+    // It returns a promise only if it has to: most requests then wait for nothing.
+    keyGenerator: (request, response) => {
       validations.ip(request.ip);
       validations.trustProxy(request);
       validations.xForwardedForHeader(request);
@@ -69,9 +70,10 @@ export function configure(passed: RateLimitOptions | null): Config {
       if (!isIPv6(ip) || typeof ipv6Subnet !== 'function') {
         return ipKeyGenerator(ip, ipv6Subnet as number | false);
       }
-      const subnet = await ipv6Subnet(request, response);
-      validations.ipv6Subnet(subnet);
-      return ipKeyGenerator(ip, subnet);
+      return Promise.resolve(ipv6Subnet(request, response)).then((subnet) => {
+        validations.ipv6Subnet(subnet);
+        return ipKeyGenerator(ip, subnet);
+      });
     },
     ipv6Subnet: 56,
     handler: async (request, response) => {

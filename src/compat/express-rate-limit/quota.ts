@@ -20,11 +20,6 @@ interface Scope {
   readonly timeout?: Duration | undefined;
 }
 
-interface Asked {
-  readonly decision: Decision;
-  readonly end: number;
-}
-
 /** Counts with a limiter of Headgate: a fixed window whose limit comes with each request. */
 export class Quota implements Counter {
   readonly #limiter: Limiter;
@@ -52,25 +47,30 @@ export class Quota implements Counter {
   count(key: string, limit: number): MaybePromise<Counted> {
     const units = Math.min(Math.floor(limit), MAX_UNITS);
     if (units < 1) return this.#deny(key, 0, Date.now() + this.#window);
-    const asked = this.#ask(key, 1, this.#set(units));
-    return isPromise(asked)
-      ? asked.then((done) => this.#counted(key, units, done))
-      : this.#counted(key, units, asked);
+    const answer = this.#limiter.decide(String(key), 1, this.#set(units));
+    return isPromise(answer)
+      ? answer.then((decision) => this.#counted(key, units, decision))
+      : this.#counted(key, units, answer);
   }
 
-  #counted(key: string, units: number, { decision, end }: Asked): Counted {
+  #counted(key: string, units: number, decision: Decision): Counted {
+    const end = this.#endOf(decision);
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
       // A full memory store counts nothing, but this request counts as one.
       used: Math.max(1, units - decision.remaining),
       denied: false,
       resetTime: new Date(end),
-      undo: () => decision.refund(),
+      undo() {
+        return decision.refund();
+      },
     };
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const { decision, end } = await this.#ask(key, 0);
+    const answer = this.#limiter.decide(String(key), 0);
+    const decision = isPromise(answer) ? await answer : answer;
+    const end = this.#endOf(decision);
     const denied = this.#denials.find(key) ?? { end: 0, count: 0 };
     const totalHits = MAX_UNITS - decision.remaining + denied.count;
     if (decision.resetAfterMs > 0) return { totalHits, resetTime: new Date(end) };
@@ -99,19 +99,16 @@ export class Quota implements Counter {
       used: limit + denied.count,
       denied: true,
       resetTime: new Date(limit > 0 ? end : denied.end),
-      undo: () => void denied.count--,
+      undo() {
+        denied.count--;
+      },
     };
   }
 
-  /** A decision, and the end of its window. Memory decides at once, so `now` is the time of this decision. */
-  #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
-    const answer = this.#limiter.decide(String(key), cost, set);
-    const timed = (decision: Decision): Asked => {
-      // A full memory store also denies keys whose window has not begun. Their wait ends when there is room.
-      const { resetAfterMs, retryAfterMs = 0 } = decision;
-      return { decision, end: this.#now() + Math.max(resetAfterMs, retryAfterMs) };
-    };
-    return isPromise(answer) ? answer.then(timed) : timed(answer);
+  /** The end of a decision's window. Memory decides at once, so `now` is the time of this decision. */
+  #endOf({ resetAfterMs, retryAfterMs = 0 }: Decision): number {
+    // A full memory store also denies keys whose window has not begun. Their wait ends when there is room.
+    return this.#now() + Math.max(resetAfterMs, retryAfterMs);
   }
 
   #set(limit: number): PolicySet {

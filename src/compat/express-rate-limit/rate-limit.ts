@@ -46,9 +46,12 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
   /** Whether the request goes on. */
   const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
     const outcome = outcomeOf(response, config);
-    if (await config.skip(request, response)) return true;
-    const key = await config.keyGenerator(request, response);
-    const limit = await valueOf(config.limit, request, response);
+    const skipped = config.skip(request, response);
+    if (isPromise(skipped) ? await skipped : skipped) return true;
+    const made = config.keyGenerator(request, response);
+    const key = isPromise(made) ? await made : made;
+    const found = valueOf(config.limit, request, response);
+    const limit = isPromise(found) ? await found : found;
     const units = checkLimit(limit);
     let counted: Counted;
     try {
@@ -69,7 +72,8 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
     (request as AugmentedRequest)[config.requestPropertyName] = info;
     const name =
       config.standardHeaders === 'draft-8' ? await valueOf(config.identifier, request, response) : '';
-    const told: Told = { info, denied: counted.denied, name, windowMs: config.windowMs };
+    const { windowMs, legacyHeaders: legacy, standardHeaders: draft } = config;
+    const told: Told = { info, denied: counted.denied, name, windowMs, legacy, draft, before: undefined };
     tell(response, told, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
@@ -80,16 +84,9 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
     return false;
   };
 
-  const middleware = async (request: Request, response: Response, next: NextFunction): Promise<void> => {
-    let admitted;
-    try {
-      admitted = await admit(request, response, next);
-    } catch (error) {
-      next(error);
-      return;
-    }
-    if (admitted) next();
-  };
+  // What `next` throws is not an error of the limiter.
+  const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> =>
+    admit(request, response, next).then((admitted) => (admitted ? next() : undefined), next);
   return Object.assign(middleware, {
     resetKey: (key: string) => {
       const done = counter.resetKey(key);
@@ -119,12 +116,12 @@ function infoOf({ used, resetTime }: Counted, key: string, limit: number, units:
 }
 
 /** Writes the header fields. */
-function tell(response: Response, told: Told, { legacyHeaders, standardHeaders, validations }: Config): void {
+function tell(response: Response, told: Told, { standardHeaders, validations }: Config): void {
   if (standardHeaders) validations.headersDraftVersion(standardHeaders);
   if (standardHeaders === 'draft-7' || standardHeaders === 'draft-8') {
     validations.headersResetTime(told.info.resetTime);
   }
-  writeHeaders(response, told, legacyHeaders, standardHeaders);
+  writeHeaders(response, told);
 }
 
 /** How the response ends: true if it was sent completely. Undefined if no option needs this. */
