@@ -322,7 +322,7 @@ describe('slices in a cluster of which one server is gone', function () {
 
   for (const [name, connect] of Object.entries(clients)) {
     it(`the keys of the others get exactly their limit, by ${name}`, async () => {
-      const cluster = await startCluster('redis', SERVERS, ['--cluster-require-full-coverage', 'no']);
+      const cluster = await startCluster('redis', SERVER_COUNT, ['--cluster-require-full-coverage', 'no']);
       const { client, end } = await connect(cluster);
       const limiter = createLimiter({
         name: 'node',
@@ -334,7 +334,7 @@ describe('slices in a cluster of which one server is gone', function () {
       });
       let losses = 0;
       commandsOf(client).onLost(() => losses++);
-      const [gone, ...others] = Array.from({ length: SERVERS }, (_, server) => keyOn(server));
+      const [gone, ...others] = Array.from({ length: SERVER_COUNT }, (_, server) => keyOn(server));
       const admitted = new Map(others.map((key) => [key, 0]));
       const ask = async (key: string): Promise<boolean> => {
         const { allowed, degraded } = await limiter.consume(key);
@@ -372,7 +372,7 @@ describe('slices in a cluster of which one server is gone', function () {
 function keyOn(server: number): string {
   for (let i = 0; ; i++) {
     const key = `key-${i}`;
-    if (Math.floor((slotOf(`{node:${key}}`) * SERVERS) / 16_384) === server) return key;
+    if (Math.floor((slotOf(`{node:${key}}`) * SERVER_COUNT) / 16_384) === server) return key;
   }
 }
 

@@ -12,7 +12,7 @@ import {
 } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { identityChecks, lawChecks, type Law } from 'headgate/testing';
-import { given } from '../../../src/common/warnings.js';
+import { emittedCodes } from '../../../src/common/warnings.js';
 import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { describeChecks, runsOf } from '../../support/kit.js';
 import { freshPrefix, limiterOn, TestClock } from '../../support/stores.js';
@@ -188,7 +188,7 @@ describe('a cluster behind one address', function () {
 
   /** The code of the error, if any, of a decision once the cluster is recognised; the health; and the warnings. */
   async function decided(options: Pick<CreateLimiterOptions, 'slotBy' | 'acrossSlots' | 'ban'>) {
-    given.delete('HEADGATE_ACROSS_SLOTS');
+    emittedCodes.delete('HEADGATE_ACROSS_SLOTS');
     const warned: string[] = [];
     const { emitWarning } = process;
     process.emitWarning = ((message: string, { code }: { code: string }) =>
