@@ -13,7 +13,7 @@ type Verdict = 'killed' | 'survived' | 'timed out';
 const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
   ['src/stores/redis/lua/note-bans.lua', ['cli/ban-book', 'cli/bans']],
   ['src/stores/redis/lua/seal-bans.lua', ['cli/ban-book', 'cli/bans']],
-  ['src/stores/redis/lua/count.lua', ['cli/top']],
+  ['src/stores/redis/lua/count.lua', ['slow/cli/top']],
   ['src/stores/redis/lua/publish.lua', ['cli/limits']],
   ['src/stores/redis/lua/check.lua', ['redis/check', 'cli/check', 'redis/']],
   ['src/', ['vectors', 'identity', 'redis/', 'laws/', 'windows', 'bad-input', 'stores', 'features/']],

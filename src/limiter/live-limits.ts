@@ -113,6 +113,8 @@ export class LiveLimits {
   /** The sets by which charges are changed later. */
   #changeSets = this.#noChangeSets();
   #timer: NodeJS.Timeout | undefined;
+  /** Ends when the override of all keys was read once, or could not be read. The first decisions wait for it. */
+  #firstRead: Promise<void> | undefined;
   #isClosed = false;
   #onChange = (): void => {};
 
@@ -143,7 +145,9 @@ export class LiveLimits {
   /** Begins to read the override of all keys. @param onChange called when it has changed */
   start(onChange: () => void): void {
     this.#onChange = onChange;
-    this.#poll();
+    const firstRead = this.#poll().then(() => (this.#firstRead = undefined));
+    // A store in this process is read by each decision.
+    if (!this.#store.embedded) this.#firstRead = firstRead;
   }
 
   /** The set by which a key is decided, as far as this process knows. */
@@ -156,6 +160,7 @@ export class LiveLimits {
    * The set by which to ask about a key. If overrides leave out all policies of a dimension, no question reads its record, so it is read here.
    */
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
+    if (this.#firstRead) return this.#firstRead.then(() => this.current(key, set));
     this.#readAtOnce();
     const own = this.setFor(key, set);
     if (own === set) return set;
@@ -442,13 +447,13 @@ export class LiveLimits {
   }
 
   /** Reads the override of all keys again and again. A timer that keeps no process alive. */
-  #poll(): void {
+  #poll(): Promise<void> {
     const again = (): void => {
       if (this.#isClosed) return;
-      this.#timer = setTimeout(() => this.#poll(), EVERY * (0.9 + 0.2 * Math.random()));
+      this.#timer = setTimeout(() => void this.#poll(), EVERY * (0.9 + 0.2 * Math.random()));
       this.#timer.unref();
     };
-    this.#read().then(again, again);
+    return this.#read().then(again, again);
   }
 
   async #read(): Promise<void> {

@@ -104,9 +104,9 @@ describe('the packed package', function () {
         for (const file of Object.keys(require.cache)) delete require.cache[file];
         require('headgate' + path.slice(1));
         const sources = Object.keys(require.cache).map((file) => require('node:fs').readFileSync(file, 'utf8'));
-        if (sources.some((source) => source.includes('redis.call('))) found.push(path);
+        if (sources.some((source) => source.includes('redis.call('))) scripts.push(path);
       }
-      console.log(JSON.stringify(found));`;
+      console.log(JSON.stringify(scripts));`;
     const { stdout } = await execute(process.execPath, ['-e', script], { cwd: bare });
     const found = JSON.parse(stdout) as string[];
     expect(found).to.have.members(scripted);

@@ -103,7 +103,7 @@ describe('Prometheus', function () {
   before(async () => {
     dir = mkdtempSync(join(tmpdir(), 'headgate-prometheus-'));
     redis = await startServer('redis');
-    const child = new URL('support/metrics-child.ts', import.meta.url).pathname;
+    const child = new URL('../support/metrics-child.ts', import.meta.url).pathname;
     const tsx = import.meta.resolve('tsx');
     const metrics = new URL(
       await start(process.execPath, ['--import', tsx, child, String(redis.port)], /(http:\S+)/),

@@ -15,7 +15,7 @@ import { ask, pipeline, problemOf, remainingOf, send, type Answer, type Ask } fr
 
 /** The answer of a route. */
 export interface AppAnswer {
-  /** @default 200 */
+  /** The status code. @default 200 */
   readonly status?: number;
   /** A stream is sent as it arrives. @default 'ok' */
   readonly body?: string | Readable;

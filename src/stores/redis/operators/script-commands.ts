@@ -1,4 +1,5 @@
 import { algorithms, DEFAULT_ALGORITHM, type Kernel } from '../../../algorithms/index.js';
+import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName } from '../scripts.js';
 import type { Announcement } from '../../../contract/store.js';
 
@@ -102,15 +103,19 @@ export function possibleUses(): Use[] {
 
 /** The scripts that decide by policies, and that give back. */
 function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean): Script[] {
-  const alone = kernels.filter((kernel) => kernel !== 'concurrency');
+  const holding = kernels.filter(holdsSlots);
+  const alone = kernels.filter((kernel) => !holdsSlots(kernel));
   return [
     assemble('evaluate', kernels, ban, overrides),
     ...alone.map((kernel) => assemble('evaluate-single', [kernel], false, overrides)),
     assemble('adjust', kernels, false, overrides),
     scriptOf('reset'),
-    ...(kernels.includes('concurrency') ? [assemble('lease', ['concurrency'], false)] : []),
+    ...(holding.length > 0 ? [assemble('lease', holding, false)] : []),
   ];
 }
+
+/** Whether the units of a kernel are slots, which its Lua file can release. */
+const holdsSlots = (kernel: Kernel): boolean => /\brelease\b/.test(JSON.stringify(luaFiles[kernel]));
 
 function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
