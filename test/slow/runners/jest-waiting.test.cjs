@@ -4,7 +4,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('who waits is admitted when the time comes', async () => {
+test('a waiting call is admitted when the time comes', async () => {
   jest.useFakeTimers();
   const limiter = createLimiter({ limit: 1, window: '1m', algorithm: 'fixed-window' });
   await limiter.consume('ada');

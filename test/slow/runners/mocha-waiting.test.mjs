@@ -7,7 +7,7 @@ afterEach(() => {
   sinon.restore();
 });
 
-it('admits who waits when the time comes', async () => {
+it('admits a waiting call when the time comes', async () => {
   const clock = sinon.useFakeTimers(Date.now());
   const limiter = createLimiter({ limit: 1, window: '1m', algorithm: 'fixed-window' });
   await limiter.consume('ada');

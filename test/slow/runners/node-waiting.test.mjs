@@ -6,7 +6,7 @@ afterEach(() => {
   mock.timers.reset();
 });
 
-test('who waits is admitted when the time comes', async () => {
+test('a waiting call is admitted when the time comes', async () => {
   mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
   const limiter = createLimiter({ limit: 1, window: '1m', algorithm: 'fixed-window' });
   await limiter.consume('ada');

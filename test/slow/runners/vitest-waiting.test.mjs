@@ -5,7 +5,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('who waits is admitted when the time comes', async () => {
+test('a waiting call is admitted when the time comes', async () => {
   vi.useFakeTimers();
   const limiter = createLimiter({ limit: 1, window: '1m', algorithm: 'fixed-window' });
   await limiter.consume('ada');
