@@ -5,6 +5,7 @@ export type {
   OutboundOptions,
   ScheduleOptions,
 } from './fetch/limit-fetch.js';
+export type { Denied } from './fetch/denial.js';
 export type { Interceptor } from './fetch/interceptor.js';
 export type { OutboundRequest, OutboundStats } from './fetch/outbound.js';
 export type { Pause } from './fetch/pauses.js';

@@ -55,7 +55,7 @@ function fromList(list: readonly string[], trustedHops: number | undefined): str
 const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
 
 /** The address in a text, which may also be `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
-export function addressIn(text: string): string | undefined {
+function addressIn(text: string): string | undefined {
   if (isIP(text) !== 0) return text;
   const address = /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
   return isIP(address) === 0 ? undefined : address;

@@ -39,7 +39,7 @@ export function splitRequestLine(line: string): { method?: string; path?: string
 }
 
 /** The path of a URL, without the query and the server. */
-export function pathOf(url: string): string {
+function pathOf(url: string): string {
   const query = url.indexOf('?');
   const whole = query === -1 ? url : url.slice(0, query);
   if (whole.startsWith('/')) return whole;
