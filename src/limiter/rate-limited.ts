@@ -112,7 +112,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
-    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.tiers.decidingBy(tier));
+    if (limiter) checkCapacity(limiter.internals.scope.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
   if (typeof wait === 'object') {
@@ -201,7 +201,7 @@ async function admit(
   options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
+  if (wait) return limiter.internals.waits.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
   const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;

@@ -1,4 +1,5 @@
-import type { Store } from '../../contract/store.js';
+import { idsOf } from '../../contract/parts.js';
+import type { Store, Subject } from '../../contract/store.js';
 import type { WaitingRoom } from './waiting-room.js';
 
 /** By store and limiter name, the rooms with waiting requests. A refund of one limiter may end a wait in another. */
@@ -6,9 +7,10 @@ const known = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
 
 const NONE: ReadonlySet<WaitingRoom> = new Set();
 
-/** The rooms with waiting requests, of limiters of a name on a store. */
-export function roomsOf(store: Store, name: string): ReadonlySet<WaitingRoom> {
-  return known.get(store)?.get(name) ?? NONE;
+/** Wakes the requests that wait for a key, in every limiter with this name and store, because they may go on sooner now. */
+export function wake(store: Store, name: string, subject: Subject): void {
+  const ids = idsOf(subject);
+  for (const room of known.get(store)?.get(name) ?? NONE) room.wake(ids);
 }
 
 /** Registers a room that has its first waiting request. */
