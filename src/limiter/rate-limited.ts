@@ -17,7 +17,7 @@ import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
-import { deniedError } from './waiting/waiting-room.js';
+import { deniedError } from './waiting/wait-errors.js';
 
 /** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
 export type LimitedBy<Own extends string = never> =

@@ -17,7 +17,8 @@ import { HoldQueue, holdRequestOf } from './hold-queue.js';
 import { patient } from './patient.js';
 import { enter, leave } from './rooms.js';
 import { Sleeps } from './sleeps.js';
-import { aborted, deniedError, fullError, WaitingRoom } from './waiting-room.js';
+import { abortedError, deniedError, fullError } from './wait-errors.js';
+import { WaitingRoom } from './waiting-room.js';
 
 /** The waits of a limiter: for admission (`wait`), for the turn of an admitted request (`hold`), and for a time (`sleep`). */
 export class Waits {
@@ -149,7 +150,7 @@ export class Waits {
     await decision.cancel();
     if (outcome === 'full') return this.#asking.report(decision.queueFull(), false);
     if (outcome === 'closed') throw this.#life.closedError();
-    throw aborted(signal);
+    throw abortedError(signal);
   }
 
   /** Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
