@@ -169,7 +169,8 @@ export class Limiter {
    * Gives a key limits of its own, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
    * `overrides: true`.
    *
-   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
+   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`). The policies of that dimension then
+   * change
    * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
    * see `OverrideChange`. It replaces an earlier override
    * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until it is removed

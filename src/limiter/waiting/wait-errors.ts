@@ -14,7 +14,7 @@ export function lateError(key: Key, decision: Decision | undefined): HeadgateErr
   );
 }
 
-/** The error for a denial whose caller gets no decision. */
+/** The error for a denied caller that gets no decision. */
 export function deniedError(decision: Decision): HeadgateError {
   const { key, reason, retryAfterMs } = decision;
   const again = retryAfterMs === undefined ? '' : ` It may be admitted in ${retryAfterMs} ms.`;

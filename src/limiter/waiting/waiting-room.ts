@@ -208,7 +208,7 @@ export class WaitingRoom {
     return (waiter.hasPlace ||= this.#lines.take(line, waiter.who.isUnbounded));
   }
 
-  /** Gives places to all waiters in line, because they have to wait, and rejects the ones for whom there is no place. */
+  /** Gives places to all waiters in line, because they have to wait, and rejects those that cannot have a place. */
   #takePlaces(line: WaitingLine): void {
     for (let link = line.newcomer; link; link = line.newcomer) {
       if (link.value.error === undefined && this.#takePlace(line, link)) continue;
