@@ -99,7 +99,7 @@ export class Outbound {
   ): Promise<Decision> {
     for (let hasRestarted = false; ;) {
       const left = deadline - performance.now();
-      const decision = await this.limiter.enqueue(key, {
+      const decision = await this.limiter.internals.waits.enqueue(key, {
         cost,
         priority,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
@@ -125,13 +125,13 @@ export class Outbound {
       await decision.cancel();
       signal?.throwIfAborted();
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
-      await this.limiter.sleep(pause, signal);
+      await this.limiter.internals.waits.sleep(pause, signal);
     }
   }
 
   /** Notes what the store said. */
   see(decision: Decision): void {
-    if (!decision.degraded) this.#due.set(decision, this.limiter.turnOf(decision));
+    if (!decision.degraded) this.#due.set(decision, this.limiter.internals.asking.turns.of(decision));
     this.#pauses.see(decision);
   }
 

@@ -230,7 +230,7 @@ export class Pauses {
   async #share(key: string, until: number, status: number): Promise<void> {
     try {
       for (const after of [0, SETTLED]) {
-        if (after > 0) await this.#limiter.sleep(after, undefined);
+        if (after > 0) await this.#limiter.internals.waits.sleep(after, undefined);
         // A longer pause of this process has come in between, and is shared by itself.
         if (this.#of(key).until > until + ROUNDING) return;
         const { reason, retryAfterMs = 0 } = await this.#limiter.peek(key);

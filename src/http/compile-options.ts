@@ -60,14 +60,14 @@ export function compileOptions<Req, Res>(
   const given = shared ?? givenLimiter(options);
   if (given) {
     checkCapacity(cost, given.tiers.decidingBy(options.tier));
-    if (!policiesOf && !isDefaultCost) given.checkCost(cost);
+    if (!policiesOf && !isDefaultCost) given.internals.scope.checkCost(cost);
   }
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: isDefaultCost ? 0 : cost });
   const { tier } = options;
   const byTier = typeof tier === 'function' ? mapped(tier, (name) => limiter.tiers.of(name)) : undefined;
   const { omitted } = assembly;
-  const part = omitted && perSet((whole) => limiter.without(whole, omitted));
+  const part = omitted && perSet((whole) => limiter.internals.scope.without(whole, omitted));
   const partOf = (whole: PolicySet): PolicySet => (part ? part(whole) : whole);
   const wholeOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
   const setOf = part && wholeOf ? mapped(wholeOf, part) : wholeOf;

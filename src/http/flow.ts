@@ -6,7 +6,7 @@ import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
-import type { Limiter } from '../limiter/limiter.js';
+import type { Internals, Limiter } from '../limiter/limiter.js';
 import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
@@ -44,6 +44,7 @@ export function createFlow<Req extends object, Res>(
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
+  readonly #asking: Internals['asking'];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
   /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
@@ -64,6 +65,7 @@ export class Flow<Req extends object, Res> {
     const { ip } = this.#framework;
     this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
     this.#options = options;
+    this.#asking = options.limiter.internals.asking;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
@@ -83,8 +85,8 @@ export class Flow<Req extends object, Res> {
     const trail = this.#framework.trail(req);
     if (trail && this.#hasDecided(trail)) return 'next';
     try {
-      const { enabled, limiter, set, cost } = this.#options;
-      if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return 'next';
+      const { enabled, set, cost } = this.#options;
+      if ((enabled !== true && !isOn(enabled)) || !this.#asking.enabled) return 'next';
       const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
@@ -139,8 +141,9 @@ export class Flow<Req extends object, Res> {
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
     }
     if (key === undefined) return undefined;
-    const { limiter, wait } = this.#options;
-    return wait === undefined ? limiter.decide(key, cost, set) : this.#wait(res, set!, key, cost, wait);
+    const { wait } = this.#options;
+    if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
+    return this.#asking.decide(key, cost, set!, false);
   }
 
   /** Waits in line as long as the client stays. Rejects with `HEADGATE_ABORTED` if it leaves. */
@@ -149,12 +152,12 @@ export class Flow<Req extends object, Res> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
-      return await limiter.waitBy(set, key, cost, timeout, gone.signal);
+      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal);
     } catch (error) {
       const { code, decision } = error as HeadgateError;
-      if (code === 'HEADGATE_QUEUE_FULL') return await limiter.noRoom(set, key, cost);
+      if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);
       if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
-        return limiter.unanswered(set, key, cost);
+        return this.#asking.unanswered(set, key, cost);
       if (decision === undefined) throw error;
       return ofLimiter(decision);
     } finally {
@@ -175,7 +178,7 @@ export class Flow<Req extends object, Res> {
   #end({ req, key, listed }: RequestSoFar<Req>): LimiterDecision | undefined {
     if (!listed) return undefined;
     this.#look(req);
-    return this.#options.limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
+    return this.#asking.listed(key ?? this.#framework.ip(req) ?? '', listed);
   }
 
   /** Checks one of the first requests for mistakes in the set-up. */

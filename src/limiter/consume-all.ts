@@ -113,8 +113,8 @@ function check(asks: readonly Ask[]): void {
     if (!(limiter instanceof Limiter)) {
       throw invalidOption(`asks[${i}].limiter`, limiter, 'Pass a limiter made by createLimiter.');
     }
-    limiter.subject(key);
+    limiter.internals.asking.subject(key);
     const set = limiter.tiers.of(tier);
-    if (cost !== undefined) limiter.checkCost(cost, set);
+    if (cost !== undefined) limiter.internals.scope.checkCost(cost, set);
   });
 }

@@ -122,7 +122,7 @@ export function assembleLimiter(
     if (store !== inner) void store.close?.();
     throw error;
   }
-  limiter.announceTo(inner, dynamic);
+  limiter.internals.asking.announceTo(inner, dynamic, limiter.ipv6Subnets);
   for (const each of tiers.all) checkWindows(each.policies, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;

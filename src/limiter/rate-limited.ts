@@ -17,7 +17,7 @@ import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
-import { deniedError } from './waiting/waiting-room.js';
+import { deniedError } from './waiting/wait-errors.js';
 
 /** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
 export type LimitedBy<Own extends string = never> =
@@ -112,7 +112,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
-    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.tiers.decidingBy(tier));
+    if (limiter) checkCapacity(limiter.internals.scope.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
   if (typeof wait === 'object') {
@@ -201,7 +201,7 @@ async function admit(
   options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
+  if (wait) return limiter.internals.waits.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
   const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;

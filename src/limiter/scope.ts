@@ -48,12 +48,22 @@ export class Scope {
    * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
    */
   costs(cost: Cost, set: PolicySet, of = set): Costs {
-    return costsOf(checkCosts(cost, of.policies, this.#everything.policies), set.policies);
+    return costsOf(this.checkCost(cost, of), set.policies);
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
+  checkCost(cost: unknown, set = this.#base): Cost {
+    return checkCosts(cost, set.policies, this.#everything.policies);
   }
 
   /** A set of other policies in this scope. */
   with(policies: readonly CompiledPolicy[]): PolicySet {
     return withPolicies(this.#base, policies, this.by);
+  }
+
+  /** A set without the policies of these names. The other policies keep their charges. */
+  without(set: PolicySet, names: ReadonlySet<string>): PolicySet {
+    return this.with(set.policies.filter(({ name }) => !names.has(name)));
   }
 
   /** Adds policies to the scope of a reset. @param ofOverride whether an override has made them */

@@ -437,7 +437,13 @@ describe('a cost per policy', () => {
     await all.settle({ tokens: 200 });
     const some = await limiter.decide({ key: 'k' }, { requests: 2, tokens: 100 }, set);
     expect(remainingUnits(some)).to.deep.equal({ tokens: 700 });
-    await limiter.waitBy(set, { key: 'k' }, { requests: 2, tokens: 700 }, Infinity, undefined);
+    await limiter.internals.waits.waitBy(
+      set,
+      { key: 'k' },
+      { requests: 2, tokens: 700 },
+      Infinity,
+      undefined,
+    );
     expect((await failure(() => some.settle({ other: 1 }))).code).to.equal('HEADGATE_UNKNOWN_POLICY');
   });
 

@@ -198,7 +198,7 @@ function check(limiter: Limiter, { change, note, at, ...whose }: Wanted, isKnown
   if (change === undefined) return;
   if (!isKnown) checkTexts(change);
   orUsage(
-    () => limiter.checkOverride(keyFor(whose), change, note),
+    () => limiter.internals.operations.checkOverride(keyFor(whose), change, note),
     (message) => (at === undefined ? message : `${at}: ${message}`),
   );
 }

@@ -48,7 +48,7 @@ function fits(
   { change, all }: ReturnType<typeof overrideJson> & { all: boolean },
 ): boolean {
   try {
-    limiter.checkOverride(all ? undefined : key, change, {});
+    limiter.internals.operations.checkOverride(all ? undefined : key, change, {});
     return true;
   } catch (error) {
     if ((error as HeadgateError).code === 'HEADGATE_CLOSED') throw error;

@@ -16,7 +16,7 @@ export interface HoldRequest {
   readonly unitMs: number;
 }
 
-/** The hold request of a decision. Requests share a line, in which they move up, if the same policies pace them. */
+/** The hold request of a decision. Requests that the same policies pace share a line, in which they move up. */
 export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision): HoldRequest {
   const key = joined(
     idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
@@ -42,9 +42,9 @@ interface Turns {
 }
 
 /**
- * The held requests of one key in the order of their turns, and the turns that the store gave them, by time. A turn does not belong to a
- * request, because the first request in line takes the earliest turns. So a request that leaves only removes the last turns, and all
- * requests behind it move up.
+ * The held requests of one key in the order of their turns, and the turns from the store, by time. A turn does not belong to a request,
+ * because the first request in line takes the earliest turns. So a leaving request only removes the last turns, and all requests behind the
+ * leaving one move up.
  */
 class HeldLine extends Line<Held> {
   /** The turns, which have as many units as the requests cost together. */
@@ -54,8 +54,8 @@ class HeldLine extends Line<Held> {
   /**
    * Adds the turns of one more request.
    *
-   * @param isLast whether its place is behind all others, whatever its turns are
-   * @returns the request in front of it, or undefined if it is the first
+   * @param isLast whether the request's place is behind all others, even if its turns are earlier
+   * @returns the request in front, or undefined for the first request
    */
   join(turns: Turns, isLast: boolean): Link<Held> | undefined {
     // Answers of a store on the network may overtake each other. Each overtaken answer costs a step.
@@ -82,7 +82,7 @@ class HeldLine extends Line<Held> {
     }
   }
 
-  /** The time of the first request's turn. The turns of its units are merged, so that the next call finds them at once. */
+  /** The time of the first request's turn. Merges the turns of the request's units, so that the next call finds them at once. */
   due(): number {
     const { cost } = this.first!.value;
     let turns = this.#turns.first!.value;
@@ -100,24 +100,24 @@ class HeldLine extends Line<Held> {
     return at;
   }
 
-  /** Removes the turns of the first request, because it leaves. */
+  /** Removes the turns of the first request, which leaves. */
   pass(): void {
     this.#turns.remove(this.#turns.first!);
   }
 }
 
 /**
- * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each request its own turn, so that they leave in
- * order, at the leak rate. If a request leaves early, the requests behind it move up, and the last turn is free. The caller gives that turn
- * back to the store (`decision.refund()`), for the next request.
+ * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each request a turn, so that requests leave in
+ * order, at the leak rate. If a request leaves early, the requests behind it move up, and the last turn is free. The caller returns that turn
+ * to the store (`decision.refund()`), for the next request.
  */
 export class HoldQueue {
   readonly #timing: Timing;
   readonly #lines: Lines<Held, HeldLine>;
 
   /**
-   * @param most how many requests are held at a time
-   * @param mostPerKey how many of one key
+   * @param most the most requests that are held at a time
+   * @param mostPerKey the most of one key
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
@@ -129,7 +129,7 @@ export class HoldQueue {
     this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
-  /** How many requests are held now. */
+  /** The number of requests that are held now. */
   get size(): number {
     return this.#lines.size;
   }
@@ -137,8 +137,8 @@ export class HoldQueue {
   /**
    * Holds a request until its turn, or until `signal` cancels it. Never rejects.
    *
-   * @param isLast whether it came after all that are held. By default the turns tell who came first
-   * @param isUnbounded whether there is always a place for it
+   * @param isLast whether the request came after all held ones. By default, the order of the turns counts
+   * @param isUnbounded whether the request always has a place
    */
   hold(
     request: HoldRequest,
@@ -178,7 +178,7 @@ export class HoldQueue {
     }
   }
 
-  /** Releases every request whose turn has come, and sets a timer for the next turn. */
+  /** Releases every request that has reached its turn, and sets a timer for the next turn. */
   #arm(line: HeldLine, now = this.#timing.now()): void {
     line.stopTimer();
     for (let link = line.first; link; link = line.first) {

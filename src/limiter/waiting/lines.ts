@@ -3,7 +3,7 @@ import { List, type Link } from '../../common/list.js';
 /** The requests that wait for one key, in order. Only {@link Lines} adds and removes them. */
 export class Line<T> extends List<T> {
   readonly key: string;
-  /** How many bounded requests have a place. */
+  /** The number of bounded requests that have a place. */
   size = 0;
   /** The line's place among the lines of the same size. */
   place: Link<this> | undefined;
@@ -15,9 +15,9 @@ export class Line<T> extends List<T> {
 }
 
 /**
- * Lines by key that share a limited number of places. Each key may use its share. When all places are taken, a newcomer whose line would
- * still be the shorter one replaces the last request of the longest line, so a key with less than an equal part of the places always gets
- * one. Every step takes constant time.
+ * Lines by key that share a limited number of places. When all places are taken, a newcomer replaces the last request of the longest line,
+ * if the newcomer's line remains shorter than the longest one. So a key with less than an equal part of the places always gets a place. Every
+ * step takes constant time.
  */
 export class Lines<T, L extends Line<T>> {
   readonly #most: number;
@@ -31,10 +31,10 @@ export class Lines<T, L extends Line<T>> {
   #unbounded = 0;
 
   /**
-   * @param most how many requests may wait in all lines
-   * @param mostPerKey how many requests may wait in one line
+   * @param most the most requests that may wait in all lines
+   * @param mostPerKey the most requests that may wait in one line
    * @param make makes the line of a key
-   * @param giveWay must vacate the place of the last bounded request in a line that has one
+   * @param giveWay must vacate the place of the last bounded request in a line. The line has a bounded request
    */
   constructor(most: number, mostPerKey: number, make: (key: string) => L, giveWay: (line: L) => void) {
     this.#most = most;
@@ -43,7 +43,7 @@ export class Lines<T, L extends Line<T>> {
     this.#giveWay = giveWay;
   }
 
-  /** How many requests wait in all lines, unbounded ones included. */
+  /** The number of requests that wait in all lines, unbounded ones included. */
   get size(): number {
     return this.#size + this.#unbounded;
   }
@@ -56,7 +56,7 @@ export class Lines<T, L extends Line<T>> {
     return this.#byKey.values();
   }
 
-  /** The line of a key, which is created if there is none. */
+  /** Returns the line of a key, and creates a missing one. */
   open(key: string): L {
     let line = this.#byKey.get(key);
     if (!line) this.#byKey.set(key, (line = this.#make(key)));
@@ -69,9 +69,10 @@ export class Lines<T, L extends Line<T>> {
   }
 
   /**
-   * Takes a place for one more request of a line. Returns false if there is none.
+   * Takes a place for one more request of a line.
    *
-   * @param isUnbounded whether the request always has a place, and takes none from others
+   * @param isUnbounded whether the request always has a place, which does not count
+   * @returns false if there is no place
    */
   take(line: L, isUnbounded = false): boolean {
     if (isUnbounded) {

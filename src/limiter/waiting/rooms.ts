@@ -1,20 +1,22 @@
-import type { Store } from '../../contract/store.js';
+import { idsOf } from '../../contract/parts.js';
+import type { Store, Subject } from '../../contract/store.js';
 import type { WaitingRoom } from './waiting-room.js';
 
 /** By store and limiter name, the rooms with waiting requests. A refund of one limiter may end a wait in another. */
-const known = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
+const roomsByStore = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
 
 const NONE: ReadonlySet<WaitingRoom> = new Set();
 
-/** The rooms with waiting requests, of limiters of a name on a store. */
-export function roomsOf(store: Store, name: string): ReadonlySet<WaitingRoom> {
-  return known.get(store)?.get(name) ?? NONE;
+/** Wakes the requests that wait for a key, in every limiter with this name and store, because they may go on sooner now. */
+export function wake(store: Store, name: string, subject: Subject): void {
+  const ids = idsOf(subject);
+  for (const room of roomsByStore.get(store)?.get(name) ?? NONE) room.wake(ids);
 }
 
 /** Registers a room that has its first waiting request. */
 export function enter(store: Store, name: string, room: WaitingRoom): void {
-  let names = known.get(store);
-  if (!names) known.set(store, (names = new Map<string, Set<WaitingRoom>>()));
+  let names = roomsByStore.get(store);
+  if (!names) roomsByStore.set(store, (names = new Map<string, Set<WaitingRoom>>()));
   let rooms = names.get(name);
   if (!rooms) names.set(name, (rooms = new Set()));
   rooms.add(room);
@@ -22,7 +24,7 @@ export function enter(store: Store, name: string, room: WaitingRoom): void {
 
 /** Removes a room that has no waiting request left. */
 export function leave(store: Store, name: string, room: WaitingRoom): void {
-  const names = known.get(store);
+  const names = roomsByStore.get(store);
   const rooms = names?.get(name);
   if (!rooms?.delete(room) || rooms.size > 0) return;
   names!.delete(name);

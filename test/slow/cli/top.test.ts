@@ -100,7 +100,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       const banning = { policies: [{ limit: 1, window: '1h' }], ban: { after: 1 } };
       const limiter = on('api', { top: { sample: 16 }, localDenials: false }, banning);
       for (let i = 0; i < 15; i++) await limiter.consume('a');
-      for (let i = 0; i < 5; i++) limiter.listed('b', 'deny-listed');
+      for (let i = 0; i < 5; i++) limiter.internals.asking.listed('b', 'deny-listed');
       const { limiters: found } = await shownWith(1);
       const [api] = found as [Shown['limiters'][number]];
       expect(api).to.include({ admitted: 0.2, denied: 3.8 });
@@ -131,7 +131,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         for (const [i, key] of [{ account: 'a' }, { org: 'a' }].entries())
           for (let n = 0; n < times[i]!; n++) await limiter.consume(key);
         await limiter.ban('z', '1h');
-        for (let n = 0; n < times[0]; n++) limiter.listed('b', 'deny-listed');
+        for (let n = 0; n < times[0]; n++) limiter.internals.asking.listed('b', 'deny-listed');
         for (let n = 0; n < times[1]; n++) await limiter.consume('z');
       }
       const { limiters: found } = await shownWith(2);

@@ -1,0 +1,329 @@
+import { randomBytes } from 'node:crypto';
+import { Eventual } from '../common/eventual.js';
+import { HeadgateError, show } from '../common/errors.js';
+import { lazy } from '../common/lazy.js';
+import { notifyUser, type Warn } from '../common/warnings.js';
+import { checkCost, type Cost, type Costs } from '../contract/costs.js';
+import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
+import type { Key } from '../contract/key.js';
+import {
+  holdsSlots,
+  isPromise,
+  newCall,
+  type Announced,
+  type Keys,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
+import { accountOf, type Account } from './charge.js';
+import { conclude, switchedOff, type LimiterDecision } from './decision.js';
+import type { Lifetime } from './lifetime.js';
+import type { LiveLimits } from './live-limits.js';
+import { observe } from './observe.js';
+import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
+import type { Scope } from './scope.js';
+import type { FirstQuestion } from './setup-checks.js';
+import type { Setup } from './setup.js';
+import { Slots } from './slots.js';
+import { isOn, type Switch } from './switch.js';
+import type { Tiers } from './tiers.js';
+import { wake } from './waiting/rooms.js';
+import { Turns } from './waiting/turns.js';
+
+/** A question, and the way to repeat it. */
+type Question = Query & {
+  /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
+  readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
+};
+
+/** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
+const MAX_REPETITIONS = 5;
+
+/** The names of slots in this process begin with this prefix, and end with a number. */
+const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
+let leases = 0;
+
+/**
+ * The path of a decision: from a key to the store, and from the store's reply to the decision. Adapters call `decide` without the facade,
+ * so that no request passes more functions than it needs.
+ */
+export class Asking {
+  /** The account through which decisions change their charges later. */
+  readonly account: Account;
+  /** The slots that this process holds. */
+  readonly slots = new Slots();
+  /** The turns that were given ahead of time. */
+  readonly turns = new Turns();
+  readonly #name: string;
+  readonly #tiers: Tiers;
+  /** The policies of requests without a tier. Undefined if every request needs a tier. */
+  readonly #untiered: PolicySet | undefined;
+  readonly #shadow: boolean;
+  readonly #store: Store;
+  readonly #scope: Scope;
+  readonly #set: PolicySet;
+  readonly #live: LiveLimits | undefined;
+  readonly #enabled: Switch;
+  readonly #warn: Warn;
+  readonly #onDecision: LimiterOptions['onDecision'];
+  readonly #freshBans: boolean;
+  /** Whether the store decides in this process. */
+  readonly #embedded: boolean;
+  readonly #life: Lifetime;
+  #firstQuestion: FirstQuestion | undefined;
+  #announced: Announced | undefined;
+  /** Receives each decision. */
+  #count: Announced['count'];
+
+  constructor(setup: Setup, life: Lifetime) {
+    const { set, tiers, source, store, live } = setup;
+    const { name } = set;
+    this.#name = name;
+    this.#set = set;
+    this.#tiers = tiers;
+    this.#untiered = tiers.areNeeded ? undefined : set;
+    this.#shadow = setup.shadow;
+    this.#store = store;
+    this.#scope = setup.scope;
+    this.#live = live;
+    this.#enabled = setup.enabled;
+    this.#warn = setup.warn;
+    this.#onDecision = setup.onDecision;
+    this.#freshBans = setup.freshBans;
+    this.#firstQuestion = setup.firstQuestion;
+    this.#embedded = source.embedded ?? false;
+    this.#life = life;
+    this.account = accountOf(
+      store,
+      this.slots,
+      (subject) => wake(source, name, subject),
+      (cost, charged) => this.#scope.checkCost(cost, charged),
+      (charged) => live?.ofChange(charged) ?? charged,
+    );
+  }
+
+  /** Whether the limiter is on. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
+  get enabled(): boolean {
+    return this.#enabled === true || isOn(this.#enabled);
+  }
+
+  /**
+   * Announces the limiter to the store, for the command line.
+   *
+   * @param dynamic whether each request determines the policies
+   * @param ipv6Subnets the prefix lengths with which adapters turn IPv6 addresses into keys
+   */
+  announceTo(store: Store, dynamic: boolean, ipv6Subnets: ReadonlySet<number>): void {
+    const { name, ban } = this.#set;
+    const { sets } = this.#tiers;
+    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
+    const policies = () => (sets.size > 0 ? this.#set.policies : this.#scope.configured);
+    const { banBy, slotBy } = this.#scope.by;
+    const overrides = this.#live !== undefined;
+    const shadow = this.#shadow;
+    this.#announced = store.announce?.({
+      ...{ name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers },
+    });
+    this.#count = this.#announced?.count;
+  }
+
+  /** Ends the announcement. */
+  withdraw(): void {
+    this.#announced?.withdraw();
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
+  subject(key: Key, set = this.#set): Subject {
+    this.#life.checkOpen();
+    return this.#scope.subject(set, key);
+  }
+
+  /**
+   * Decides for `consume` and `peek`. Not an async function: it would create a second promise and wait for the store's, which costs 4 % of a
+   * decision on Redis.
+   */
+  answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+    try {
+      const cost = options === undefined ? 1 : costOf(options);
+      const tier = options?.tier;
+      const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
+      const decision = this.decide(key, cost, set, peek);
+      return isPromise(decision) ? decision : Promise.resolve(decision);
+    } catch (thrown) {
+      const error = thrown as Error;
+      return Promise.reject(error);
+    }
+  }
+
+  /** The denial of a request for which a line has no room, with the wait that it would have without a line. */
+  async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
+    const decision = await this.decide(key, cost, set, true);
+    return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
+  }
+
+  /** The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
+  unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
+    const subject = this.subject(key, set);
+    const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
+    return this.report(conclude(undefined, query, reply, this.#shadow), false);
+  }
+
+  /** The decision of a list. The store is not asked, and nothing is charged. */
+  listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
+    const query: Query = { ...this.subject(key), cost: 0, peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
+    const allowed = reason === 'allow-listed';
+    const retryAfterMs = allowed ? 0 : undefined;
+    const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
+    this.#count?.(decision);
+    return this.report(decision, false);
+  }
+
+  /** Asks by the policies that the key has now, as far as this process knows, and again if the store knows later ones. */
+  #askLive(
+    live: LiveLimits,
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+  ): MaybePromise<LimiterDecision> {
+    let left = MAX_REPETITIONS;
+    const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
+      if (left-- === 0)
+        throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+      return this.decide(key, cost, live.learn(key, set, rules), peek, again);
+    };
+    const own = live.current(key, set);
+    if (isPromise(own)) return own.then((read) => this.decide(key, cost, read, peek, again));
+    return this.decide(key, cost, own, peek, again);
+  }
+
+  /**
+   * Decides a request, and charges its cost if every policy admits it. Returns no promise if the store answers at once.
+   *
+   * @param peek whether the decision is only looked up, without a charge
+   * @param again repeats the question if an override changes the policies. Absent for the first question
+   * @throws (or rejects) as `consume`
+   */
+  decide(
+    key: Key,
+    asked: Cost,
+    given: PolicySet,
+    peek: boolean,
+    again?: Question['again'],
+  ): MaybePromise<LimiterDecision> {
+    if (this.#life.isClosed) throw this.#life.closedError();
+    // The switch is read once per decision, even if the question is repeated.
+    const isOff = !again && this.#enabled !== true && !this.enabled;
+    if (!again) {
+      if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
+        this.#firstQuestion = undefined;
+      // A limiter that is off does not ask the store, which has the overrides.
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
+    }
+    let set = given;
+    let keys: Keys;
+    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0) {
+      keys = key;
+    } else {
+      const subject = this.#scope.subject(given, key);
+      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given), isOff);
+      ({ set, key: keys } = subject);
+    }
+    let cost: number;
+    let costs: Costs['costs'];
+    if (typeof asked === 'number') cost = checkCost(asked);
+    else ({ cost, costs } = this.#scope.costs(asked, set, given));
+    const leased = !peek && cost > 0 && holdsSlots(set);
+    const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
+    const call = this.#embedded ? undefined : newCall();
+    const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    if (isOff) return switchedOff(query);
+    let reply: MaybePromise<Reply>;
+    try {
+      reply = this.#store.decide(query);
+    } catch (thrown) {
+      // The store is down, and its error is thrown.
+      const error = thrown as Error;
+      if (storeChannel.hasSubscribers) observe(this.#name, Promise.reject(error));
+      throw error;
+    }
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
+    if (storeChannel.hasSubscribers) observe(this.#name, reply);
+    return this.#eventually(query, reply, peek);
+  }
+
+  /** The decision if neither a policy nor a ban applies. */
+  #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
+    const query: Query = { ...subject, ...costs, peek: true, lease: '' };
+    if (isOff) return switchedOff(query);
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
+  }
+
+  /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+  #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    return new Promise((resolve, reject) => {
+      Eventual.listen(reply, {
+        resolve: (value) => {
+          try {
+            resolve(this.#conclude(query, value, peek));
+          } catch (thrown) {
+            const error = thrown as Error;
+            reject(error);
+          }
+        },
+        reject,
+      });
+    });
+  }
+
+  /** @param atOnce whether the answer was there without waiting */
+  #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
+    if (reply.rules !== undefined && query.again) return query.again(reply.rules);
+    const account = peek ? undefined : this.account;
+    const decision = conclude(account, query, reply, this.#shadow);
+    if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);
+    if (decisionChannel.hasSubscribers || this.#onDecision) this.report(decision, atOnce);
+    if (query.lease !== '' && decision.units.some((units) => units > 0))
+      this.slots.take(query, decision.policies);
+    if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
+    if (this.#count && !query.peek) this.#count(decision);
+    if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
+    return decision;
+  }
+
+  /** Reports a decision to the subscribers and to `onDecision`. @param atOnce whether the answer was there without waiting */
+  report(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
+    if (decisionChannel.hasSubscribers) {
+      const local = atOnce && !this.#embedded && !decision.degraded;
+      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, local, decision };
+      decisionChannel.publish(message);
+    }
+    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
+    return decision;
+  }
+
+  /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
+  async #forget(subject: Subject): Promise<void> {
+    this.#scope.remember(subject.set.policies);
+    await this.#store.reset(this.#scope.banned(subject));
+  }
+
+  #warnOfCost({ cost, policy }: LimiterDecision): void {
+    this.#warn(
+      'HEADGATE_COST_ABOVE_CAPACITY',
+      `The limiter ${JSON.stringify(this.#name)} got a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+        'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
+    );
+  }
+}
+
+/** Whether neither a policy nor a ban of a set applies to a request. */
+export function isNothing({ policies, ban }: PolicySet): boolean {
+  return policies.length === 0 && !ban;
+}

@@ -1,0 +1,132 @@
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError } from '../common/errors.js';
+import { checkShape } from '../common/validate.js';
+import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
+import { costAt, type Cost } from '../contract/costs.js';
+import type { Key } from '../contract/key.js';
+import type { OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
+import type { Account } from './charge.js';
+import type { Lifetime } from './lifetime.js';
+import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
+import type { TierOption } from './options.js';
+import type { Scope } from './scope.js';
+import type { Setup } from './setup.js';
+import type { Tiers } from './tiers.js';
+import { wake } from './waiting/rooms.js';
+
+/** The changes that operators make by hand: refunds, resets, bans and overrides. The methods of `Limiter` with these names explain each. */
+export class Operations {
+  readonly #set: PolicySet;
+  readonly #tiers: Tiers;
+  readonly #scope: Scope;
+  readonly #source: Store;
+  readonly #store: Store;
+  readonly #live: LiveLimits | undefined;
+  readonly #account: Account;
+  readonly #life: Lifetime;
+
+  constructor({ set, tiers, scope, source, store, live }: Setup, account: Account, life: Lifetime) {
+    this.#set = set;
+    this.#tiers = tiers;
+    this.#scope = scope;
+    this.#source = source;
+    this.#store = store;
+    this.#live = live;
+    this.#account = account;
+    this.#life = life;
+  }
+
+  async refund(key: Key, cost: Cost, options: TierOption): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const set = this.#tiers.of(options.tier);
+    this.#chargedTo(key, set);
+    const subject = this.#chargedTo(key, this.#live ? await this.#live.refresh(key, set) : set);
+    const costs = this.#scope.costs(cost, subject.set);
+    const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
+    if (costs.cost > 0 && units.length > 0)
+      await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
+  }
+
+  async reset(key: Key, options: TierOption): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const setOf = () => (options.tier === undefined ? this.#scope.everything : this.#tiers.of(options.tier));
+    let subject = this.#chargedTo(key, setOf());
+    // An override may have given the key a kind of policy by which this process has not decided yet.
+    if (this.#live) {
+      await this.#live.refresh(key, this.#set);
+      subject = this.#chargedTo(key, setOf());
+    }
+    if (subject.set.policies.length > 0) await this.#store.reset(subject);
+    this.#wake(subject);
+  }
+
+  async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {
+    const subject = this.#bannable(key);
+    await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
+  }
+
+  async unban(key: Key, note: BanNoteOptions): Promise<void> {
+    const subject = this.#bannable(key);
+    await this.#store.ban(subject, 0, checkNote('unban', note));
+    this.#wake(subject);
+  }
+
+  async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
+    this.#wakeAt(await this.#overriding().set(someKey(key), change, note));
+  }
+
+  async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
+    await this.#overriding().set(undefined, change, note);
+  }
+
+  async overrideOf(key?: Key): Promise<Override | undefined> {
+    return this.#overriding().of(key);
+  }
+
+  async removeOverride(key: Key | undefined, note: BanNoteOptions): Promise<boolean> {
+    const [place, was] = await this.#overriding().remove(key, note);
+    this.#wakeAt(place);
+    return was;
+  }
+
+  /** Throws every error of `override` about its arguments, and stores nothing. */
+  checkOverride(key: Key | undefined, change: OverrideChange, note: OverrideNote): void {
+    this.#overriding().check(key, change, note);
+  }
+
+  #overriding(): LiveLimits {
+    this.#life.checkOpen();
+    if (this.#live) return this.#live;
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      'override: this limiter does not support overrides. Create it with overrides: true.',
+    );
+  }
+
+  #chargedTo(key: Key, set: PolicySet): Subject {
+    this.#life.checkOpen();
+    return this.#scope.chargedTo(set, key);
+  }
+
+  #bannable(key: Key): Subject {
+    this.#life.checkOpen();
+    return this.#scope.checkBan(this.#scope.subject(this.#set, key), key);
+  }
+
+  #wake(subject: Subject): void {
+    wake(this.#source, this.#set.name, subject);
+  }
+
+  #wakeAt(place: OverridePlace): void {
+    if ('subject' in place) this.#wake(place.subject);
+  }
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` */
+function someKey(key: Key): Key {
+  if (key !== undefined && key !== null) return key;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    'key: missing. Pass the key whose limits you want to change, or call overrideAll.',
+  );
+}

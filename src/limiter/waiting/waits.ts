@@ -1,0 +1,168 @@
+import type { Decision } from '../../common/decision.js';
+import { toMilliseconds } from '../../common/duration.js';
+import type { HeadgateError } from '../../common/errors.js';
+import { realTiming } from '../../common/timing.js';
+import { checkShape, checkSignal } from '../../common/validate.js';
+import { costAt, type Cost } from '../../contract/costs.js';
+import type { Gauges } from '../../contract/gauges.js';
+import type { Key } from '../../contract/key.js';
+import { idsOf } from '../../contract/parts.js';
+import type { PolicySet } from '../../contract/store.js';
+import { isNothing, type Asking } from '../asking.js';
+import { ofLimiter, type LimiterDecision } from '../decision.js';
+import type { Lifetime } from '../lifetime.js';
+import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js';
+import type { Setup } from '../setup.js';
+import { HoldQueue, holdRequestOf } from './hold-queue.js';
+import { patient } from './patient.js';
+import { enter, leave } from './rooms.js';
+import { Sleeps } from './sleeps.js';
+import { abortedError, deniedError, fullError } from './wait-errors.js';
+import { WaitingRoom } from './waiting-room.js';
+
+/** The waits of a limiter: for admission (`wait`), for the turn of an admitted request (`hold`), and for a time (`sleep`). */
+export class Waits {
+  readonly #setup: Setup;
+  readonly #asking: Asking;
+  readonly #life: Lifetime;
+  readonly #held: HoldQueue;
+  readonly #room: WaitingRoom;
+  readonly #sleeps = new Sleeps(realTiming);
+
+  constructor(setup: Setup, asking: Asking, life: Lifetime) {
+    const { source, set, waiting } = setup;
+    this.#setup = setup;
+    this.#asking = asking;
+    this.#life = life;
+    this.#held = new HoldQueue(...waiting, realTiming);
+    this.#room = new WaitingRoom(...waiting, realTiming, {
+      isShared: !source.embedded,
+      decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek),
+      hold: async (decision, signal, isUnbounded) => {
+        const result = await this.#hold(decision, signal, true, isUnbounded);
+        if (!result.allowed) throw fullError(decision.key);
+        return result;
+      },
+    });
+    setup.live?.start(() => this.#room.wakeAll());
+    life.onIdle = () => leave(source, set.name, this.#room);
+  }
+
+  /** The counts of waiting and held requests. */
+  get gauges(): Pick<Gauges, 'waiting' | 'held' | 'maxWaiting'> {
+    return { waiting: this.#room.size, held: this.#held.size, maxWaiting: this.#setup.waiting[0] };
+  }
+
+  /** See `limiter.wait`. */
+  wait(key: Key, options: WaitOptions): Promise<Decision> {
+    return this.#wait(key, options, false);
+  }
+
+  /**
+   * Like `wait`, for work of this program. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`, there is a
+   * place for the request however many wait.
+   */
+  enqueue(key: Key, options: WaitOptions): Promise<Decision> {
+    return this.#wait(key, options, options.timeout === undefined && !this.#setup.isWaitingBounded);
+  }
+
+  #wait(key: Key, options: WaitOptions, isUnbounded: boolean): Promise<Decision> {
+    try {
+      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
+      checkSignal(options.signal);
+      const { cost = 1, signal } = options;
+      const priority = checkPriority(options.priority ?? 0);
+      const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+      const set = this.#setup.tiers.of(options.tier);
+      return this.waitBy(set, key, cost, timeout, signal, priority, isUnbounded);
+    } catch (thrown) {
+      const error = thrown as Error;
+      return Promise.reject(error);
+    }
+  }
+
+  /** Like `wait`, by the policies of a set. @param timeout ms, or Infinity @param isUnbounded whether there is always a place in line */
+  async waitBy(
+    set: PolicySet,
+    key: Key,
+    asked: Cost,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    priority = 0,
+    isUnbounded = false,
+  ): Promise<LimiterDecision> {
+    const { scope, source, live, shadow } = this.#setup;
+    const subject = this.#asking.subject(key, set);
+    const costs = scope.costs(asked, subject.set, set);
+    // The caller may change its objects meanwhile.
+    const cost = typeof asked === 'number' ? asked : { ...asked };
+    const isTooMuch = subject.set.policies.some(
+      (policy, i) => !policy.shadow && costAt(costs, i) > policy.traits.capacity,
+    );
+    const isHopeless = isTooMuch && (!live || (await this.#isTooMuch(key, cost, set)));
+    if (!this.#asking.enabled || isNothing(subject.set) || isHopeless) {
+      const decision = await this.#asking.decide(key, cost, patient(set, 0, 0), false);
+      if (!decision.allowed) throw deniedError(decision);
+      return decision;
+    }
+    const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject), isUnbounded };
+    enter(source, this.#setup.set.name, this.#room);
+    try {
+      return await this.#life.track(this.#room.wait(who, cost, timeout, signal, priority));
+    } catch (error) {
+      // A shadow rejects no request, even if the store takes longer than the request could wait.
+      if (!shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
+      return this.#asking.unanswered(set, key, cost);
+    }
+  }
+
+  /** Whether a cost exceeds a capacity by the limits that a key has now. */
+  async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
+    const { reason } = await this.#asking.decide(key, cost, patient(set, 0, 0), true);
+    return reason === 'cost-exceeds-capacity';
+  }
+
+  /** See `limiter.hold`. */
+  async hold(decision: Decision, options: HoldOptions): Promise<Decision> {
+    checkShape('options', options, ['signal']);
+    checkSignal(options.signal);
+    if (this.#life.isClosed) {
+      await decision.cancel();
+      throw this.#life.closedError();
+    }
+    return this.#life.track(this.#hold(ofLimiter(decision), options.signal));
+  }
+
+  /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
+  async #hold(
+    decision: LimiterDecision,
+    signal: AbortSignal | undefined,
+    isLast = false,
+    isUnbounded = false,
+  ): Promise<LimiterDecision> {
+    const { units } = decision;
+    if (units.every((each) => each === 0) || (decision.delayMs === 0 && !isLast)) return decision;
+    const delayMs = Math.max(0, this.#asking.turns.of(decision) - realTiming.now());
+    const request = { ...holdRequestOf(decision), delayMs };
+    if (request.unitMs === Infinity) return decision;
+    const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
+    if (outcome === 'turn') return decision;
+    await decision.cancel();
+    if (outcome === 'full') return this.#asking.report(decision.queueFull(), false);
+    if (outcome === 'closed') throw this.#life.closedError();
+    throw abortedError(signal);
+  }
+
+  /** Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
+  async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    this.#life.checkOpen();
+    await this.#sleeps.sleep(ms, signal);
+  }
+
+  /** Ends all waits. */
+  close(): void {
+    this.#held.close();
+    this.#sleeps.close(this.#life.closedError());
+    this.#room.close(this.#life.closedError());
+  }
+}
