@@ -115,6 +115,8 @@ export interface Query extends Subject, Costs {
   readonly peek: boolean;
   /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
   readonly lease: string;
+  /** @internal The store's error at a read that this query needs. The guard answers without asking the store again. */
+  failure?: HeadgateError;
 }
 
 /** A store's answer to a query. */

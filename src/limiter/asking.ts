@@ -199,8 +199,11 @@ export class Asking {
       return this.decide(key, cost, live.learn(key, set, rules), peek, again);
     };
     const own = live.current(key, set);
-    if (isPromise(own)) return own.then((read) => this.decide(key, cost, read, peek, again));
-    return this.decide(key, cost, own, peek, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, again);
+    return own.then(
+      (read) => this.decide(key, cost, read, peek, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure),
+    );
   }
 
   /**
@@ -208,6 +211,7 @@ export class Asking {
    *
    * @param peek whether the decision is only looked up, without a charge
    * @param again repeats the question if an override changes the policies. Absent for the first question
+   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, so that no request waits twice
    * @throws (or rejects) as `consume`
    */
   decide(
@@ -216,6 +220,7 @@ export class Asking {
     given: PolicySet,
     peek: boolean,
     again?: Question['again'],
+    failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
     // The switch is read once per decision, even if the question is repeated.
@@ -243,6 +248,7 @@ export class Asking {
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
     try {

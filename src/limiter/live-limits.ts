@@ -113,7 +113,7 @@ export class LiveLimits {
   /** The sets by which charges are changed later. */
   #changeSets = this.#noChangeSets();
   #timer: NodeJS.Timeout | undefined;
-  /** Ends when the override of all keys was read once, or could not be read. The first decisions wait for it. */
+  /** The first read of the override of all keys, while it is under way. Decisions wait for it, and are degraded if it fails. */
   #firstRead: Promise<void> | undefined;
   #isClosed = false;
   #onChange = (): void => {};
@@ -145,9 +145,11 @@ export class LiveLimits {
   /** Begins to read the override of all keys. @param onChange called when it has changed */
   start(onChange: () => void): void {
     this.#onChange = onChange;
-    const firstRead = this.#poll().then(() => (this.#firstRead = undefined));
+    const read = this.#poll();
+    read.catch(() => {});
     // A store in this process is read by each decision.
-    if (!this.#store.embedded) this.#firstRead = firstRead;
+    if (!this.#store.embedded) this.#firstRead = read.finally(() => (this.#firstRead = undefined));
+    this.#firstRead?.catch(() => {});
   }
 
   /** The set by which a key is decided, as far as this process knows. */
@@ -450,10 +452,12 @@ export class LiveLimits {
   #poll(): Promise<void> {
     const again = (): void => {
       if (this.#isClosed) return;
-      this.#timer = setTimeout(() => void this.#poll(), EVERY * (0.9 + 0.2 * Math.random()));
+      this.#timer = setTimeout(() => void this.#poll().catch(() => {}), EVERY * (0.9 + 0.2 * Math.random()));
       this.#timer.unref();
     };
-    return this.#read().then(again, again);
+    const read = this.#read();
+    read.then(again, again);
+    return read;
   }
 
   async #read(): Promise<void> {

@@ -249,6 +249,7 @@ export class StoreGuard implements Store, Prober {
   decide(query: Query): MaybePromise<Reply> {
     const down = this.breaker.downFor(query);
     if (down) return this.instead(query, undefined, down);
+    if (query.failure) return this.instead(query, query.failure);
     let answer: MaybePromise<Reply>;
     try {
       answer = this.#store.decide(query);
