@@ -1,7 +1,7 @@
 import type { NextFunction, Request, Response } from 'express';
 import { isPromise } from '../../contract/store.js';
 import type { Counted } from './counter.js';
-import { writeHeaders, writeRetryAfter, type Told } from './headers.js';
+import { keepIn, latestOn, writeHeaders, writeRetryAfter, type Told } from './headers.js';
 import { checkLimit, configure, counterOf, isHeadgateStore, optionsOf, type Config } from './options.js';
 import type {
   AugmentedRequest,
@@ -41,6 +41,7 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
   // Limiters that share a store of Headgate have different names, so each counts for itself.
   const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
 
+  keepIn(config.requestPropertyName);
   const answersDenied = passedOptions?.handler === undefined && config.statusCode >= 400;
 
   /** Whether the request goes on. */
@@ -69,11 +70,23 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
     validations.singleCount(request, store as Store, key);
     validations.limit(limit);
     const info = infoOf(counted, key, limit, units);
+    const before = latestOn(request, response);
     (request as AugmentedRequest)[config.requestPropertyName] = info;
     const name =
       config.standardHeaders === 'draft-8' ? await valueOf(config.identifier, request, response) : '';
     const { windowMs, legacyHeaders: legacy, standardHeaders: draft } = config;
-    const told: Told = { info, denied: counted.denied, name, windowMs, legacy, draft, before: undefined };
+    const depth = before ? before.depth + 1 : 0;
+    const told: Told = {
+      info,
+      denied: counted.denied,
+      name,
+      windowMs,
+      legacy,
+      draft,
+      response,
+      before,
+      depth,
+    };
     tell(response, told, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
