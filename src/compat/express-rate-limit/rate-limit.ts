@@ -47,12 +47,13 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
   /** Whether the request goes on. */
   const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
     const outcome = outcomeOf(response, config);
+    // Looking for a `then` on text and numbers takes V8 longer than these checks.
     const skipped = config.skip(request, response);
-    if (isPromise(skipped) ? await skipped : skipped) return true;
+    if (typeof skipped === 'boolean' ? skipped : await skipped) return true;
     const made = config.keyGenerator(request, response);
-    const key = isPromise(made) ? await made : made;
+    const key = typeof made === 'string' ? made : await made;
     const found = valueOf(config.limit, request, response);
-    const limit = isPromise(found) ? await found : found;
+    const limit = typeof found === 'number' ? found : await found;
     const units = checkLimit(limit);
     let counted: Counted;
     try {
