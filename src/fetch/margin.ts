@@ -89,6 +89,12 @@ export class Margins {
     });
   }
 
+  /** By policy: how far ahead turns are reserved by the windows in force, ms. */
+  async #reserved(key: string): Promise<ReadonlyMap<string, number>> {
+    const { policies } = await this.#limiter.peek(key);
+    return new Map(policies.map(({ name, resetAfterMs }) => [name, resetAfterMs]));
+  }
+
   /** Changes the margin of a key, unless an operator has made an override. */
   async #change(
     key: string,
@@ -106,16 +112,17 @@ export class Margins {
         name,
         { window: spacedWindow(windowMs, margin) },
       ]);
+      const ahead = await this.#reserved(key);
       await this.#limiter.override(key, Object.fromEntries(windows) as OverrideChange, {
         ...{ for: `${LASTS}s`, by: BY, reason: `margin ${margin}, shrinks after ${calm} s` },
       });
-      if (!learnt || learnt.margin <= margin) return;
-      // Turns of the longer windows lie up to a second ahead. Those of the shorter ones must not overlap them.
-      for (const { name, limit, windowMs } of this.#paced) {
-        const turns = Math.ceil((1000 * limit * (learnt.margin - margin)) / windowMs);
+      // Another window counts anew, but calls that wait keep the turns that they have. New turns begin after those.
+      const charges = this.#paced.flatMap(({ name, limit, windowMs }) => {
+        const turns = Math.ceil(((ahead.get(name) ?? 0) * limit) / (windowMs * (1 + margin)));
         // A bucket of calls of 1 admits no larger cost.
-        for (let i = 0; i < turns; i++) await this.#charge(key, name, 1);
-      }
+        return Array.from({ length: turns }, () => this.#charge(key, name, 1));
+      });
+      await Promise.all(charges);
     } catch {
       // A later answer tries it again. Until then, calls go out as before.
     }

@@ -13,6 +13,7 @@ import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
 import { compileOptions, type CompiledOptions } from './compile-options.js';
+import { checkedHandler } from './handler-check.js';
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
@@ -47,6 +48,8 @@ export class Flow<Req extends object, Res> {
   readonly #asking: Internals['asking'];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
+  /** The option `handler`. */
+  readonly #handler: CompiledOptions<Req, Res>['handler'];
   /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
   #checks: SetupChecks<Req> | undefined;
 
@@ -66,6 +69,8 @@ export class Flow<Req extends object, Res> {
     this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
     this.#options = options;
     this.#asking = options.limiter.internals.asking;
+    this.#handler =
+      options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
@@ -250,18 +255,18 @@ export class Flow<Req extends object, Res> {
     texts: Texts | undefined,
   ): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
-    const { handler, statusCode, jitter } = this.#options;
+    const { statusCode, jitter } = this.#options;
     const status = statusOf(decision, statusCode);
     const wait = retryAfterSeconds(decision, jitter);
     if (wait !== undefined) this.#framework.setHeader(res, 'Retry-After', String(wait));
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
     this.#framework.setStatus(res, status);
-    if (!handler) {
+    if (!this.#handler) {
       this.#framework.setHeader(res, 'Content-Type', PROBLEM_TYPE);
       this.#framework.send(res, problemOf(decision, status, texts));
       return 'answered';
     }
-    const answered = handler(req, res, decision);
+    const answered = this.#handler(req, res, decision);
     // Fastify's replies can be awaited, but their `then` returns no promise.
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }

@@ -69,6 +69,8 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
    * such warnings.
    */
   proxy?(req: Req): Proxies | undefined;
+  /** The signature of the option `handler`, for warnings. Default `handler(request, response, decision)`. */
+  readonly handlerSignature?: string;
 }
 
 const kept = new WeakMap<object, Trail>();

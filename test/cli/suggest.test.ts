@@ -242,6 +242,46 @@ describe('headgate suggest', () => {
     expect(found.together.policies[0]).to.deep.include({ algorithm: 'fixed-window', window: '1s' });
   });
 
+  describe('with fewer clients than the share can leave out', () => {
+    /** A log of clients that each sent one request a second, up to their count. */
+    const logOf = (counts: Record<string, number>) =>
+      Object.entries(counts)
+        .flatMap(([ip, n]) => Array.from({ length: n }, (_, i) => ({ ip, time: 1e12 + 1000 * i })))
+        .sort((a, b) => a.time - b.time)
+        .map((each) => jsonLine(each as LoggedRequest));
+    const usual = Object.fromEntries(Array.from({ length: 38 }, (_, i) => [`10.0.0.${i + 1}`, 5 + (i % 6)]));
+    const suggested = async (counts: Record<string, number>, ...args: string[]) => {
+      logs.write('a.log', logOf(counts));
+      const { stdout } = await run(['suggest', '--window', '1h', '--json', ...args, 'a.log']);
+      return JSON.parse(stdout) as {
+        together: { policies: Policy[] };
+        outliers: { clients: string[]; policies: Policy[] } | null;
+      };
+    };
+
+    it('names the outliers, and proposes limits that deny only them', async () => {
+      const { together, outliers } = await suggested({ ...usual, '192.0.2.1': 900, '192.0.2.2': 300 });
+      expect(together.policies[0]!.limit).to.equal(900);
+      expect(outliers!.clients).to.have.members(['192.0.2.1', '192.0.2.2']);
+      expect(outliers!.policies.map(({ limit }) => limit)).to.deep.equal([10]);
+      const { stdout } = await run(['suggest', '--window', '1h', 'a.log']);
+      expect(stdout).to.match(
+        /Outliers: 99\.9 % of 40 clients are all of them.* 192\.0\.2\.1, 192\.0\.2\.2\./,
+      );
+      expect(stdout).to.contain("headgate replay a.log --policy '1h=10/1h'");
+    });
+
+    it('names none if all was asked for, without a gap, or if a whole group uses more', async () => {
+      const counts = { ...usual, '192.0.2.1': 900 };
+      expect((await suggested(counts, '--keep', '100')).outliers).to.equal(null);
+      expect((await suggested({ ...usual, '192.0.2.1': 49 })).outliers).to.equal(null);
+      const group = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`192.0.2.${i}`, 500]));
+      expect((await suggested({ ...usual, ...group })).outliers).to.equal(null);
+      expect((await suggested({ '10.0.0.1': 5, '192.0.2.1': 900 })).outliers).to.equal(null);
+      expect((await suggested(counts, '--keep', '95')).outliers).to.equal(null);
+    });
+  });
+
   it('of standard input: clients are known, requests are not', async () => {
     const { code, stdout } = await run(['suggest', '--keep', '90', '-'], lines.join('\n'));
     expect(code).to.equal(0);

@@ -32,7 +32,7 @@ function resultJson(result: ReplayResult): object {
 
 /** The suggestions, for programs. `deniedRequests` is null if the log could not be read twice. */
 export function suggestJson(
-  { keep, each, together }: Suggestions,
+  { keep, each, together, outliers }: Suggestions,
   found: Found,
   logs: readonly LogSummary[],
 ): object {
@@ -47,6 +47,7 @@ export function suggestJson(
     busiest: busiestJson(found),
     windows,
     together,
+    outliers: outliers && { clients: [...outliers.clients], policies: outliers.policies },
     logs,
   });
 }

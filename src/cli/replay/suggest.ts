@@ -1,6 +1,7 @@
 import { toText } from '../../common/duration.js';
 import type { Policy } from '../../contract/policy.js';
 import { excludable, exceedingAny, jointLimits, type Measure, type Peaks, MOST_POLICIES } from './measure.js';
+import { limitWithout, outliersOf } from './outliers.js';
 import { Replay } from './replay.js';
 import type { Shape } from './shapes.js';
 
@@ -31,6 +32,9 @@ export interface Suggestions {
     readonly deniedClients: number;
     deniedRequests: number | undefined;
   };
+  /** Clients that use many times as much as the others, where the share keeps every client, and policies that deny only them. */
+  readonly outliers:
+    { readonly clients: ReadonlySet<string>; readonly policies: readonly Policy[] } | undefined;
 }
 
 const ALWAYS = [99, 99.9, 100];
@@ -66,7 +70,34 @@ export function suggest(
   });
   const tightest = chosen.map((i) => all[i]!.limitFor(excludable(measure.clients, keeps[0]!)));
   const affected = measure.namesOf((client) => chosen.some((i, j) => all[i]!.values[client]! > tightest[j]!));
-  return { keep, affected, each, together: together(chosen, shapes, all, excluded) };
+  const outliers = withoutOutliers(chosen, shapes, all, keep);
+  return {
+    ...{ keep, affected, each, together: together(chosen, shapes, all, excluded) },
+    outliers: outliers && {
+      clients: measure.namesOf((client) => outliers.clients.has(client)),
+      policies: outliers.policies,
+    },
+  };
+}
+
+/** The outliers by their numbers, and the smallest limits that none of the other clients exceeds. Undefined without outliers. */
+function withoutOutliers(
+  chosen: readonly number[],
+  shapes: readonly Shape[],
+  all: readonly Peaks[],
+  keep: number,
+): { clients: ReadonlySet<number>; policies: readonly Policy[] } | undefined {
+  const clients = outliersOf(
+    chosen.map((i) => all[i]!),
+    keep,
+  );
+  if (clients.size === 0) return undefined;
+  const found = chosen.map((i) => ({ shape: shapes[i]!, units: limitWithout(clients, all[i]!) }));
+  return { clients, policies: policiesOf(withoutRedundant(found)) };
+}
+
+function policiesOf(found: readonly { shape: Shape; units: number }[]): Policy[] {
+  return named(found.map(({ shape, units }) => ({ window: shape.window, policy: shape.of(units) })));
 }
 
 /**
@@ -99,7 +130,7 @@ function together(
   const found = chosen.map((i, j) => ({ shape: shapes[i]!, peaks: peaks[j]!, units: limits[j]! }));
   const needed = withoutRedundant(found);
   return {
-    policies: named(needed.map(({ shape, units }) => ({ window: shape.window, policy: shape.of(units) }))),
+    policies: policiesOf(needed),
     deniedClients: exceedingAny(
       needed.map((each) => each.peaks),
       needed.map(({ units }) => units),

@@ -14,6 +14,7 @@ import {
 } from './tables.js';
 import type { LogSummary } from './log-file.js';
 import type { Comparison, Interval, ReplayResult, Results } from './replay.js';
+import { OUTLIER_FACTOR } from './outliers.js';
 import type { Suggestions } from './suggest.js';
 
 /** The results of a replay, for a terminal. */
@@ -149,12 +150,37 @@ export function suggestText(
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
-    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy).replaceAll("'", "'\\''")}'`).join(' ')}`,
+    `To check it:\n  ${checkCommand(command, together.policies)}`,
+    ...outliersText(suggestions, found, command, io),
     logNotes(logs, found)
       .map((note) => dim(note))
       .join('\n'),
   ];
   return `${parts.join('\n\n')}\n`;
+}
+
+const checkCommand = (command: string, policies: readonly Policy[]): string => {
+  const words = policies.map((policy) => `--policy '${policyText(policy).replaceAll("'", "'\\''")}'`);
+  return [printable(command, Infinity), ...words].join(' ');
+};
+
+/** At most this many outliers are named. */
+const MAX_NAMED = 20;
+
+/** The clients that alone decide the limits above, and the limits without them. */
+function outliersText({ keep, outliers }: Suggestions, found: Found, command: string, io: Io): string[] {
+  if (!outliers) return [];
+  const names = [...outliers.clients];
+  const left = names.length - MAX_NAMED;
+  const named = names.slice(0, MAX_NAMED).map((name) => printable(name));
+  if (left > 0) named.push(`${count(left)} more`);
+  return [
+    `${io.colors.bold('Outliers')}: ${keep} % of ${many(found.clients, 'client')} are all of them, so the limits above also admit ` +
+      `${many(names.length, 'client')} with at least ${OUTLIER_FACTOR} times the peak of every other client: ${named.join(', ')}. ` +
+      'If that use is not wanted, these limits deny only such clients:',
+    io.colors.bold(arrayOf(outliers.policies)),
+    `To check it:\n  ${checkCommand(command, outliers.policies)}`,
+  ];
 }
 
 function alternativesTable({ each, keep: asked }: Suggestions, found: Found, io: Io): string {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Response } from 'express';
-import type { DraftHeadersVersion, RateLimitInfo } from './types.js';
+import type { Request, Response } from 'express';
+import type { AugmentedRequest, DraftHeadersVersion, RateLimitInfo } from './types.js';
 
 /** The data of the header fields of one decision. */
 export interface Told {
@@ -11,18 +11,58 @@ export interface Told {
   readonly name: string;
   readonly legacy: boolean;
   readonly draft: DraftHeadersVersion | false;
+  readonly response: Response;
   /** The decision of the limiter that wrote on the response before. */
-  before: Told | undefined;
+  readonly before: Told | undefined;
+  /** The number of limiters that wrote on the response before. */
+  readonly depth: number;
 }
 
-/** The last decision on each response. A property of the response would take V8 longer, and what is written is not read back. */
-const latest = new WeakMap<Response, Told>();
+class Itself {
+  constructor(object: object) {
+    return object;
+  }
+}
+
+/**
+ * Adds the decision to the property of the request, as a private field, which programs and comparisons of objects do not see. All these
+ * objects have one hidden class, so the field is cheap. A weak map by the response, or a property of the response, takes V8 longer.
+ */
+class Stamp extends Itself {
+  readonly #told: Told;
+
+  constructor(info: RateLimitInfo, told: Told) {
+    super(info);
+    this.#told = told;
+  }
+
+  static read(value: unknown): Told | undefined {
+    return typeof value === 'object' && value !== null && #told in value ? value.#told : undefined;
+  }
+}
+
+/** The properties of requests in which limiters keep their decisions: one, unless programs set `requestPropertyName`. */
+const properties: string[] = [];
+
+/** Registers the property in which a limiter keeps its decisions. */
+export function keepIn(property: string): void {
+  if (!properties.includes(property)) properties.push(property);
+}
+
+/** The last decision of which fields were written on the response. */
+export function latestOn(request: Request, response: Response): Told | undefined {
+  let latest: Told | undefined;
+  for (const property of properties) {
+    const told = Stamp.read((request as AugmentedRequest)[property]);
+    if (told?.response === response && told.depth >= (latest?.depth ?? 0)) latest = told;
+  }
+  return latest;
+}
 
 /** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest one. Lists have all quotas. */
 export function writeHeaders(response: Response, told: Told): void {
   if (response.headersSent) return;
-  told.before = latest.get(response);
-  latest.set(response, told);
+  new Stamp(told.info, told);
   const { legacy, draft } = told;
   if (legacy && isShown(told, 'legacy')) legacyFields(response, told);
   if (draft === 'draft-8') return structuredFields(response, told);

@@ -61,13 +61,14 @@ export function configure(passed: RateLimitOptions | null): Config {
     skip: () => false,
     // It returns a promise only if it has to: most requests then wait for nothing.
     keyGenerator: (request, response) => {
-      validations.ip(request.ip);
+      // Express works the address out at each read.
+      const ip = request.ip!;
+      validations.ip(ip);
       validations.trustProxy(request);
       validations.xForwardedForHeader(request);
       validations.forwardedHeader(request);
-      const ip = request.ip!;
       const { ipv6Subnet } = config;
-      if (!isIPv6(ip) || typeof ipv6Subnet !== 'function') {
+      if (typeof ipv6Subnet !== 'function' || !isIPv6(ip)) {
         return ipKeyGenerator(ip, ipv6Subnet as number | false);
       }
       return Promise.resolve(ipv6Subnet(request, response)).then((subnet) => {

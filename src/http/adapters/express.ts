@@ -111,6 +111,7 @@ function addressOf(req: Request): string | undefined {
 }
 
 const framework: Framework<Request, Response> = {
+  handlerSignature: 'handler(req, res, decision)',
   // A denial is not sent with res.send, because an ETag would be useless.
   ...nodeResponse,
   ip: addressOf,

@@ -102,6 +102,7 @@ interface Limited extends FastifyRequest {
 }
 
 const framework: Framework<FastifyRequest, FastifyReply> = {
+  handlerSignature: 'handler(request, reply, decision)',
   ip: (request) => request.ip,
   proxy: fastifyProxy,
   getHeader: (reply, name) => reply.getHeader(name),

@@ -33,6 +33,7 @@ interface Bindings {
 const bindingsOf = (c: Context): Bindings => Object(c.env) as Bindings;
 
 const framework: Framework<Context, WebReply> = {
+  handlerSignature: 'handler(c, reply, decision)',
   ...webResponse,
   ip: (c) => bindingsOf(c).incoming?.socket.remoteAddress ?? toldAddress(c.req.raw, c.env),
 };

@@ -20,6 +20,7 @@ export type RateLimitHandler = Middleware & {
 
 /** Koa has one object for a request and its response. */
 const framework: Framework<Context, Context> = {
+  handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,
   // Set `app.proxy` only behind your own proxy: then this is the address that the proxy tells.
   ip: (ctx) => ctx.ip,

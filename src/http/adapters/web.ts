@@ -27,6 +27,7 @@ export interface WebRateLimit {
 }
 
 const framework: Framework<Request, WebReply> = {
+  handlerSignature: 'handler(request, reply, decision)',
   ...webResponse,
   ip: addressOf,
 };

@@ -184,6 +184,7 @@ export function responseOf(context: ExecutionContext): Response {
 }
 
 export const framework: Framework<ExecutionContext, Response> = {
+  handlerSignature: 'handler(context, response, decision)',
   ip: addressOf,
   proxy: (context) => {
     if (!['http', 'graphql'].includes(context.getType<string>())) return undefined;
