@@ -18,7 +18,7 @@ import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
 
-/** Decides by one key: the store itself. */
+/** A store that decides by one key. */
 export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
@@ -41,8 +41,8 @@ export function checkAcross({ policies, ban }: PolicySet): void {
 }
 
 /**
- * Decides by keys of several dimensions one after the other. If one denies, the charges are given back. Until then they may cause a
- * simultaneous request to be denied.
+ * Decides by keys of several dimensions one after the other. If one denies, the charges are returned. Until then they may cause the denial
+ * of a simultaneous request.
  */
 export class Across implements ByOneKey {
   readonly #store: ByOneKey;
@@ -56,7 +56,7 @@ export class Across implements ByOneKey {
     const calls = new PartCalls(query.call);
     const replies: Reply[] = [];
     try {
-      // If the key is banned, nothing else is asked.
+      // If the key is banned, the other parts are not asked.
       for (const i of inOrder(parts)) {
         const reply = await this.#decide(query, parts[i]!, calls);
         if (reply.ban > 0) return { ...reply, verdicts: [] };
@@ -67,7 +67,7 @@ export class Across implements ByOneKey {
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
-        // If a look fails, nothing is left to be given back.
+        // If a look fails, there is nothing left to return.
         replies.length = 0;
         return merged(parts, await this.#look(query, parts, i, reply, calls));
       }
@@ -96,7 +96,10 @@ export class Across implements ByOneKey {
     return calls.ask((call) => this.#store.decide({ ...queryOf(query, part), call }));
   }
 
-  /** Errors are ignored here: a charge that a server cannot take back expires by itself. @param denied the part that charged nothing */
+  /**
+   * Returns the charges of the parts, and ignores errors: a charge that cannot be returned expires. @param denied the part that charged
+   * nothing
+   */
   async #giveBack(
     query: Query,
     parts: readonly Part[],
@@ -133,7 +136,7 @@ export class Across implements ByOneKey {
       else errors.push(coded(each.reason));
     const [first] = errors;
     if (first) {
-      // Who is told that nothing was done asks for all of it again.
+      // A caller that learns that nothing was charged repeats the whole call.
       const told = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
       if (told || replies.length === 0) throw told ?? first;
       throw new HeadgateError(
@@ -185,7 +188,7 @@ function denies({ set }: Part, { verdicts }: Reply): boolean {
   return set.policies.some(({ shadow }, i) => !shadow && !admits(waitOf(verdicts, i)));
 }
 
-/** Merges the replies of several parts. Each server has its own clock, so each part keeps its own step for later give-backs. */
+/** Merges the replies of several parts. Each server has its own clock, so each part keeps its own step for later returns. */
 export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
   const steps: number[] = [];
   const marks: number[] = [];

@@ -38,42 +38,42 @@ import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js
 import { Traffic } from './operators/traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
 
-/** A ban of which nobody said who made it, or why. */
+/** The note of a ban without an operator and a reason. */
 const NOBODY: BanNote = { by: null, reason: null };
 
-/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten, and learned anew. */
+/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
 const MOST_SERVERS = 1000;
 
-/** The most charges that are given back in one call. */
+/** The most charges that one call returns. */
 const MOST_GIVEN_BACK = 32;
 
-/** How often a call is sent again because of what its error told: the server's time, or that there are overrides. */
+/** The most repetitions of a call because its error taught something: the server's time, or that there are overrides. */
 const MOST_LEARNED = 2;
 
-/** The options of a store, checked. */
+/** The checked options of a store. */
 interface Settings {
   readonly clock: Clock | undefined;
   readonly prefix: string;
-  /** ms; undefined: off. */
+  /** ms, or `undefined` if denials are not remembered. */
   readonly localDenials: number | undefined;
   readonly publish: number | undefined;
-  /** The key of one in so many decisions is counted. Undefined: no decision is counted. */
+  /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
 }
 
-/** Keeps state in Redis or Valkey, decides in one EVALSHA. Made by `redisStore`. */
+/** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];
-  /** By server of a cluster: each has its own clock, and knows its own scripts. */
+  /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
   readonly #batcher: Batcher;
   readonly #across = new Across(this);
-  /** Whether the servers are a cluster: then the keys of a call must be in one slot. */
+  /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
   #isCluster: boolean;
 
   readonly #denials: Denials | undefined;
@@ -107,7 +107,7 @@ export class RedisStore implements Store {
     });
   }
 
-  /** There are clusters behind one address. The server has looked at the keys before it ran anything. */
+  /** Detects a cluster behind one address. The server has checked the keys before it ran anything. */
   #refusesKeys(error: unknown): boolean {
     return error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true);
   }
@@ -117,7 +117,7 @@ export class RedisStore implements Store {
     return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
   }
 
-  /** The calls to the server that has these keys. Tells those who asked which server it is. */
+  /** The calls to the server that has these keys. Also sets the server on the questions' calls. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
     const server = this.#commands.cluster ? this.#commands.serverOf(key!) : undefined;
     if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
@@ -141,7 +141,7 @@ export class RedisStore implements Store {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
-    // Without policies all keys are meant, whose record has a key of its own.
+    // A subject without policies means all keys, which have a common record.
     return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, whoOfPlace({ set }, this.#text)));
   }
 
@@ -181,7 +181,7 @@ export class RedisStore implements Store {
     return answers;
   };
 
-  /** Runs a call that may end a denial. The decisions that were asked for before are sent first, and remembered denials are forgotten. */
+  /** Runs a call that may end a denial. Earlier decisions are sent first, and remembered denials are forgotten. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
     this.#batcher.flush(subject.set.name);
     this.#denials?.forget(subject);
@@ -212,7 +212,8 @@ export class RedisStore implements Store {
   };
 
   /**
-   * The records of all keys; or, as long as the limiter has no overrides, one key that tells. In a cluster it would be in another slot.
+   * Appends the records of all keys; or, as long as the limiter has no overrides, one key that exists while it has any. In a cluster that
+   * key would be in another slot.
    */
   #pushRecords(
     plan: Plan,
@@ -253,14 +254,11 @@ export class RedisStore implements Store {
     }
   }
 
-  /**
-   * Gives back charges of several keys. Where one call may have several keys, it is as if one key
-   * had all their policies.
-   */
+  /** Returns charges of several keys. Where one call may have several keys, the call is the same as for one key with all their policies. */
   async giveBack(changes: readonly Change[], again = false): Promise<void> {
     const live = changes.filter(({ set }) => set.overrides);
     if (live.length > 0) {
-      // What a unit of a bucket is worth depends on the key's overrides, which `adjust` reads.
+      // The value of a bucket's unit depends on the key's overrides, which `adjust` reads.
       const others = changes.filter(({ set }) => !set.overrides);
       await Promise.all([...live.map((change) => this.adjust(change)), this.giveBack(others)]);
       return;
@@ -343,20 +341,20 @@ export class RedisStore implements Store {
       const before = recordFrom(
         await this.#change(subject, () =>
           this.#run(script, subject, keys, args).catch((error: unknown) => {
-            // There are clusters behind one address.
+            // A cluster may be behind one address.
             if (!this.#refusesKeys(error)) throw error;
             return this.#run(script, subject, keys.slice(0, 1), args);
           }),
         ),
       );
       const isWorthIt = line !== '' || inForce(...before);
-      // Nobody waits for this only for a time.
+      // The caller of an override waits without a time limit.
       if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, who, change);
       return before;
     },
   };
 
-  /** Records an override for the command line, in a slot of its own. The override is in force all the same. */
+  /** Records an override for the command line, in its own slot. If that fails, the override is still in force. */
   async #note(subject: Subject, who: string, change: RecordChange): Promise<void> {
     const keys = overrideBookKeys(this.#prefix);
     const script = assemble('note-override', [], false);
@@ -446,7 +444,7 @@ function recordFrom(reply: unknown): [record: string, now: number] {
   return [record, Math.floor(step / 1000)];
 }
 
-/** What `adjust.lua` reads of each charge. */
+/** The arguments of `adjust.lua` for each charge. */
 function chargeArgs({ set, units, charged }: Change): string[] {
   return set.policies.flatMap(({ life }, i) => {
     const step = charged?.steps?.[i] ?? charged?.step ?? 0;
@@ -454,7 +452,7 @@ function chargeArgs({ set, units, charged }: Change): string[] {
   });
 }
 
-/** Appends the costs of queries: none if all cost 1, a single one if all are equal, one per policy if those of a query differ. */
+/** Appends the costs of queries: nothing if all cost 1, a single cost if all are equal, one per policy if the costs of a query differ. */
 function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
   const { cost, costs } = queries[0]!;
   const isAlone = queries.length === 1;

@@ -8,10 +8,10 @@ import { stepAfter, type Clock, type Subject } from '../../../contract/store.js'
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
 
-/** How long to wait before sending a call again whose slot is being moved, ms. */
+/** The pause before a call to a moving slot is sent again, ms. */
 const TRY_AGAIN_AFTER = 5;
 
-/** How late a timer may be in a process that is not busy, ms. */
+/** The normal delay of a timer in a process that is not busy, ms. */
 const TIMERS_LATE = 5;
 
 /** One call of a script. */
@@ -20,21 +20,21 @@ export interface Call {
   readonly keys: readonly string[];
   /** The script's arguments. The first one, the deadline, is set when the call is written. */
   readonly args: string[];
-  /** How long the caller waits for the answer, ms, counted from when the call is written. */
+  /** The time limit of the caller, ms, counted from the moment at which the call is written. */
   readonly timeout: number;
   /** The questions in the call. Once all of them are abandoned, the call is not sent again. */
   readonly asked: readonly Subject[];
 }
 
 /**
- * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server has certainly
+ * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is repeated only if the server has certainly
  * not run it: the server does not know the script, refused the call as late, or is moving its slot.
  */
 export class ScriptCalls {
   readonly commands: Commands;
   readonly clock: Clock | undefined;
   readonly time = new StoreTime();
-  /** By a script's hash: `true` if the server knows the script. While a first call brings the script: the calls that wait for it. */
+  /** By a script's hash: `true` if the server knows the script. While a first call brings the script, the calls that wait for it. */
   readonly scripts = new Map<string, true | Sending[]>();
 
   /** @param clock replaces the server's clock, for tests; calls then have no deadline */
@@ -43,7 +43,7 @@ export class ScriptCalls {
     this.clock = clock;
   }
 
-  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise what the client rejects with */
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise the client's error */
   run(call: Call): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.send(call, (error, reply) => {
@@ -66,15 +66,15 @@ class Sending implements ScriptCall {
   readonly #calls: ScriptCalls;
   readonly #call: Call;
   readonly #end: Done;
-  /** When the call was last written, by `performance.now()`. */
+  /** The last time at which the call was written, by `performance.now()`. */
   #sent: number;
-  /** Until when the callers wait, by `performance.now()`. 0: not written yet. */
+  /** The end of the callers' time, by `performance.now()`. 0 until the call is written. */
   #until: number;
-  /** How often the server did not know the script. */
+  /** The count of replies that the server does not know the script. */
   #misses: number;
-  /** How often the server refused the call as late although its time was known. */
+  /** The count of refusals as late although the server's time was known. */
   #refusals: number;
-  /** The calls that wait for this one, because it brings their script. */
+  /** The calls that wait because this one brings their script. */
   #brings: Sending[] | undefined;
 
   constructor(calls: ScriptCalls, call: Call, end: Done) {
@@ -91,17 +91,17 @@ class Sending implements ScriptCall {
     this.#brings = undefined;
   }
 
-  /** Writes the call: now, or once the client is ready. */
+  /** Writes the call at once, or as soon as the client is ready. */
   write(isReady = this.#calls.commands.ready()): void {
     const { commands, scripts } = this.#calls;
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#call.script;
     const state = scripts.get(sha);
-    // Each server of a cluster needs the script, so there a call whose server lacks it brings it itself.
+    // Each server of a cluster needs the script, so in a cluster a call whose server lacks the script brings it.
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
-    // The first call brings the script, and learns the server's time. The others wait until it is answered.
+    // The first call brings the script, and learns the server's time. The others wait for its answer.
     if (!isMissing && !state) scripts.set(sha, (this.#brings = []));
     const isKnown = state === true && !isMissing;
     try {
@@ -116,7 +116,7 @@ class Sending implements ScriptCall {
     const { time, clock } = this.#calls;
     const sent = (this.#sent = performance.now());
     if (this.#isAbandoned()) return OVER;
-    // The call is written for the first time; or the server refused it, and this process read that too late. The time begins anew.
+    // Either the call is written for the first time, or this process read the server's refusal too late. The time begins anew.
     if (sent >= this.#until && (time.known || clock)) {
       const { timeout, asked } = this.#call;
       const until = (this.#until = sent + timeout + time.doubt(timeout));
@@ -170,7 +170,7 @@ class Sending implements ScriptCall {
     else this.write();
   }
 
-  /** The slot with the call's keys is being moved to another server. The pause is part of the caller's time. */
+  /** Sends the call again after a pause, because its slot is moving to another server. The pause is part of the caller's time. */
   #tryAgain(error: Error): void {
     const refused = performance.now();
     setTimeout(() => {
@@ -188,8 +188,8 @@ class Sending implements ScriptCall {
 }
 
 /**
- * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. So
- * the store's clock is learned from the replies, each of which begins with the store's time.
+ * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. The
+ * store's clock is therefore learned from the replies, each of which begins with the store's time.
  */
 export class StoreTime {
   /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
@@ -197,7 +197,7 @@ export class StoreTime {
   /** Whether there was a reply already. */
   known = false;
   #most = 0;
-  /** The last time that was translated, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
+  /** The last translated time, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
   #said = 0;
   #text = '0';
 
@@ -205,7 +205,7 @@ export class StoreTime {
    * Learns from a reply.
    *
    * @param now the store's time, ms
-   * @param sent when the call was sent, and `received` when its reply was read, by `performance.now()`
+   * @param sent the time of the call, and `received` the time of its reply, by `performance.now()`
    */
   learn(now: number, sent: number, received: number): void {
     const least = now - received;
@@ -223,14 +223,14 @@ export class StoreTime {
   }
 
   /**
-   * How much longer than `timeout` to wait for a call, ms, because its deadline may be that much too early. It is 0 unless a busy process
-   * read all replies late. The store would then refuse calls that are in time.
+   * The time to wait for a call beyond `timeout`, ms, because its deadline may be that much too early. It is 0 unless a busy process read
+   * all replies late, so that the store would refuse calls that are in time.
    */
   doubt(timeout: number): number {
     return this.known ? Math.max(0, this.#most - this.#least - timeout / 2) : 0;
   }
 
-  /** Translates a time by `performance.now()` into the store's time, rounded down. It errs on the early side, so that no call runs late. */
+  /** Translates a time by `performance.now()` into the store's time, rounded down, so that calls never run late. */
   at(moment: number): string {
     if (!this.known) return OVER;
     const ms = Math.floor(moment + this.#least);

@@ -4,7 +4,7 @@ import { recordDimensions } from '../../../contract/overrides.js';
 import { malformedReply, type ChangeReply, type PolicySet, type Reply } from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
-/** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
+/** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
   return [
     String(policies.length),
@@ -32,7 +32,7 @@ const UNITS = 2 ** 20;
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
- * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if there are not as many answers as queries
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if the count of answers differs from the count of queries
  */
 export function decode(reply: unknown, queries: number, set: PolicySet): (Reply | Error)[] {
   const count = set.policies.length;
@@ -84,7 +84,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
 }
 
 /**
- * The reply to a call of `adjust.lua`: what was charged or given back.
+ * The reply to a call of `adjust.lua`: the charged or returned units.
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`
  */

@@ -3,13 +3,13 @@ import type { Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
 
-/** The clients that `redisStore` accepts. Their methods tell them apart. */
+/** The clients that `redisStore` accepts. Their methods distinguish them. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** One object per client, even if several stores use it, because it listens to the client's events. */
 const known = new WeakMap<RedisClient, Commands>();
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a client that Headgate knows */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a supported client */
 export function commandsOf(client: RedisClient): Commands {
   const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
   if (existing) return existing;
@@ -34,7 +34,7 @@ function recognise(client: RedisClient): Commands {
 const ACCEPTED =
   'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
 
-/** The error for a client whose calls might be counted twice. */
+/** The error for a client that might have its calls counted twice. */
 function refusal(client: object): HeadgateError {
   const why =
     'use' in client

@@ -1,6 +1,6 @@
 import type { Hazard } from './commands.js';
 
-/** @param example what to write in the client's options */
+/** @param example the setting in the client's options */
 export function noSocketTimeout(example: string): Hazard {
   return {
     level: 'warning',

@@ -9,20 +9,20 @@ import {
   waitOf,
 } from '../../../contract/verdicts.js';
 
-/** A denial of the store, and how long it lasts. Times are by the clock of `Denials`. */
+/** A denial of the store, and its duration. Times are by the clock of `Denials`. */
 export interface Denial {
   readonly policies: string;
-  /** For a denial by keys of several dimensions: all keys. Undefined: the denial applies whatever the other keys are. */
+  /** For a denial by keys of several dimensions: all keys. Undefined if the denial does not depend on the other keys. */
   readonly keys?: string | undefined;
-  /** As text if it differs by policy. */
+  /** A text if the cost differs by policy. */
   readonly cost: number | string;
   readonly reply: Reply;
-  /** When the reply came. The wait that it tells began no later. */
+  /** The time of the reply, which is not earlier than the beginning of the wait. */
   readonly received: number;
   readonly until: number;
 }
 
-/** A record has the size of one line of the processor's cache: ten integers and three floating-point numbers. */
+/** The size of a record in integers and in floating-point numbers, which is one line of the processor's cache. */
 const INTEGERS = 16;
 const NUMBERS = 8;
 
@@ -40,14 +40,14 @@ const RECEIVED = 5;
 const UNTIL = 6;
 const NOW = 7;
 
-/** The wait of a record whose denial did not fit and is stored elsewhere. */
+/** The wait in a record if the denial did not fit and is stored in a map. */
 const ELSEWHERE = -1;
 
 const LEAST = 64;
 
 /**
- * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. This reads one line of memory; a map of
- * objects reads ten. Row 0 means none.
+ * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. A lookup reads one line of memory; a map of
+ * objects reads ten. Row 0 is not used.
  */
 export class DeniedKeys {
   /** The policies of all denials in records. */
@@ -57,23 +57,23 @@ export class DeniedKeys {
   #numbers = new Float64Array(this.#integers.buffer);
   /** The denials that do not fit into records. */
   readonly #elsewhere = new Map<number, Denial>();
-  /** The first row of each bucket. There are twice as many buckets as rows, and a power of two. */
+  /** The first row of each bucket. The count of buckets is a power of two, and at least twice the count of rows. */
   #heads = new Int32Array(1);
   #rows = 0;
-  /** The row that was last given to a key. The next row is the oldest. */
+  /** The row of the last stored key. The next row is the oldest. */
   #hand = 0;
-  /** How many keys are remembered. */
+  /** The count of remembered keys. */
   size = 0;
 
-  /** @param policies the policies of most denials @param most the most keys; with more, the oldest give way */
+  /** @param policies the policies of most denials @param most the most keys; beyond that the oldest are replaced */
   constructor(policies: string, most: number) {
     this.#policies = policies;
     this.#most = most;
   }
 
-  /** A key's row, or 0. */
+  /** Returns a key's row, or 0. */
   find(key: string): number {
-    // Skip the fingerprint, which takes most of the time.
+    // Skips the fingerprint, which takes most of the time.
     if (this.size === 0) return 0;
     takeFingerprint(key);
     return this.#find();
@@ -98,7 +98,7 @@ export class DeniedKeys {
       : this.#policies;
   }
 
-  /** The answer to a query of this cost now. Undefined if the denial was for another cost. If the denial is over, it is forgotten. */
+  /** The answer to a query of this cost now. Undefined if the denial was for a different cost. A denial that is over is deleted. */
   reply(row: number, cost: Denial['cost'], time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
@@ -179,7 +179,7 @@ export class DeniedKeys {
     return verdicts.every(isSmall);
   }
 
-  /** A row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
+  /** Returns a row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
   #claim(time: number): number {
     const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =
@@ -228,7 +228,7 @@ function isSmall(value: number): boolean {
   return value >= 0 && (value | 0) === value;
 }
 
-/** What is left of a time after `passed` ms, at least 0. */
+/** The remainder of a time after `passed` ms, at least 0. */
 function rest(ms: number, passed: number): number {
   return ms > passed ? ms - passed : 0;
 }

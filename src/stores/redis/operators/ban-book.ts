@@ -7,12 +7,12 @@ import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { BanNote } from '../../../contract/ban-options.js';
 import type { Reply, Subject } from '../../../contract/store.js';
 
-/** Limits of what is stored. `docs/redis.md` lists them. */
+/** Limits of the stored data. `docs/redis.md` lists them. */
 export const MOST_BANS = 100_000;
 const MOST_LOGGED = 10_000;
 const LOG_LIFE = 90 * 24 * 60 * 60 * 1000;
 
-/** Limits of what this process remembers: bans that are recorded in Redis, and bans that wait to be recorded. */
+/** Limits of the memory of this process: bans that are recorded in Redis, and bans that wait to be recorded. */
 const MOST_KNOWN = 10_000;
 const MOST_WAITING = 10_000;
 
@@ -30,14 +30,14 @@ export const BOOK_BOUNDS = [MOST_BANS, MOST_LOGGED, LOG_LIFE].map(String);
 
 /**
  * The keys of the index, the notes, the log and the seal. They have no colon between the braces, so they are never a limiter's. All four
- * lie in one cluster slot.
+ * are in one cluster slot.
  */
 export function bookKeys(prefix: string): [index: string, notes: string, log: string, seal: string] {
   const head = `${prefix}:{bans}`;
   return [head, `${head}:notes`, `${head}:log`, `${head}:whole`];
 }
 
-/** Who is banned, as the index names them: the text between the braces of the state's keys. */
+/** The name of a banned key in the index: the text between the braces of the state's keys. */
 export function bookEntry(name: string, key: string, by: string, text: KeyText): string {
   return `${escapeName(name)}:${escapeWho(by, key, text)}`;
 }
@@ -45,13 +45,13 @@ export function bookEntry(name: string, key: string, by: string, text: KeyText):
 /** An entry of the log. */
 export interface LoggedBan extends BanNote {
   readonly action: 'ban' | 'unban' | 'import';
-  /** Who is banned, as in {@link bookEntry}: a key, or a network. Empty for an import. */
+  /** The banned subject, as in {@link bookEntry}: a key, or a network. Empty for an import. */
   readonly who: string;
-  /** How many keys. */
+  /** The count of keys. */
   readonly keys: number;
   /** The ban's length, ms. 0 for an unban, and for an import, where each ban has its own length. */
   readonly forMs: number;
-  /** `program`: made by `limiter.ban` or `limiter.unban`. */
+  /** `program` for `limiter.ban` and `limiter.unban`. */
   readonly from: 'cli' | 'program';
 }
 
@@ -59,7 +59,7 @@ const UNKNOWN =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
-/** What happens to the note of the key's earlier ban. */
+/** The arguments that keep or delete the note of the key's earlier ban. */
 const KEEP = '';
 const DROP = '-';
 
@@ -81,10 +81,10 @@ export class BanBook {
   readonly #breaking: Aside;
   readonly #keys: readonly string[];
   readonly #text: KeyText;
-  /** For each recorded ban: when it ends, and when it was recorded, by the store's time. The oldest comes first. */
+  /** The end and the time of record of each recorded ban, by the store's clock. The oldest comes first. */
   readonly #known = new Map<string, { readonly until: number; readonly at: number }>();
   #waiting: string[][] = [];
-  /** Whether some ban is missing in the index and will not be added. */
+  /** Whether a ban is missing in the index and will not be added. */
   #hasMissed = false;
   #isSending = false;
   #timer: NodeJS.Timeout | undefined;
@@ -132,7 +132,7 @@ export class BanBook {
     if (!this.#timer) this.#send();
   }
 
-  /** Sends one call at a time. Bans that come meanwhile go with the next call. */
+  /** Sends one call at a time. Bans in the meantime go with the next call. */
   #send(): void {
     if (this.#isSending) return;
     if (!this.#aside.isPermitted && this.#waiting.length > 0) {

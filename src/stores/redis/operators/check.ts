@@ -11,31 +11,31 @@ import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
 /** One result of a check of a store. */
 export interface Finding {
-  /** `'error'`: no limits apply, or not those of every policy. `'warning'`: they may stop to apply. `'ok'`: all is well. */
+  /** `'error'`: limits do not apply, or not those of every policy. `'warning'`: limits may stop to apply. `'ok'`: the check passed. */
   readonly level: 'ok' | 'warning' | 'error';
-  /** What was checked. */
+  /** The subject of the check. */
   readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client' | 'overrides';
-  /** What was found and what to do, for people. For a cluster it begins with the server's address. */
+  /** The finding and its fix, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }
 
-/** How long to wait for an answer, ms. */
+/** The time limit for an answer, ms. */
 const PATIENCE = 5000;
 
 /** The smallest difference of clocks that is reported, ms. */
 const DIFFERENCE = 1000;
 
-/** How many keys are tried to find one that a server of a cluster has. */
+/** The attempts to find a key that a server of a cluster has. */
 const ATTEMPTS = 10_000;
 
 /** A deadline that never passes. */
 const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
 
-/** The most overrides that are read, and that are named. */
+/** The most overrides that are read, and the most names in a message. */
 const MOST_READ = 1000;
 const MOST_NAMED = 10;
 
-/** A limiter with overrides, and its policies by tier; `''`: those without one. */
+/** A limiter with overrides, and its policies by tier, with `''` for the policies without one. */
 export interface LiveLimiter {
   readonly name: string;
   readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
@@ -44,8 +44,8 @@ export interface LiveLimiter {
 /**
  * Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws.
  *
- * @param live the limiters whose overrides are checked
- * @param uses the purposes whose commands are tried; default: all that limiters may have
+ * @param live the limiters with the overrides to check
+ * @param uses the purposes, with the commands to try; by default all that limiters may have
  */
 export async function checkServers(
   commands: Commands,
@@ -99,7 +99,7 @@ async function checkServer(
   return findings;
 }
 
-/** A key of Headgate's that a server has. */
+/** A key of Headgate that a server has. */
 function keyOn(commands: Commands, prefix: string, { name }: Server): string | undefined {
   for (let i = 0; i < ATTEMPTS; i++) {
     const key = `${prefix}:{headgate-check:${Math.random()}}`;
@@ -177,14 +177,14 @@ function commandsFound(failures: readonly string[], needed: ReadonlyMap<string, 
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
 }
 
-/** The names of the first uses, and how many there are beside them. */
+/** The names of the first uses, and the count of the others. */
 function namesOf(uses: readonly Use[]): string {
   const names = uses.slice(0, MOST_NAMED).map(({ name }) => name);
   if (uses.length > names.length) names.push(`${uses.length - names.length} more`);
   return names.join(', ');
 }
 
-/** @param asked when the server was asked its time `now`, and `answered`, by the clock of this process, ms */
+/** @param asked the time of the question for the server's time `now`, and `answered` of its answer, by the clock of this process, ms */
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
   if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");

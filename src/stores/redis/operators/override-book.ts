@@ -1,11 +1,11 @@
 import { FOR_EVER, type RecordChange } from '../../../contract/overrides.js';
 
-/** Limits of what is stored. `docs/redis.md` lists them. */
+/** Limits of the stored data. `docs/redis.md` lists them. */
 const MOST_OVERRIDES = 100_000;
 const MOST_LOGGED = 10_000;
 const LOG_LIFE = 366 * 24 * 60 * 60 * 1000;
 
-/** The keys of the index and of the log. They have no colon between the braces, so they are never a limiter's. Both lie in one slot. */
+/** The keys of the index and of the log. They have no colon between the braces, so they are never a limiter's. Both are in one slot. */
 export function overrideBookKeys(prefix: string): [index: string, log: string] {
   const head = `${prefix}:{overrides}`;
   return [head, `${head}:log`];
@@ -14,11 +14,11 @@ export function overrideBookKeys(prefix: string): [index: string, log: string] {
 /** An entry of the log. */
 export interface LoggedOverride {
   readonly action: 'override' | 'remove';
-  /** Whose limits: the text between the braces of the state's keys. */
+  /** The owner of the limits: the text between the braces of the state's keys. */
   readonly who: string;
-  /** The change as it was given. Absent: the override was removed. */
+  /** The change as the operator passed it. Absent if the override was removed. */
   readonly change?: unknown;
-  /** For how long, ms. 0: until it is removed. */
+  /** The duration, ms. 0 until it is removed. */
   readonly forMs: number;
   readonly by?: string;
   readonly reason?: string;

@@ -17,18 +17,18 @@ export interface PublishedLimiter {
   readonly policies: readonly string[];
   /** The policies of each tier. Absent if there are no tiers. */
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
-  /** `null`: the limiter never checks for bans. */
+  /** `null` if the limiter never checks for bans. */
   readonly ban: CompiledBan | null;
-  /** The dimension whose keys are banned. Absent: the default one. */
+  /** The dimension whose keys are banned. Absent for the default one. */
   readonly banBy?: string;
-  /** The dimension within which all other keys are counted. Absent: none. */
+  /** The dimension whose slot all other keys share. Absent without `slotBy`. */
   readonly slotBy?: string;
   readonly shadow: boolean;
   /** Whether the policies depend on the request. `policies` then has those that were used recently. */
   readonly dynamic: boolean;
   /** Present if its limits can be overridden. */
   readonly overrides?: true;
-  /** The prefix lengths that turn IPv6 addresses into keys. Empty: the program makes its own keys. */
+  /** The prefix lengths that turn IPv6 addresses into keys. Empty if the program has its own keys. */
   readonly ipv6Subnets: readonly number[];
 }
 
@@ -37,24 +37,24 @@ export interface PublishedInstance {
   readonly version: string;
   readonly host: string;
   readonly pid: number;
-  /** When it was published, by the instance's clock: ISO 8601. */
+  /** The time of the publication, by the instance's clock: ISO 8601. */
   readonly at: string;
-  /** How often the instance publishes, ms. */
+  /** The time between two publications, ms. */
   readonly every: number;
-  /** The mark of the secret that hashes the keys. Absent: keys are not hashed. */
+  /** The mark of the secret that hashes the keys. Absent if keys are not hashed. */
   readonly hashed?: string;
   readonly limiters: readonly PublishedLimiter[];
-  /** How many limiters were left out because there are too many. */
+  /** The count of limiters that were left out because there are too many. */
   readonly more: number;
 }
 
-/** Limits of what is stored: instances, limiters of each, policies of each, bytes. */
+/** Limits of the stored data: instances, limiters of each, policies of each, bytes. */
 const MOST_INSTANCES = 1000;
 const MOST_LIMITERS = 200;
 const MOST_POLICIES = 100;
 const MOST_BYTES = 64_000;
 
-/** When to publish first, ms: soon, but not while the process starts. */
+/** The delay of the first publication, ms, which keeps it out of the start of the process. */
 const SOON = 1000;
 
 /** An instance that missed this many publications, plus some time (ms), counts as gone. */
@@ -66,7 +66,7 @@ export function publishedKey(prefix: string, instance?: string): string {
   return `${prefix}:{limiters}${instance === undefined ? '' : `:${instance}`}`;
 }
 
-/** Publishes a store's limiters in Redis. It uses a timer that keeps no process alive, and never acts on a request. */
+/** Publishes a store's limiters in Redis, by a timer that keeps no process alive, and never within a request. */
 export class Publisher {
   readonly #aside: Aside;
   readonly #prefix: string;
@@ -76,7 +76,7 @@ export class Publisher {
   readonly #limiters: ReadonlySet<Announcement>;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param limiters all that use the store @param every ms @param mark the mark of the secret that hashes the keys */
+  /** @param limiters all limiters of the store @param every ms @param mark the mark of the secret that hashes the keys */
   constructor(
     limiters: ReadonlySet<Announcement>,
     commands: Commands,
@@ -91,7 +91,7 @@ export class Publisher {
     this.#every = every;
   }
 
-  /** There is a limiter more. */
+  /** Publishes soon, after a limiter was added. */
   begin(): void {
     this.#arm(Math.min(SOON, this.#every));
   }
