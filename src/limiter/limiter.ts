@@ -32,7 +32,9 @@ import {
 } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
 import { conclude, ofLimiter, switchedOff, type LimiterDecision } from './decision.js';
-import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
+import type { LiveLimits } from './live-limits.js';
+import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
+import type { OverrideWriter } from './overrides/override-writer.js';
 import { observe } from './observe.js';
 import {
   checkPriority,
@@ -83,7 +85,8 @@ interface Parts {
 /** A question, and the way to repeat it. */
 type Question = Query & {
   /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
-  readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
+  readonly again?:
+    ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
 /** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
@@ -364,9 +367,9 @@ export class Limiter {
     this.#overriding().check(key, change, note);
   }
 
-  #overriding(): LiveLimits {
+  #overriding(): OverrideWriter {
     if (this.#closed) throw this.#closedError();
-    if (this.#live) return this.#live;
+    if (this.#live) return this.#live.writer;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
       'override: this limiter does not support overrides. Create it with overrides: true.',
@@ -643,10 +646,10 @@ export class Limiter {
     peek: boolean,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
-    const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
+    const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.#ask(key, cost, live.learn(key, set, rules), peek, again);
+      return this.#ask(key, cost, live.learn(key, set, changes), peek, again);
     };
     const own = live.current(key, set);
     if (isPromise(own)) return own.then((read) => this.#ask(key, cost, read, peek, again));
@@ -732,7 +735,7 @@ export class Limiter {
 
   /** @param atOnce whether the answer was there without waiting */
   #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
-    if (reply.rules !== undefined && query.again) return query.again(reply.rules);
+    if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
     const account = peek ? undefined : this.#account;
     const decision = conclude(account, query, reply, this.shadow);
     if (decision.delayMs > 0 && this.#turnClock && !decision.degraded) {

@@ -57,7 +57,7 @@ function markOf(dimension: string): string {
 }
 
 /** The notation of a key between the braces. If only the key's hash is known, it takes the key's place. */
-export function escapeWho(dimension: string, key: string | Hash, text: KeyText): string {
+export function keyTextOf(dimension: string, key: string | Hash, text: KeyText): string {
   return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
 }
 
@@ -67,20 +67,20 @@ export function escapeScope(name: string | Hash): string {
 }
 
 /** The text between the braces after the scope, for each of a set's dimensions. */
-function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
+function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
-  if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key, text)];
-  if (slotBy === undefined) return names.map((name, i) => escapeWho(name, key[i]!, text));
+  if (typeof key === 'string') return [keyTextOf(names[0] ?? DEFAULT_DIMENSION, key, text)];
+  if (slotBy === undefined) return names.map((name, i) => keyTextOf(name, key[i]!, text));
   const at = names.indexOf(slotBy);
   // Requests without a key of the dimension share a slot.
-  const slot = at < 0 ? MARK + slotBy : escapeWho(slotBy, key[at]!, text);
+  const slot = at < 0 ? MARK + slotBy : keyTextOf(slotBy, key[at]!, text);
   return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
 /** The common part of the Redis keys of one part of a set, between the first brace and the last: the scope, and the owner of the state. */
-export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
+export function ownerText(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
-  return `${escapeName(set.name)}:${whosOf(set, key, text)[at]}`;
+  return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
 }
 
 /**
@@ -153,7 +153,7 @@ export class KeyMaker {
   }
 
   #heads(key: Keys): string[] {
-    return whosOf(this.#set, key, this.#text).map((who) => this.#scope + who);
+    return keyTextsOf(this.#set, key, this.#text).map((who) => this.#scope + who);
   }
 }
 
@@ -202,8 +202,8 @@ const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)
 export const ALL_KEYS = '%@*';
 
 /** The owner of an override: the text between the braces. */
-export function whoOfPlace(place: OverridePlace, text: KeyText): string {
-  if ('subject' in place) return whoOf(place.subject.set, place.subject.key, place.by, text);
+export function ownerTextOfPlace(place: OverridePlace, text: KeyText): string {
+  if ('subject' in place) return ownerText(place.subject.set, place.subject.key, place.by, text);
   return `${escapeName(place.set.name)}:${ALL_KEYS}`;
 }
 
@@ -222,8 +222,8 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;
   const [, name, first, second, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
   if (name === undefined || first === undefined || id === undefined) return undefined;
-  const slot = readWho(first);
-  const whose = second === undefined ? slot : readWho(second);
+  const slot = parseKeyText(first);
+  const whose = second === undefined ? slot : parseKeyText(second);
   const scope = readBack(name);
   if (!slot || !whose || whose.key === undefined || !isMadeBy(escapeName, scope, name)) return undefined;
   return {
@@ -237,8 +237,8 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   };
 }
 
-/** Parses the text of `escapeWho`. The result has no key if the text represents all requests without one. */
-function readWho(who: string): { by: string; key: string | Hash | undefined } | undefined {
+/** Parses the text of `keyTextOf`. The result has no key if the text represents all requests without one. */
+function parseKeyText(who: string): { by: string; key: string | Hash | undefined } | undefined {
   const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(who) ?? [];
   if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
   const escaped = ofDimension ?? who;
@@ -247,7 +247,7 @@ function readWho(who: string): { by: string; key: string | Hash | undefined } | 
 }
 
 /** Parses the text between the braces of a Redis key. @returns undefined if Headgate does not write such texts */
-export function parseWho(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
+export function parseOwnerText(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
   return parseStateKey('x', `x:{${who}}${BAN_TAG}`);
 }
 

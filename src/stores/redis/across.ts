@@ -60,7 +60,7 @@ export class Across implements ByOneKey {
       for (const i of inOrder(parts)) {
         const reply = await this.#decide(query, parts[i]!, calls);
         if (reply.ban > 0) return { ...reply, verdicts: [] };
-        if (reply.rules) {
+        if (reply.clientChanges) {
           await this.#giveBack(query, parts, replies, i);
           return reply;
         }

@@ -32,23 +32,28 @@ import {
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
-import { FOR_EVER, inForce, MOST_LINES, type RecordChange } from '../../contract/overrides.js';
-import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
+import {
+  UNENDED_RECORD_MS,
+  entryInForce,
+  MAX_ENTRIES_PER_RECORD,
+  type RecordChange,
+} from '../../contract/overrides.js';
+import { overriddenKey, recordKey, ownerTextOfPlace } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
 import { Traffic } from './operators/traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
 
 /** The note of a ban without an operator and a reason. */
-const NOBODY: BanNote = { by: null, reason: null };
+const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
 
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
-const MOST_SERVERS = 1000;
+const MAX_SERVERS = 1000;
 
 /** The most charges that one call returns. */
-const MOST_GIVEN_BACK = 32;
+const MAX_RETURNS_PER_CALL = 32;
 
 /** The most repetitions of a call because its error taught something: the server's time, or that there are overrides. */
-const MOST_LEARNED = 2;
+const MAX_REPETITIONS = 2;
 
 /** The checked options of a store. */
 interface Settings {
@@ -123,7 +128,7 @@ export class RedisStore implements Store {
     if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
     let calls = this.#calls.get(server);
     if (!calls) {
-      if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
+      if (this.#calls.size >= MAX_SERVERS) this.#calls.clear();
       this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
     }
     return calls;
@@ -142,7 +147,7 @@ export class RedisStore implements Store {
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
     // A subject without policies means all keys, which have a common record.
-    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, whoOfPlace({ set }, this.#text)));
+    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, ownerTextOfPlace({ set }, this.#text)));
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -203,7 +208,7 @@ export class RedisStore implements Store {
     if (plan.records) this.#pushRecords(plan, plan.records, queries, keys, args);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
-    if ((!plan.moves && !plan.records) || tries === MOST_LEARNED) return calls.send(call, done);
+    if ((!plan.moves && !plan.records) || tries === MAX_REPETITIONS) return calls.send(call, done);
     calls.send(call, (error, reply) => {
       const learns = error && (this.#plans.learnsTime(error) || plan.records?.learns(error));
       if (learns) this.#send(batch, done, tries + 1);
@@ -264,7 +269,7 @@ export class RedisStore implements Store {
       return;
     }
     if (changes.length === 0) return;
-    const most = this.#isCluster ? 1 : MOST_GIVEN_BACK;
+    const most = this.#isCluster ? 1 : MAX_RETURNS_PER_CALL;
     if (changes.length > most) {
       const calls: Promise<void>[] = [];
       for (let i = 0; i < changes.length; i += most) calls.push(this.giveBack(changes.slice(i, i + most)));
@@ -312,7 +317,7 @@ export class RedisStore implements Store {
     });
   }
 
-  ban(subject: Subject, duration: number, note: BanNote = NOBODY): Promise<void> {
+  ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
@@ -324,7 +329,7 @@ export class RedisStore implements Store {
 
   readonly overrides: OverrideStore = {
     read: async (place) => {
-      const who = whoOfPlace(place, this.#text);
+      const who = ownerTextOfPlace(place, this.#text);
       const keys = [recordKey(this.#prefix, who)];
       return recordFrom(
         await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
@@ -332,9 +337,13 @@ export class RedisStore implements Store {
     },
     change: async (place, change) => {
       const subject = subjectAt(place);
-      const who = whoOfPlace(place, this.#text);
-      const { line, duration, life } = change;
-      const args = [DEADLINE, line, ...[duration, life, FOR_EVER, MOST_LINES].map(String)];
+      const who = ownerTextOfPlace(place, this.#text);
+      const { entry, duration, life } = change;
+      const args = [
+        DEADLINE,
+        entry,
+        ...[duration, life, UNENDED_RECORD_MS, MAX_ENTRIES_PER_RECORD].map(String),
+      ];
       const keys = [recordKey(this.#prefix, who)];
       if (!this.#isCluster) keys.push(overriddenKey(this.#prefix, subject.set.name));
       const script = assemble('set-override', [], false);
@@ -347,7 +356,7 @@ export class RedisStore implements Store {
           }),
         ),
       );
-      const isWorthIt = line !== '' || inForce(...before);
+      const isWorthIt = entry !== '' || entryInForce(...before);
       // The caller of an override waits without a time limit.
       if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, who, change);
       return before;

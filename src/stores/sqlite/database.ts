@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
-import { GRACE, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
 
 /** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {
@@ -45,23 +45,23 @@ export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): Datab
 export type Synchronous = 'off' | 'normal' | 'full';
 
 /** 'hgat' in ASCII, which distinguishes files of Headgate from those of other programs. */
-export const APPLICATION = 0x68676174;
+export const APPLICATION_ID = 0x68676174;
 
 /** The version of the table below. */
-const SCHEMA = 1;
+const SCHEMA_VERSION = 1;
 
 /** Names are compared byte by byte. Rows are stored in the index itself, so a write changes one page. */
 const TABLE = `CREATE TABLE headgate (key TEXT NOT NULL PRIMARY KEY, expires INTEGER NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
-  PRAGMA application_id = ${APPLICATION}; PRAGMA user_version = ${SCHEMA};`;
+  PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION};`;
 
 /** The rows that a sweep checks for each written row. The table is therefore at most about 4/3 of the live rows. */
-const LOOKS = 4;
+const CHECKED_ROWS_PER_WRITE = 4;
 
 /** The rows that are written between two sweeps. */
-const WRITES = 16;
+const WRITES_PER_SWEEP = 16;
 
 /** The size of the pages of a new file, bytes. A decision writes one page to the log. */
-const PAGE = 1024;
+const PAGE_BYTES = 1024;
 
 /** An open database with its prepared statements. */
 export class Database {
@@ -121,7 +121,7 @@ export class Database {
   }
 
   commit(now: number): void {
-    const isSweep = this.#written >= WRITES;
+    const isSweep = this.#written >= WRITES_PER_SWEEP;
     if (isSweep) this.#sweepSome(now);
     this.#commit.run();
     if (isSweep) this.#log?.shorten();
@@ -144,10 +144,10 @@ export class Database {
 
   /** Deletes rows among the next few that expired a while ago, so that transactions stay short. */
   #sweepSome(now: number): void {
-    const looks = LOOKS * this.#written;
+    const looks = CHECKED_ROWS_PER_WRITE * this.#written;
     this.#written = 0;
     const { last, found } = this.#last.get(this.#swept, looks) as { last: string | null; found: number };
-    if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
+    if (last !== null) this.#sweep.run(this.#swept, looks, now - EXPIRED_STATE_LIFE_MS);
     // New keys may always follow the last one, so the end is reached when too few rows are left.
     this.#swept = found < looks ? '' : last!;
   }
@@ -270,15 +270,15 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const hasTables = (): boolean => database.prepare('SELECT 1 FROM sqlite_master').get() !== undefined;
   // The check comes first, because the settings below stay in the file. The id is read last, because the process that creates the table
   // sets both in one step.
-  if (hasTables() && pragma('application_id') !== APPLICATION) throw unusable('another program made it');
-  database.exec(`PRAGMA page_size = ${PAGE}`);
+  if (hasTables() && pragma('application_id') !== APPLICATION_ID) throw unusable('another program made it');
+  database.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
   database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
-  if (pragma('application_id') !== APPLICATION) {
+  if (pragma('application_id') !== APPLICATION_ID) {
     database.exec('BEGIN IMMEDIATE');
     try {
       // Another process may have created the table in the meantime.
-      if (pragma('application_id') !== APPLICATION) {
+      if (pragma('application_id') !== APPLICATION_ID) {
         if (hasTables()) throw unusable('another program made it');
         database.exec(TABLE);
       }
@@ -288,7 +288,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
       throw error;
     }
   }
-  if (pragma('user_version') !== SCHEMA) throw unusable('another version of Headgate made it');
+  if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate made it');
 }
 
 function rollback(database: SqliteDatabase): void {

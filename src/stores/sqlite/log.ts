@@ -2,10 +2,10 @@ import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 
 /** The size from which a thread copies the log to the file, bytes. */
-const LONG = 8 * 2 ** 20;
+const MAX_LOG_BYTES = 8 * 2 ** 20;
 
 /** The same size where threads are not available, bytes. The event loop stops for about 2 ms per MB. */
-const LONG_HERE = 2 * 2 ** 20;
+const MAX_LOG_BYTES_WITHOUT_THREAD = 2 * 2 ** 20;
 
 /**
  * The code of the thread. Most of the log is copied while others write. SQLite never begins a new log while others write, so their writes
@@ -55,9 +55,9 @@ export class Log {
   shorten(): void {
     if (this.#isAtWork) return;
     const size = statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > LONG && !this.#isHere) this.#startThread();
+    if (size > MAX_LOG_BYTES && !this.#isHere) this.#startThread();
     // If another process is writing, the next call tries again.
-    else if (size > LONG_HERE && this.#isHere) this.#checkpoint.get();
+    else if (size > MAX_LOG_BYTES_WITHOUT_THREAD && this.#isHere) this.#checkpoint.get();
   }
 
   #startThread(): void {

@@ -125,7 +125,7 @@ function explained<T>(path: string, open: () => T): T {
 }
 
 /** Types of file systems on Linux without locks between machines, or without shared memory: NFS, SMB, CIFS, SMB 2. */
-const NETWORK = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
+const NETWORK_FILE_SYSTEMS = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
 
 function checkPath(given: string): string {
   if (given.trim() === '' || given.startsWith(':') || given.startsWith('file:') || given.includes('\0')) {
@@ -139,7 +139,7 @@ function checkPath(given: string): string {
   } catch {
     // The directory does not exist yet. Opening the file reports that.
   }
-  if (process.platform === 'linux' && NETWORK.includes(type)) {
+  if (process.platform === 'linux' && NETWORK_FILE_SYSTEMS.includes(type)) {
     const fix =
       'SQLite needs a local disk: a network file system does not keep its locks. Or use redisStore.';
     throw invalidOption('sqliteStore', given, fix);

@@ -6,31 +6,31 @@ import type { Askers, StateBackend } from '../state/state-store.js';
 import { isBusy, type Database, type Opener } from './database.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
-const LONGEST = 2;
+const MAX_TRANSACTION_MS = 2;
 
 /** The attempts to get a lock at once, before timers try. */
-const EAGER = 4;
+const IMMEDIATE_TRIES = 4;
 
 /** The attempts after which the store checks whether the file system refuses locks, which SQLite reports as the lock of another process. */
-const PATIENT = 24;
+const TRIES_BEFORE_LOCK_CHECK = 24;
 
 /** The time between two checks of a file system that has granted a lock, ms. */
-const LOCKS_TRIED = 60_000;
+const LOCK_CHECK_INTERVAL_MS = 60_000;
 
 const LOCKS_REFUSED =
   'its file system refuses locks (such as ENOLCK or EACCES). Give the store a file on a local disk.';
 
 /** The longest time for which an update waits for the lock, ms. Callers never wait longer. */
-const PATIENCE = 60_000;
+const MAX_LOCK_WAIT_MS = 60_000;
 
 /** The normal delay of a timer in a process that is not busy, ms. */
-const TIMERS_LATE = 5;
+const TIMER_DELAY_MS = 5;
 
 /** If the process was busy for longer than this (ms), waiting calls get more time. */
-const TOLD = 5;
+const MIN_BUSY_MS = 5;
 
 /** The time between two checks of the file, ms. */
-const CHECKED = 1000;
+const FILE_CHECK_INTERVAL_MS = 1000;
 
 type Change = Parameters<NonNullable<StateBackend['updateAll']>>[1];
 
@@ -99,20 +99,20 @@ export class Transactions {
 
   #schedule(): void {
     this.#scheduled = true;
-    this.#wait = this.#tries <= EAGER ? 0 : 1 + Math.random();
+    this.#wait = this.#tries <= IMMEDIATE_TRIES ? 0 : 1 + Math.random();
     if (this.#wait === 0) setImmediate(this.#run);
     else setTimeout(this.#run, this.#wait);
   }
 
   readonly #run = (): void => {
     const now = performance.now();
-    const locked = this.#tries === 0 ? 0 : Math.min(now - this.#since, this.#wait + TIMERS_LATE);
+    const locked = this.#tries === 0 ? 0 : Math.min(now - this.#since, this.#wait + TIMER_DELAY_MS);
     try {
       this.#begin(now);
       this.#tries = 0;
       this.#transact(now);
     } catch (error) {
-      if (isBusy(error)) this.#refuse(now - PATIENCE);
+      if (isBusy(error)) this.#refuse(now - MAX_LOCK_WAIT_MS);
       else this.#fail(this.#queue.splice(0), error, true);
     }
     this.#scheduled = false;
@@ -127,7 +127,7 @@ export class Transactions {
     const now = performance.now();
     this.#busy += now - this.#since - locked;
     this.#since = now;
-    if (this.#busy < TOLD || !this.#hasAnswered) return;
+    if (this.#busy < MIN_BUSY_MS || !this.#hasAnswered) return;
     for (const { askers, asked } of this.#queue) {
       for (const { subject } of askers) {
         const { call, set } = subject;
@@ -139,7 +139,7 @@ export class Transactions {
 
   #begin(now: number): void {
     const database = (this.#database ??= this.#opener.open());
-    if (now - this.#checked > CHECKED) {
+    if (now - this.#checked > FILE_CHECK_INTERVAL_MS) {
       this.#checked = now;
       database.check();
     }
@@ -157,7 +157,7 @@ export class Transactions {
       do {
         const update = this.#queue[n++]!;
         if (answer(database, update, now)) done.push(update);
-      } while (n < this.#queue.length && performance.now() - began < LONGEST);
+      } while (n < this.#queue.length && performance.now() - began < MAX_TRANSACTION_MS);
       isWritten = true;
       this.#queue.splice(0, n);
       database.commit(now);
@@ -173,7 +173,7 @@ export class Transactions {
 
   /** Tries again later, because the lock was not free. */
   #refuse(askedBefore: number): void {
-    if (++this.#tries === PATIENT && this.#refusesLocks()) {
+    if (++this.#tries === TRIES_BEFORE_LOCK_CHECK && this.#refusesLocks()) {
       this.#fail(this.#queue.splice(0), new Error(LOCKS_REFUSED), true);
       return;
     }
@@ -184,7 +184,7 @@ export class Transactions {
 
   #refusesLocks(): boolean {
     const now = performance.now();
-    if (now < this.#locksTried + LOCKS_TRIED) return false;
+    if (now < this.#locksTried + LOCK_CHECK_INTERVAL_MS) return false;
     const isRefused = this.#opener.refusesLocks();
     // A file system that grants locks is unlikely to refuse them soon.
     if (!isRefused) this.#locksTried = now;

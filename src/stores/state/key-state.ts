@@ -12,7 +12,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { escapeKey, hashedText, whoOf } from '../keys.js';
+import { escapeKey, hashedText, ownerText } from '../keys.js';
 import { History } from './returns.js';
 import {
   stepAfter,
@@ -26,13 +26,13 @@ import {
 } from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
-const VERSION = 'k2';
+const LAYOUT_VERSION = 'k2';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
-export const GRACE = 60_000;
+export const EXPIRED_STATE_LIFE_MS = 60_000;
 
 /** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
-const PLAIN = /^[\x21-\x7e]{1,296}$/;
+const PLAIN_KEY = /^[\x21-\x7e]{1,296}$/;
 
 /**
  * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
@@ -55,7 +55,7 @@ function severalKeys(used: string, instead: string): HeadgateError {
 
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name, asciiKey))}}${VERSION}`);
+  return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
 }
 
 /** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
@@ -65,7 +65,7 @@ function asciiKey(key: string): string {
 
 /** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
 function plain(who: string): string {
-  return PLAIN.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
+  return PLAIN_KEY.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
 }
 
 /** The change that a store must write. */
@@ -121,7 +121,7 @@ class KeyRecord {
     const text = this.#text();
     const [[bannedUntil], states, histories] = this.#current();
     const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
-    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${VERSION} ${this.#step} ${text}`);
+    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${LAYOUT_VERSION} ${this.#step} ${text}`);
     return { changed: text !== this.#before, bytes, expiresAt };
   }
 
@@ -142,10 +142,10 @@ class KeyRecord {
 
   place(part: Part): Place {
     this.#ban ??= part.set.ban;
-    const { overrides: terms } = part.set;
+    const { overrides: applied } = part.set;
     return {
       part,
-      ...overriddenBy(terms ? this.overrides : '', terms?.all ?? '', part.set, this.#now),
+      ...overriddenBy(applied ? this.overrides : '', applied?.all ?? '', part.set, this.#now),
       columns: part.set.policies.map((policy) => this.#column(policy)),
       bans: this.#bans,
       row: 1,
@@ -189,7 +189,7 @@ class KeyRecord {
     const histories = [...this.#histories].map(([id, history]): Entries[number] => {
       return [id, [history.until, ...history.save()]];
     });
-    const isKept = ([until]: Entry): boolean => until > 0 && until + GRACE > this.#now;
+    const isKept = ([until]: Entry): boolean => until > 0 && until + EXPIRED_STATE_LIFE_MS > this.#now;
     const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
     return [
       isKept(ban) ? ban : NONE,
@@ -339,7 +339,7 @@ const decoder = new TextDecoder();
 
 function parse(bytes: Uint8Array | undefined): { step: number; saved: SavedState } {
   const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
-  if (version !== VERSION) return { step: 0, saved: NO_STATE };
+  if (version !== LAYOUT_VERSION) return { step: 0, saved: NO_STATE };
   try {
     const saved: unknown = JSON.parse(text!);
     if (isSavedState(saved)) return { step: Number(step), saved };

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
 /** Up to the first count, histories are kept even if they are out of date. Beyond the second count, the oldest are removed. */
-const FEW = 1000;
-const MOST = 100_000;
+const MAX_EXPIRED_HISTORIES = 1000;
+const MAX_HISTORIES = 100_000;
 
 /** The most steps at which the shifts of a key's charges differ. */
-const MOST_CELLS = 32;
+const MAX_CELLS = 32;
 
 /** The charges up to a step, back to the previous cell, have moved forward by an amount, in ticks of the bucket. */
 type Cell = [upTo: number, amount: number];
@@ -52,7 +52,7 @@ export class History {
     for (const cell of cells) if (cell[0] >= from) cell[1] += amount;
     // Beyond the limit, the two neighbours that differ least are merged. The merge moves charges too far rather than not far enough, so
     // that a return never exceeds the charge.
-    while (cells.length > MOST_CELLS) {
+    while (cells.length > MAX_CELLS) {
       const difference = (i: number): number => Math.abs(cells[i]![1] - cells[i + 1]![1]);
       let least = 0;
       for (let i = 1; i < cells.length - 1; i++) if (difference(i) < difference(least)) least = i;
@@ -106,7 +106,7 @@ export class Returns implements Histories {
     this.#histories.delete(id);
     this.#histories.set(id, history);
     for (const [oldest, { until }] of this.#histories) {
-      if (this.#histories.size <= (until > now ? MOST : FEW)) break;
+      if (this.#histories.size <= (until > now ? MAX_HISTORIES : MAX_EXPIRED_HISTORIES)) break;
       this.#histories.delete(oldest);
     }
     return history;
@@ -114,10 +114,10 @@ export class Returns implements Histories {
 }
 
 /** Longer keys are hashed, because a client may choose its key, and must not fill the memory with it. */
-const LONGEST = 128;
+const MAX_PLAIN_LENGTH = 128;
 
 /** NUL separates the parts, and begins an id with a hash. A policy's id cannot contain NUL, because names are printable. */
 function idOf(policy: string, key: string): string {
-  if (key.length <= LONGEST) return `${policy}\0${key}`;
+  if (key.length <= MAX_PLAIN_LENGTH) return `${policy}\0${key}`;
   return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

@@ -7,10 +7,10 @@ import type { PolicySet, Query, Reply } from '../../../contract/store.js';
  * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides one, while this
  * process creates the other.
  */
-const PART = 1 / 2;
+const EARLY_BATCH_SHARE = 1 / 2;
 
 /** The most decisions of one call. All of them are answered when the last one is decided. */
-const MOST = 64;
+const MAX_DECISIONS_PER_CALL = 64;
 
 /** Queries of one policy set, either all peeks or all charges, in the order in which the callers asked. */
 export interface Batch {
@@ -108,8 +108,8 @@ export class Batcher {
    * turn share a write.
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
-    if (length >= MOST) return true;
-    const isShare = length >= PART * Math.max(this.#pending, this.#pendingAtReply);
+    if (length >= MAX_DECISIONS_PER_CALL) return true;
+    const isShare = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
     return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
@@ -167,11 +167,11 @@ function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
 }
 
 /** A store is nearby if a round trip takes less than this, ms, plus a little for each decision under way. */
-const NEARBY = 0.3;
-const PER_DECISION = 0.01;
+const NEARBY_ROUND_TRIP_MS = 0.3;
+const ROUND_TRIP_MS_PER_DECISION = 0.01;
 
 /** The count of calls that are judged together. A busy machine delays some of them, but not all. */
-const CALLS = 32;
+const CALLS_PER_JUDGEMENT = 32;
 
 /** Measures by round trips whether most time passes in the network, or in the store and this process. */
 export class Distance {
@@ -181,8 +181,8 @@ export class Distance {
 
   /** Must be called for each reply. @param ms the duration of the call @param decisions the decisions under way when it was sent */
   took(ms: number, decisions: number): void {
-    this.#oneWasQuick ||= ms < NEARBY + PER_DECISION * decisions;
-    if (++this.#calls < CALLS) return;
+    this.#oneWasQuick ||= ms < NEARBY_ROUND_TRIP_MS + ROUND_TRIP_MS_PER_DECISION * decisions;
+    if (++this.#calls < CALLS_PER_JUDGEMENT) return;
     this.isFar = !this.#oneWasQuick;
     this.#calls = 0;
     this.#oneWasQuick = false;
@@ -193,17 +193,17 @@ export class Distance {
  * While traffic is light, only every 17th decision checks whether the current turn of the event loop brings more decisions. 17 is odd, so
  * in pairs of decisions not always the same half is checked.
  */
-const LOOK_EVERY = 17;
+const DECISIONS_PER_LOOK = 17;
 
 /** The turns for which the loop counts as busy after a busy turn. Even a busy process has turns with a single decision. */
-const LINGER = 8;
+const BUSY_TURNS = 8;
 
 /**
  * Detects whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
  * count once.
  */
 class EventLoopTurns {
-  #untilLook = LOOK_EVERY;
+  #untilLook = DECISIONS_PER_LOOK;
   #isLooking = false;
   #callbacks = 0;
   #isInCallback = false;
@@ -214,7 +214,7 @@ class EventLoopTurns {
     if (!this.#isLooking) {
       if (this.busyTurnsLeft === 0 && --this.#untilLook > 0) return;
       this.#isLooking = true;
-      this.#untilLook = LOOK_EVERY;
+      this.#untilLook = DECISIONS_PER_LOOK;
       this.#callbacks = 0;
       setImmediate(this.#endTurn);
     }
@@ -230,6 +230,6 @@ class EventLoopTurns {
 
   readonly #endTurn = (): void => {
     this.#isLooking = false;
-    this.busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.busyTurnsLeft - 1);
+    this.busyTurnsLeft = this.#callbacks > 1 ? BUSY_TURNS : Math.max(0, this.busyTurnsLeft - 1);
   };
 }

@@ -1,4 +1,4 @@
-import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../../contract/overrides.js';
+import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
 import { KeyMaker, overriddenKey } from '../../keys.js';
@@ -10,13 +10,13 @@ import { paramArgs, policyArgs } from './wire.js';
 export const DEADLINE = '';
 
 /** The error of a call that was sent for a time other than the server's, and changed nothing. */
-const PERIOD = /HEADGATE_PERIOD (\d+)/;
+const PERIOD_ERROR = /HEADGATE_PERIOD (\d+)/;
 
 /** The error of a call without records of overrides, although the limiter has some. It has decided nothing. */
-const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
+const OVERRIDDEN_ERROR = 'HEADGATE_OVERRIDDEN';
 
 /** The time for which a process sends the records of overrides with each decision, after it learned that there are some, ms. */
-const SENDS_FOR = 60_000;
+const RECORDS_SENT_MS = 60_000;
 
 /** Returns the sign for the kind of keys in a call: the records of overrides, of buckets or of others. See `headgate_records`. */
 export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
@@ -32,11 +32,11 @@ export class Records {
   /** The end of the time in which records are sent, by flag, because all sets of a name have the same flag. */
   readonly #until: Map<string, number>;
 
-  constructor(set: PolicySet, terms: OverrideTerms, prefix: string, until: Map<string, number>) {
+  constructor(set: PolicySet, applied: AppliedOverrides, prefix: string, until: Map<string, number>) {
     this.#until = until;
     this.sign = recordsSign(set);
     this.flag = overriddenKey(prefix, set.name);
-    this.#always = !isAsConfigured(terms);
+    this.#always = !isAsConfigured(applied);
   }
 
   get areSent(): boolean {
@@ -45,8 +45,8 @@ export class Records {
 
   /** Whether a call failed because the limiter has overrides by now. From then on the records are sent. */
   learns(error: unknown): boolean {
-    if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN)) return false;
-    this.#until.set(this.flag, performance.now() + SENDS_FOR);
+    if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN_ERROR)) return false;
+    this.#until.set(this.flag, performance.now() + RECORDS_SENT_MS);
     return true;
   }
 }
@@ -124,7 +124,7 @@ export class Plans {
 
 /** The server's time in an error, ms since the epoch. Undefined unless the call was sent for a different time. */
 export function timeToldBy(error: unknown): number | undefined {
-  const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+  const time = error instanceof Error ? PERIOD_ERROR.exec(error.message)?.[1] : undefined;
   return time === undefined ? undefined : Number(time);
 }
 
@@ -134,17 +134,17 @@ export function argsOf(
   single: boolean,
   now: number,
 ): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
-  const { policies, ban, overrides: terms } = set;
+  const { policies, ban, overrides: applied } = set;
   const args = policyArgs(policies, now);
   const dimensions = recordDimensions(set);
-  const revisions = dimensions.map((name) => terms?.rules[name] ?? '');
+  const revisions = dimensions.map((name) => applied?.revisions[name] ?? '');
   const ids = policies.map(({ id }) => id);
-  const adjustArgs = terms ? [...args, terms.all, ...ids] : args;
+  const adjustArgs = applied ? [...args, applied.all, ...ids] : args;
   if (single) {
-    const first = terms ? [ids[0]!, revisions[0]!, terms.all] : [];
+    const first = applied ? [ids[0]!, revisions[0]!, applied.all] : [];
     return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
   }
   const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
-  const last = terms ? [String(dimensions.length), ...revisions, terms.all, ...numbered] : [];
+  const last = applied ? [String(dimensions.length), ...revisions, applied.all, ...numbered] : [];
   return { evaluateArgs: [DEADLINE, ...args, ...Object.values(ban ?? {}).map(String), ...last], adjustArgs };
 }

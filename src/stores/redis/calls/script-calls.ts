@@ -1,18 +1,18 @@
 import { HeadgateError } from '../../../common/errors.js';
-import { OVER, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
+import { PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from '../server-version.js';
 import { stepAfter, type Clock, type Subject } from '../../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
-const LATE = /^HEADGATE_LATE (\d+)/;
+const LATE_ERROR = /^HEADGATE_LATE (\d+)/;
 
 /** The pause before a call to a moving slot is sent again, ms. */
-const TRY_AGAIN_AFTER = 5;
+const MOVING_SLOT_PAUSE_MS = 5;
 
 /** The normal delay of a timer in a process that is not busy, ms. */
-const TIMERS_LATE = 5;
+const TIMER_DELAY_MS = 5;
 
 /** One call of a script. */
 export interface Call {
@@ -115,7 +115,7 @@ class Sending implements ScriptCall {
   deadline(): string {
     const { time, clock } = this.#calls;
     const sent = (this.#sent = performance.now());
-    if (this.#isAbandoned()) return OVER;
+    if (this.#isAbandoned()) return PASSED_DEADLINE;
     // Either the call is written for the first time, or this process read the server's refusal too late. The time begins anew.
     if (sent >= this.#until && (time.known || clock)) {
       const { timeout, asked } = this.#call;
@@ -156,7 +156,7 @@ class Sending implements ScriptCall {
       this.#tryAgain(error);
       return;
     }
-    const now = LATE.exec(message)?.[1];
+    const now = LATE_ERROR.exec(message)?.[1];
     if (now === undefined) {
       if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end, this.#end);
       else this.#end(error);
@@ -175,10 +175,10 @@ class Sending implements ScriptCall {
     const refused = performance.now();
     setTimeout(() => {
       const now = performance.now();
-      const isBusy = refused >= this.#until || now - refused > TRY_AGAIN_AFTER + TIMERS_LATE;
+      const isBusy = refused >= this.#until || now - refused > MOVING_SLOT_PAUSE_MS + TIMER_DELAY_MS;
       if (now >= this.#until && !isBusy) this.#end(error);
       else this.write();
-    }, TRY_AGAIN_AFTER);
+    }, MOVING_SLOT_PAUSE_MS);
   }
 
   #isAbandoned(): boolean {
@@ -232,7 +232,7 @@ export class StoreTime {
 
   /** Translates a time by `performance.now()` into the store's time, rounded down, so that calls never run late. */
   at(moment: number): string {
-    if (!this.known) return OVER;
+    if (!this.known) return PASSED_DEADLINE;
     const ms = Math.floor(moment + this.#least);
     if (ms !== this.#said) {
       this.#said = ms;

@@ -5,7 +5,7 @@ export type Done = (error: Error | undefined, reply?: unknown) => void;
  * A deadline that has passed by any store's clock. Either the caller has stopped waiting, or the store's time is unknown, and the refusal
  * contains it.
  */
-export const OVER = '1';
+export const PASSED_DEADLINE = '1';
 
 /** A call of a script, as a client sends it. */
 export interface ScriptCall {

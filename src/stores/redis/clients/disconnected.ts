@@ -8,7 +8,7 @@ interface Emitter {
 }
 
 /** The time to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own time. */
-const LONGEST = 60_000;
+const MAX_CONNECT_WAIT_MS = 60_000;
 
 /** @param cause the error of the connection, if known */
 export function away(why: string, cause?: unknown): HeadgateError {
@@ -54,7 +54,7 @@ export function connection(
       done();
       reject(away('it could not connect', lastError.get()));
     };
-    const timer = setTimeout(fail, LONGEST).unref();
+    const timer = setTimeout(fail, MAX_CONNECT_WAIT_MS).unref();
     for (const event of up) client.once(event, succeed);
     for (const event of down) client.once(event, fail);
     if (isOne) lastError.next.add(fail);

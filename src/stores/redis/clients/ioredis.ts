@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../../common/errors.js';
-import { OVER, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
+import { PASSED_DEADLINE, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
@@ -234,7 +234,7 @@ export class IoredisCommands implements Commands {
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
-      flight.command.args[flight.deadlineAt] = OVER;
+      flight.command.args[flight.deadlineAt] = PASSED_DEADLINE;
       flight.lost = true;
       if (!this.cluster) flight.call.done(connectionLost());
     }

@@ -237,7 +237,7 @@ const GIVES_UP: Hazard = {
 };
 
 /** Room for any time in ms, and for a step in microseconds with its sign. */
-const DIGITS = 20;
+const DEADLINE_LENGTH = 20;
 
 /**
  * An argument whose value is set when the client asks for its length to encode it. The client writes calls one turn of the event loop after
@@ -247,17 +247,17 @@ class WhenWritten extends Uint8Array {
   #call: ScriptCall | undefined;
 
   constructor(call: ScriptCall) {
-    super(DIGITS);
+    super(DEADLINE_LENGTH);
     this.#call = call;
   }
 
   override get length(): number {
     if (this.#call) {
-      const text = this.#call.deadline().padEnd(DIGITS);
+      const text = this.#call.deadline().padEnd(DEADLINE_LENGTH);
       this.#call = undefined;
-      for (let i = 0; i < DIGITS; i++) this[i] = text.charCodeAt(i);
+      for (let i = 0; i < DEADLINE_LENGTH; i++) this[i] = text.charCodeAt(i);
     }
-    return DIGITS;
+    return DEADLINE_LENGTH;
   }
 }
 // The prototype makes clients treat the argument as a Buffer. Defining `length` on each object would cost several times as much as the

@@ -13,16 +13,16 @@ import {
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
-const MOST = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /** The store's clock counts whole milliseconds, so the store may admit one millisecond before the end of the wait. */
-const TICK = 1;
+const CLOCK_TICK_MS = 1;
 
 /** The longest time for which a denial is remembered if an override may change the limits, ms. */
-const MOST_STALE = 1000;
+const MAX_STALE_MS = 1000;
 
 /** The longest text of several keys that is remembered with a denial. */
-const LONGEST = 1000;
+const MAX_KEYS_LENGTH = 1000;
 
 /** The memory of the keys of one limiter name and one dimension. */
 interface KnownKeys {
@@ -84,7 +84,7 @@ export class Denials {
     const id = `${dimension} ${name}`;
     let scope = this.#scopes.get(id);
     if (!scope) {
-      scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
+      scope = { denied: new DeniedKeys(policies, MAX_REMEMBERED), changes: new Map(), forgotten: -Infinity };
       this.#scopes.set(id, scope);
     }
     return scope;
@@ -127,7 +127,7 @@ export class Denials {
 
   /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
-    if ((peek && cost === 0) || answer.rules) return;
+    if ((peek && cost === 0) || answer.clientChanges) return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? toTheNext(set, answer) : answer;
     // A denial by an override is not remembered, because a new override may come at any time.
@@ -142,14 +142,14 @@ export class Denials {
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
     if (asked <= (known.changes.get(escapeKey(its)) ?? known.forgotten)) return;
-    const longest = set.overrides ? Math.min(this.#longest, MOST_STALE) : this.#longest;
-    const until = asked + Math.min(longest, wait - TICK);
+    const longest = set.overrides ? Math.min(this.#longest, MAX_STALE_MS) : this.#longest;
+    const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
     const received = this.#clock();
     if (until <= received) return;
     const { now, step, ban } = reply;
     const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
     const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
-    if (keys !== undefined && keys.length > LONGEST) return;
+    if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
     known.denied.set(its, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }
 
@@ -164,7 +164,7 @@ export class Denials {
     const id = escapeKey(key);
     changes.delete(id);
     changes.set(id, this.#clock());
-    if (changes.size <= MOST) return;
+    if (changes.size <= MAX_REMEMBERED) return;
     const [oldest, at] = changes.entries().next().value!;
     scope.forgotten = at;
     changes.delete(oldest);

@@ -23,8 +23,8 @@ export interface Denial {
 }
 
 /** The size of a record in integers and in floating-point numbers, which is one line of the processor's cache. */
-const INTEGERS = 16;
-const NUMBERS = 8;
+const INTEGERS_PER_ROW = 16;
+const FLOATS_PER_ROW = 8;
 
 /**
  * Positions among the integers, after the key's fingerprint (4): the next record of its bucket, and the content of a denial by one policy.
@@ -43,7 +43,7 @@ const NOW = 7;
 /** The wait in a record if the denial did not fit and is stored in a map. */
 const ELSEWHERE = -1;
 
-const LEAST = 64;
+const MIN_ROWS = 64;
 
 /**
  * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. A lookup reads one line of memory; a map of
@@ -53,7 +53,7 @@ export class DeniedKeys {
   /** The policies of all denials in records. */
   readonly #policies: string;
   readonly #most: number;
-  #integers = new Int32Array(INTEGERS);
+  #integers = new Int32Array(INTEGERS_PER_ROW);
   #numbers = new Float64Array(this.#integers.buffer);
   /** The denials that do not fit into records. */
   readonly #elsewhere = new Map<number, Denial>();
@@ -82,8 +82,8 @@ export class DeniedKeys {
   #find(): number {
     const integers = this.#integers;
     let row = this.#heads[fingerprint[0]! & (this.#heads.length - 1)]!;
-    while (row !== 0 && !hasFingerprint(integers, row * INTEGERS)) {
-      row = integers[row * INTEGERS + LINK]!;
+    while (row !== 0 && !hasFingerprint(integers, row * INTEGERS_PER_ROW)) {
+      row = integers[row * INTEGERS_PER_ROW + LINK]!;
     }
     return row;
   }
@@ -93,7 +93,7 @@ export class DeniedKeys {
   }
 
   policiesOf(row: number): string {
-    return this.#integers[row * INTEGERS + WAIT] === ELSEWHERE
+    return this.#integers[row * INTEGERS_PER_ROW + WAIT] === ELSEWHERE
       ? this.#elsewhere.get(row)!.policies
       : this.#policies;
   }
@@ -102,8 +102,8 @@ export class DeniedKeys {
   reply(row: number, cost: Denial['cost'], time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
-    const at = row * INTEGERS;
-    const numbersAt = row * NUMBERS;
+    const at = row * INTEGERS_PER_ROW;
+    const numbersAt = row * FLOATS_PER_ROW;
     if (time >= numbers[numbersAt + UNTIL]!) {
       this.delete(row);
       return undefined;
@@ -133,7 +133,7 @@ export class DeniedKeys {
     const { cost, reply, received, until } = denial;
     takeFingerprint(key);
     const row = this.#find() || this.#claim(received);
-    const at = row * INTEGERS;
+    const at = row * INTEGERS_PER_ROW;
     if (this.#fits(denial)) {
       this.#integers[at + COST] = cost as number;
       this.#integers[at + WAIT] = waitOf(reply.verdicts, 0);
@@ -144,22 +144,23 @@ export class DeniedKeys {
       this.#integers[at + WAIT] = ELSEWHERE;
       this.#elsewhere.set(row, denial);
     }
-    this.#numbers[row * NUMBERS + RECEIVED] = received;
-    this.#numbers[row * NUMBERS + UNTIL] = until;
-    this.#numbers[row * NUMBERS + NOW] = reply.now;
+    this.#numbers[row * FLOATS_PER_ROW + RECEIVED] = received;
+    this.#numbers[row * FLOATS_PER_ROW + UNTIL] = until;
+    this.#numbers[row * FLOATS_PER_ROW + NOW] = reply.now;
   }
 
   delete(row: number): void {
     const integers = this.#integers;
-    const at = row * INTEGERS;
+    const at = row * INTEGERS_PER_ROW;
     if (row === 0 || integers[at] === VACANT) return;
     const bucket = this.#bucketOf(row);
     let before = this.#heads[bucket]!;
     if (before === row) {
       this.#heads[bucket] = integers[at + LINK]!;
     } else {
-      while (integers[before * INTEGERS + LINK] !== row) before = integers[before * INTEGERS + LINK]!;
-      integers[before * INTEGERS + LINK] = integers[at + LINK]!;
+      while (integers[before * INTEGERS_PER_ROW + LINK] !== row)
+        before = integers[before * INTEGERS_PER_ROW + LINK]!;
+      integers[before * INTEGERS_PER_ROW + LINK] = integers[at + LINK]!;
     }
     integers[at] = VACANT;
     this.#elsewhere.delete(row);
@@ -184,7 +185,8 @@ export class DeniedKeys {
     const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =
       next <= this.#rows &&
-      (this.#integers[next * INTEGERS] === VACANT || this.#numbers[next * NUMBERS + UNTIL]! <= time);
+      (this.#integers[next * INTEGERS_PER_ROW] === VACANT ||
+        this.#numbers[next * FLOATS_PER_ROW + UNTIL]! <= time);
     let row = next;
     if (!isFree && this.#rows < this.#most) {
       row = this.#rows + 1;
@@ -192,33 +194,33 @@ export class DeniedKeys {
     }
     this.#hand = row;
     this.delete(row);
-    this.#integers.set(fingerprint, row * INTEGERS);
+    this.#integers.set(fingerprint, row * INTEGERS_PER_ROW);
     this.#link(row);
     this.size++;
     return row;
   }
 
   #grow(): void {
-    const rows = Math.min(this.#most, Math.max(LEAST, 2 * this.#rows));
+    const rows = Math.min(this.#most, Math.max(MIN_ROWS, 2 * this.#rows));
     const { length } = this.#integers;
-    const integers = new Int32Array((rows + 1) * INTEGERS).fill(VACANT, length);
+    const integers = new Int32Array((rows + 1) * INTEGERS_PER_ROW).fill(VACANT, length);
     integers.set(this.#integers);
     this.#integers = integers;
     this.#numbers = new Float64Array(integers.buffer);
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * rows)));
     for (let row = 1; row <= this.#rows; row++) {
-      if (integers[row * INTEGERS] !== VACANT) this.#link(row);
+      if (integers[row * INTEGERS_PER_ROW] !== VACANT) this.#link(row);
     }
     this.#rows = rows;
   }
 
   #bucketOf(row: number): number {
-    return this.#integers[row * INTEGERS]! & (this.#heads.length - 1);
+    return this.#integers[row * INTEGERS_PER_ROW]! & (this.#heads.length - 1);
   }
 
   #link(row: number): void {
     const bucket = this.#bucketOf(row);
-    this.#integers[row * INTEGERS + LINK] = this.#heads[bucket]!;
+    this.#integers[row * INTEGERS_PER_ROW + LINK] = this.#heads[bucket]!;
     this.#heads[bucket] = row;
   }
 }

@@ -18,10 +18,10 @@ import type { Slicing } from './slice-options.js';
 import { SliceSize } from './slice-size.js';
 
 /** From this size on, the next slice is fetched when half of the current one is spent. */
-const AHEAD_FROM = 32;
+const MIN_UNITS_FETCHED_AHEAD = 32;
 
 /** The rest of a slice counts as idle after this many times the usual time between two decisions. */
-const IDLE_AFTER = 4;
+const IDLE_GAPS = 4;
 
 /** The common settings of the hot keys of a store. */
 export interface Keeping extends Slicing {
@@ -105,7 +105,7 @@ export class HotKey {
   /** Whether it is time for the next slice. */
   isLow(now: number): boolean {
     const slice = this.#current;
-    if (!slice || this.#next || this.#refilling || slice.units < AHEAD_FROM) return false;
+    if (!slice || this.#next || this.#refilling || slice.units < MIN_UNITS_FETCHED_AHEAD) return false;
     return slice.left(now) < slice.units / 2;
   }
 
@@ -210,10 +210,10 @@ export class HotKey {
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
-    const { ban, verdicts, limits, rules } = reply;
+    const { ban, verdicts, limits, clientChanges } = reply;
     // If an override changes the limits of a key, only the store decides.
-    if (limits || rules) this.#pausedUntil = performance.now() + this.#keeping.hold;
-    if (ban !== 0 || limits || rules) this.#giveBackAll();
+    if (limits || clientChanges) this.#pausedUntil = performance.now() + this.#keeping.hold;
+    if (ban !== 0 || limits || clientChanges) this.#giveBackAll();
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
@@ -228,7 +228,7 @@ export class HotKey {
   /** Returns slices that have ended or are idle. @returns whether the key still has a slice */
   sweep(now: number): boolean {
     const [idle, gap] = this.#size.idle(now);
-    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS, IDLE_AFTER * gap);
+    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS_PER_HOLD, IDLE_GAPS * gap);
     const keeps = (slice: Slice | undefined): Slice | undefined => {
       if (!slice || (!isIdle && slice.left(now) > 0)) return slice;
       this.#giveBack(slice, now);
@@ -263,9 +263,9 @@ export class HotKey {
 }
 
 /** The count of sweeps within `hold` that look for ended or idle slices. */
-export const SWEEPS = 8;
+export const SWEEPS_PER_HOLD = 8;
 
 /** A slice ends one sweep earlier, so that its units are returned within `hold`. */
 function keptFor(hold: number): number {
-  return hold - hold / SWEEPS;
+  return hold - hold / SWEEPS_PER_HOLD;
 }

@@ -5,19 +5,19 @@ import { lifeOf, lostPerMs } from './slice.js';
 import type { Slicing } from './slice-options.js';
 
 /** A slice must be expected to save at least this many decisions per call. */
-const WORTH = 3;
+const MIN_DECISIONS_PER_SLICE = 3;
 
 /** The largest part of the key's lowest limit in a slice. */
-const OF_LIMIT = 1 / 10;
+const MAX_LIMIT_SHARE = 1 / 10;
 
 /** The largest part of the remaining units in a slice, before it is multiplied by this process' share of the charges. */
-const OF_REST = 1 / 8;
+const MAX_REST_SHARE = 1 / 8;
 
 /** The part of the demand within `hold` that a slice covers, so that most slices are spent before they end. */
-const SPENT = 3 / 4;
+const DEMAND_SHARE = 3 / 4;
 
 /** The part of the charged units that still counts after the next reply. */
-const FADES = 0.9;
+const FADING_FACTOR = 0.9;
 
 const rateOf = perSet(lostPerMs);
 
@@ -43,7 +43,8 @@ export class SliceSize {
 
   /** Records a request for units. A cost too large for any slice is not demand for slices. */
   ask(set: PolicySet, cost: number, now: number): void {
-    if (WORTH * cost > Math.min(this.#slicing.size, lowestOf(set) * OF_LIMIT)) return;
+    if (MIN_DECISIONS_PER_SLICE * cost > Math.min(this.#slicing.size, lowestOf(set) * MAX_LIMIT_SHARE))
+      return;
     this.#demand = this.#demandAt(now) + cost;
     this.#askedAt = now;
   }
@@ -72,15 +73,15 @@ export class SliceSize {
   next(set: PolicySet, cost: number, held: number, now: number): number {
     const { size, hold } = this.#slicing;
     const share = this.#mine / (this.#mine + this.#others);
-    const rest = (this.#remaining ?? Infinity) * share * OF_REST;
-    const most = Math.floor(Math.min(size, lowestOf(set) * OF_LIMIT, rest)) - held;
+    const rest = (this.#remaining ?? Infinity) * share * MAX_REST_SHARE;
+    const most = Math.floor(Math.min(size, lowestOf(set) * MAX_LIMIT_SHARE, rest)) - held;
     const rate = rateOf(set);
     const life = now < this.#endsAt ? Math.min(hold, this.#endsAt - now) : hold;
     const wanted = (this.#demand * life) / hold;
-    const units = Math.min(most, Math.ceil(wanted * SPENT) + Math.ceil(rate * life));
+    const units = Math.min(most, Math.ceil(wanted * DEMAND_SHARE) + Math.ceil(rate * life));
     // Units that drain are spent only as far as the demand is faster than the drain.
     const spends = rate === 0 ? units : units / (1 + (rate * hold) / this.#demand);
-    return Math.min(wanted, spends) >= WORTH * cost ? units : 0;
+    return Math.min(wanted, spends) >= MIN_DECISIONS_PER_SLICE * cost ? units : 0;
   }
 
   /** Whether the store would certainly grant a slice. */
@@ -111,8 +112,8 @@ export class SliceSize {
     this.#remaining = remaining;
     // If units have returned, or none were charged, the reply does not show the shares of the processes.
     if (spent >= 0 && charged + spent > 0) {
-      this.#mine = this.#mine * FADES + charged;
-      this.#others = this.#others * FADES + spent;
+      this.#mine = this.#mine * FADING_FACTOR + charged;
+      this.#others = this.#others * FADING_FACTOR + spent;
     }
     return isAdmitted;
   }

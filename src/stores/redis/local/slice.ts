@@ -5,7 +5,7 @@ import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js'
 import type { Connection } from './connections.js';
 
 /** The store's clock counts whole ms, so a time of the store may end one millisecond earlier. */
-const TICK = 1;
+const CLOCK_TICK_MS = 1;
 
 function aheadOf({ traits }: CompiledPolicy): Ahead {
   return traits.slices!;
@@ -13,7 +13,7 @@ function aheadOf({ traits }: CompiledPolicy): Ahead {
 
 /** The time after a charge in which its units may be spent, ms, by the verdict of each policy. */
 export function lifeOf({ policies }: PolicySet, resetMs: (i: number) => number): number {
-  return Math.min(...policies.map((policy, i) => aheadOf(policy).endsIn(resetMs(i)))) - TICK;
+  return Math.min(...policies.map((policy, i) => aheadOf(policy).endsIn(resetMs(i)))) - CLOCK_TICK_MS;
 }
 
 /** The units of a charge that expire with each ms. */
@@ -83,7 +83,7 @@ export class Slice {
     if (now >= this.#until || this.isLost) return 0;
     const unspent = this.#units - this.#spent;
     if (this.#lostPerMs === 0) return unspent;
-    return unspent - Math.ceil((now - this.#asked + TICK) * this.#lostPerMs);
+    return unspent - Math.ceil((now - this.#asked + CLOCK_TICK_MS) * this.#lostPerMs);
   }
 
   /** Whether a set of the same counts, whose limits may be lower, also has room for the units. */

@@ -21,14 +21,14 @@ import {
   type Subject,
 } from '../../../contract/store.js';
 import type { BanNote } from '../../../contract/ban-options.js';
-import { HotKey, SWEEPS, tapped, type Keeping } from './hot-key.js';
+import { HotKey, SWEEPS_PER_HOLD, tapped, type Keeping } from './hot-key.js';
 import type { Commands } from '../clients/commands.js';
 import { Connections } from './connections.js';
 import type { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 
 /** The most watched keys per dimension of a scope. */
-const MOST = 10_000;
+const MAX_WATCHED_KEYS = 10_000;
 
 /** The watched keys of one dimension with the same counts. */
 interface HotKeys {
@@ -138,7 +138,7 @@ export class Slices implements Store {
     const id = place.part.keyOf(key);
     let hot = keys.get(id);
     if (!hot) {
-      if (keys.size >= MOST) return undefined;
+      if (keys.size >= MAX_WATCHED_KEYS) return undefined;
       keys.set(id, (hot = new HotKey(this.#keeping)));
     }
     return hot;
@@ -214,7 +214,7 @@ export class Slices implements Store {
   }
 
   #arm(): void {
-    this.#sweeper ??= setTimeout(this.#sweep, this.#keeping.hold / SWEEPS).unref();
+    this.#sweeper ??= setTimeout(this.#sweep, this.#keeping.hold / SWEEPS_PER_HOLD).unref();
   }
 
   /** Returns slices that have ended or are idle. */

@@ -10,7 +10,7 @@
 --        of all keys; the policy's params; per request its cost, or one cost for all, or nothing if all cost 1; to look without writing, a
 --        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if the params lack a change, nil and
---        the change (see headgate_change in overrides.lua)
+--        the change (see headgate_client_change in overrides.lua)
 
 -- The variables that the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
@@ -52,9 +52,9 @@ end
 live = function(configured, record)
   -- If only one of the two records exists, its first entry usually suffices.
   local sole = not drains and ARGV[3] == '' and (ARGV[4] == '' and record or record == '' and ARGV[4])
-  local known = sole and headgate_glance(configured, ARGV[2], sole)
+  local known = sole and headgate_first_entry_params(configured, ARGV[2], sole)
   if known then return known end
-  if headgate_rule(record) ~= ARGV[3] then return configured, headgate_change(record) end
+  if headgate_revision(record) ~= ARGV[3] then return configured, headgate_client_change(record) end
   if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end
   return record == '' and configured or headgate_override(configured, ARGV[2], record, now)
 end

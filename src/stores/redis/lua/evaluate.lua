@@ -11,7 +11,7 @@
 --        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if the params lack a change, nil, then
---        per dimension the change (see headgate_change in overrides.lua)
+--        per dimension the change (see headgate_client_change in overrides.lua)
 
 -- `strikes`, which is declared before this section, is the count of ban keys per request: 1 if the script has bans, or 0.
 local policies, at = headgate_policies(2)
@@ -108,8 +108,8 @@ live = function(request)
   local of, changes, differ = {}, {}, false
   for i = 1, dimensions do
     of[i] = records and records[request * dimensions + i] or ''
-    changes[i] = headgate_change(of[i])
-    if headgate_rule(of[i]) ~= ARGV[revisions + i] then differ = true end
+    changes[i] = headgate_client_change(of[i])
+    if headgate_revision(of[i]) ~= ARGV[revisions + i] then differ = true end
   end
   if differ then return policies, changes end
   local own = {}

@@ -28,60 +28,60 @@ end
 --- rest
 
 -- Returns a field of an entry: the numbers of a policy, or the revision.
-local function headgate_field(line, id)
-  local _, from = string.find(line, '\t' .. id .. '\t', 1, true)
-  return from and string.match(line, '^[^\t]*', from + 1)
+local function headgate_field(entry, id)
+  local _, from = string.find(entry, '\t' .. id .. '\t', 1, true)
+  return from and string.match(entry, '^[^\t]*', from + 1)
 end
 
 -- Returns a field with numbers, of which the first is a limit. A field that Headgate did not write changes nothing.
-local function headgate_numbers(line, id)
-  local field = headgate_field(line, id)
+local function headgate_limits(entry, id)
+  local field = headgate_field(entry, id)
   local limit = field and string.find(field, '^%d+[ %d]*$') and tonumber(string.match(field, '^%d+'))
   return limit and limit >= 1 and limit <= 1e12 and field
 end
 
 -- Whether an entry concerns a policy. An entry about other policies leaves this one to the entries behind it.
-local function headgate_is_about(line, id)
-  return not id or headgate_numbers(line, id) or string.find(line, '\t*\ttier=', 1, true)
+local function headgate_concerns(entry, id)
+  return not id or headgate_limits(entry, id) or string.find(entry, '\t*\ttier=', 1, true)
 end
 
 -- Returns the entry in force at a time, for a policy if its id is given; or nil.
-local function headgate_line_at(record, time, id)
-  for line in string.gmatch(record, '[^\n]+') do
-    local since, stop = string.match(line, '^(%d+) (%d+)')
+local function headgate_entry_at(record, time, id)
+  for entry in string.gmatch(record, '[^\n]+') do
+    local since, stop = string.match(entry, '^(%d+) (%d+)')
     since, stop = tonumber(since), tonumber(stop)
-    if since and since <= time and (stop == 0 or time < stop) and headgate_is_about(line, id) then return line end
+    if since and since <= time and (stop == 0 or time < stop) and headgate_concerns(entry, id) then return entry end
   end
 end
 
 -- Returns the entry in force now, or nil. If the clock went back, the newest entry stays in force.
-local function headgate_line_now(record, id)
+local function headgate_entry_now(record, id)
   -- An empty line before the record of all keys represents a key without its own record.
   local since, stop = string.match(record, '^\n?(%d+) (%d+)')
   if since and since + 0 > now and (stop == '0' or now < stop + 0) then
     local last = string.match(record, '[^\n]+')
-    if headgate_is_about(last, id) then return last end
+    if headgate_concerns(last, id) then return last end
   end
-  return headgate_line_at(record, now, id)
+  return headgate_entry_at(record, now, id)
 end
 
 -- Returns the times after `from` and up to `to` at which an entry begins or ends.
-local function headgate_turns(record, from, to)
-  local turns, known = {}, {}
+local function headgate_boundaries(record, from, to)
+  local boundaries, known = {}, {}
   for since, stop in string.gmatch('\n' .. record, '\n(%d+) (%d+)') do
-    for _, turn in ipairs({ tonumber(since), tonumber(stop) }) do
-      if turn > from and turn <= to and not known[turn] then
-        known[turn] = true
-        turns[#turns + 1] = turn
+    for _, boundary in ipairs({ tonumber(since), tonumber(stop) }) do
+      if boundary > from and boundary <= to and not known[boundary] then
+        known[boundary] = true
+        boundaries[#boundaries + 1] = boundary
       end
     end
   end
-  table.sort(turns)
-  return turns
+  table.sort(boundaries)
+  return boundaries
 end
 
 -- Returns params with the numbers of a field: the limit, then the params that differ.
-local function headgate_with_numbers(p, field)
+local function headgate_with_limits(p, field)
   local changed = setmetatable({}, { __index = p })
   local at = -1
   for number in string.gmatch(field, '%d+') do
@@ -94,7 +94,7 @@ end
 
 -- Returns the params of a policy that is not a bucket, if the first entry of its record suffices: an entry that changes only the limit of
 -- this policy. Otherwise returns nil.
-local function headgate_glance(p, id, record)
+local function headgate_first_entry_params(p, id, record)
   local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
   if of ~= id or since + 0 > now then return end
   if stop ~= '0' then
@@ -108,36 +108,36 @@ end
 
 -- Returns the params of a policy at a time.
 local function headgate_params_at(p, time)
-  local line = headgate_line_at(p.record, time, p.id)
-  local field = line and headgate_numbers(line, p.id)
-  return field and headgate_with_numbers(p.base, field) or p.base
+  local entry = headgate_entry_at(p.record, time, p.id)
+  local field = entry and headgate_limits(entry, p.id)
+  return field and headgate_with_limits(p.base, field) or p.base
 end
 
 -- Returns all params that may have been in force within a millisecond of a time.
-local function headgate_params_near(p, time)
-  local near = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
-  for line in string.gmatch(p.record, '[^\n]+') do
-    local since, stop = string.match(line, '^(%d+) (%d+)')
+local function headgate_params_around(p, time)
+  local params = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
+  for entry in string.gmatch(p.record, '[^\n]+') do
+    local since, stop = string.match(entry, '^(%d+) (%d+)')
     since, stop = tonumber(since), tonumber(stop)
     if since and since <= time and (stop == 0 or time <= stop) then
-      local field = headgate_numbers(line, p.id)
-      near[#near + 1] = field and headgate_with_numbers(p.base, field) or p.base
+      local field = headgate_limits(entry, p.id)
+      params[#params + 1] = field and headgate_with_limits(p.base, field) or p.base
     end
   end
-  return near
+  return params
 end
 
 local headgate_wait
 
 -- Returns the params of a policy as a record changes them at a time, with the earlier rates that a bucket needs.
 local function headgate_override(p, id, record, time)
-  local line = time == now and headgate_line_now(record, id) or headgate_line_at(record, time, id)
-  local field = line and headgate_numbers(line, id)
-  local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
+  local entry = time == now and headgate_entry_now(record, id) or headgate_entry_at(record, time, id)
+  local field = entry and headgate_limits(entry, id)
+  local changed = field and headgate_with_limits(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
-  changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
+  changed.params_at, changed.params_around, changed.boundaries = headgate_params_at, headgate_params_around, headgate_boundaries
   changed.wait = headgate_wait
-  changed.stop = line and tonumber(string.match(line, '^%d+ (%d+)'))
+  changed.stop = entry and tonumber(string.match(entry, '^%d+ (%d+)'))
   return changed
 end
 
@@ -162,13 +162,13 @@ headgate_wait = function(look, key, p, cost, wait)
 end
 
 -- Returns the revision of a record now, or an empty string.
-local function headgate_rule(record)
-  local line = headgate_line_now(record)
-  return line and headgate_field(line, '*') or ''
+local function headgate_revision(record)
+  local entry = headgate_entry_now(record)
+  return entry and headgate_field(entry, '*') or ''
 end
 
 -- Returns the revision of a record now, a tab and the change as JSON; or an empty string unless only clients can apply the change.
-local function headgate_change(record)
-  local rule = headgate_rule(record)
-  return rule == '' and '' or rule .. '\t' .. string.match(headgate_line_now(record), '[^\t]*$')
+local function headgate_client_change(record)
+  local revision = headgate_revision(record)
+  return revision == '' and '' or revision .. '\t' .. string.match(headgate_entry_now(record), '[^\t]*$')
 end

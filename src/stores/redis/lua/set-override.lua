@@ -5,7 +5,7 @@
 --        the longest time for which a charge counts (ms), how long a record without an end is kept (ms), the maximum of entries
 -- Reply: step, the record before the change
 
-local line, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local entry, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.pcall('GET', KEYS[1]) or ''
 -- A value of another type, which Headgate did not write, is replaced.
 if type(before) == 'table' then before = '' end
@@ -19,8 +19,8 @@ for since, stop, rest in string.gmatch('\n' .. before, '\n(%d+) (%d+)([^\n]*)') 
     last = math.max(last, stop + life)
   end
 end
-if line ~= '' then
-  table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. line)
+if entry ~= '' then
+  table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. entry)
   last = math.max(last, now + (duration == 0 and tonumber(ARGV[5]) or duration + life))
 end
 if KEYS[2] and last > now then

@@ -2,7 +2,7 @@ import type { Commands, ScriptCall } from '../clients/commands.js';
 import { assemble, type ScriptName } from '../scripts.js';
 
 /** A deadline that never passes, because a late write does no harm here. */
-const ANY_TIME = String(Number.MAX_SAFE_INTEGER);
+const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 
 /** Errors of an ACL that forbids a command or a key to the user. */
 const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;
@@ -37,7 +37,7 @@ export class Aside {
     const call: ScriptCall = {
       keys,
       args: ['', ...args],
-      deadline: () => ANY_TIME,
+      deadline: () => NO_DEADLINE,
       done: (error) => {
         if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;
         done(error === undefined);

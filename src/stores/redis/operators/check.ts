@@ -2,9 +2,9 @@ import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
-import { inForce, isDamaged, isReadable } from '../../../contract/overrides.js';
+import { entryInForce, isDamaged, isEffective } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { ALL_KEYS, escapeName, parseWho, recordKey } from '../../keys.js';
+import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
@@ -20,20 +20,20 @@ export interface Finding {
 }
 
 /** The time limit for an answer, ms. */
-const PATIENCE = 5000;
+const ANSWER_TIMEOUT_MS = 5000;
 
 /** The smallest difference of clocks that is reported, ms. */
-const DIFFERENCE = 1000;
+const MIN_CLOCK_DIFFERENCE_MS = 1000;
 
 /** The attempts to find a key that a server of a cluster has. */
-const ATTEMPTS = 10_000;
+const MAX_KEY_ATTEMPTS = 10_000;
 
 /** A deadline that never passes. */
-const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
+const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 
 /** The most overrides that are read, and the most names in a message. */
-const MOST_READ = 1000;
-const MOST_NAMED = 10;
+const MAX_READ_OVERRIDES = 1000;
+const MAX_NAMES = 10;
 
 /** A limiter with overrides, and its policies by tier, with `''` for the policies without one. */
 export interface LiveLimiter {
@@ -101,7 +101,7 @@ async function checkServer(
 
 /** A key of Headgate that a server has. */
 function keyOn(commands: Commands, prefix: string, { name }: Server): string | undefined {
-  for (let i = 0; i < ATTEMPTS; i++) {
+  for (let i = 0; i < MAX_KEY_ATTEMPTS; i++) {
     const key = `${prefix}:{headgate-check:${Math.random()}}`;
     if (!commands.cluster || commands.serverOf(key) === name) return key;
   }
@@ -124,7 +124,7 @@ async function tryCommands(
       commands.run(command, text, {
         keys: [key],
         args: ['', ...tries],
-        deadline: () => NEVER_OVER,
+        deadline: () => NO_DEADLINE,
         done: (error, reply) => (error ? reject(error) : resolve(reply)),
       });
     });
@@ -179,7 +179,7 @@ function commandsFound(failures: readonly string[], needed: ReadonlyMap<string, 
 
 /** The names of the first uses, and the count of the others. */
 function namesOf(uses: readonly Use[]): string {
-  const names = uses.slice(0, MOST_NAMED).map(({ name }) => name);
+  const names = uses.slice(0, MAX_NAMES).map(({ name }) => name);
   if (uses.length > names.length) names.push(`${uses.length - names.length} more`);
   return names.join(', ');
 }
@@ -187,7 +187,8 @@ function namesOf(uses: readonly Use[]): string {
 /** @param asked the time of the question for the server's time `now`, and `answered` of its answer, by the clock of this process, ms */
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
-  if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");
+  if (Math.abs(ahead) < MIN_CLOCK_DIFFERENCE_MS)
+    return ok('clock', "The server's clock and this process' agree.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
   const message =
     `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
@@ -209,19 +210,19 @@ async function overridesFound(
   try {
     const now = String(Date.now());
     const [index] = overrideBookKeys(prefix);
-    const whos = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MOST_READ));
+    const whos = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES));
     const idle: string[] = [];
     for (const who of whos as string[]) {
       const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
       const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
-      const line = inForce(record, Date.now());
-      const by = who.endsWith(`:${ALL_KEYS}`) ? undefined : parseWho(who)?.by;
-      if (isDamaged(record) || (line && !isReadable(line, limiter!.sets, by))) idle.push(who);
+      const entry = entryInForce(record, Date.now());
+      const by = who.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(who)?.by;
+      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(who);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
-    const more = idle.length > MOST_NAMED ? `, and ${idle.length - MOST_NAMED} more` : '';
+    const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     const message =
-      `Overrides of policies that the limiter no longer has, or that cannot be read, so that they change nothing: ${idle.slice(0, MOST_NAMED).join(', ')}${more}. ` +
+      `Overrides of policies that the limiter no longer has, or that cannot be read, so that they change nothing: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
       'Remove them, or write others: see "Changing limits without a deployment" in docs/changing-limits.md.';
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
@@ -243,7 +244,7 @@ function ok(code: Finding['code'], message: string): Finding {
 }
 
 function inTime<T>(promise: Promise<T>): Promise<T> {
-  return within(PATIENCE, promise, () => {
-    throw new Error(`it has not answered for ${PATIENCE} ms.`);
+  return within(ANSWER_TIMEOUT_MS, promise, () => {
+    throw new Error(`it has not answered for ${ANSWER_TIMEOUT_MS} ms.`);
   });
 }

@@ -1,9 +1,9 @@
-import { FOR_EVER, type RecordChange } from '../../../contract/overrides.js';
+import { UNENDED_RECORD_MS, type RecordChange } from '../../../contract/overrides.js';
 
 /** Limits of the stored data. `docs/redis.md` lists them. */
-const MOST_OVERRIDES = 100_000;
-const MOST_LOGGED = 10_000;
-const LOG_LIFE = 366 * 24 * 60 * 60 * 1000;
+const MAX_RECORDED_OVERRIDES = 100_000;
+const MAX_LOG_ENTRIES = 10_000;
+const LOG_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
 
 /** The keys of the index and of the log. They have no colon between the braces, so they are never a limiter's. Both are in one slot. */
 export function overrideBookKeys(prefix: string): [index: string, log: string] {
@@ -25,11 +25,11 @@ export interface LoggedOverride {
 }
 
 /** The arguments of `note-override.lua` for a change. */
-export function overrideBookArgs(who: string, { line, duration, note }: RecordChange): string[] {
-  const isEnd = line === '';
-  const said = isEnd ? note : (JSON.parse(line.slice(line.lastIndexOf('\t') + 1)) as object);
-  const entry: LoggedOverride = { action: isEnd ? 'remove' : 'override', who, forMs: duration, ...said };
-  const length = isEnd ? 0 : duration === 0 ? FOR_EVER : duration;
-  const bounds = [MOST_OVERRIDES, MOST_LOGGED, LOG_LIFE].map(String);
-  return [...bounds, who, String(length), JSON.stringify(entry)];
+export function overrideBookArgs(who: string, { entry, duration, note }: RecordChange): string[] {
+  const isEnd = entry === '';
+  const details = isEnd ? note : (JSON.parse(entry.slice(entry.lastIndexOf('\t') + 1)) as object);
+  const logged: LoggedOverride = { action: isEnd ? 'remove' : 'override', who, forMs: duration, ...details };
+  const length = isEnd ? 0 : duration === 0 ? UNENDED_RECORD_MS : duration;
+  const bounds = [MAX_RECORDED_OVERRIDES, MAX_LOG_ENTRIES, LOG_LIFE_MS].map(String);
+  return [...bounds, who, String(length), JSON.stringify(logged)];
 }

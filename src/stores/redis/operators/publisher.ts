@@ -49,17 +49,17 @@ export interface PublishedInstance {
 }
 
 /** Limits of the stored data: instances, limiters of each, policies of each, bytes. */
-const MOST_INSTANCES = 1000;
-const MOST_LIMITERS = 200;
-const MOST_POLICIES = 100;
-const MOST_BYTES = 64_000;
+const MAX_INSTANCES = 1000;
+const MAX_LIMITERS = 200;
+const MAX_POLICIES = 100;
+const MAX_BYTES = 64_000;
 
 /** The delay of the first publication, ms, which keeps it out of the start of the process. */
-const SOON = 1000;
+const FIRST_PUBLICATION_MS = 1000;
 
 /** An instance that missed this many publications, plus some time (ms), counts as gone. */
-const MISSES = 3;
-const GRACE = 10_000;
+const MAX_MISSED_PUBLICATIONS = 3;
+const GRACE_MS = 10_000;
 
 /** The Redis keys of publications. They have no colon between the braces, so they are never a limiter's. */
 export function publishedKey(prefix: string, instance?: string): string {
@@ -93,7 +93,7 @@ export class Publisher {
 
   /** Publishes soon, after a limiter was added. */
   begin(): void {
-    this.#arm(Math.min(SOON, this.#every));
+    this.#arm(Math.min(FIRST_PUBLICATION_MS, this.#every));
   }
 
   /** Withdraws the publication. */
@@ -115,18 +115,18 @@ export class Publisher {
 
   #send(document: string): void {
     const keys = [publishedKey(this.#prefix), publishedKey(this.#prefix, this.#instance)];
-    const life = this.#every * MISSES + GRACE;
-    this.#aside.send(keys, [this.#instance, document, String(life), String(MOST_INSTANCES)]);
+    const life = this.#every * MAX_MISSED_PUBLICATIONS + GRACE_MS;
+    this.#aside.send(keys, [this.#instance, document, String(life), String(MAX_INSTANCES)]);
   }
 
   #document(): PublishedInstance {
     const all = [...this.#limiters];
     const limiters: PublishedLimiter[] = [];
     let bytes = 0;
-    for (const announced of all.slice(0, MOST_LIMITERS)) {
+    for (const announced of all.slice(0, MAX_LIMITERS)) {
       const limiter = describe(announced);
       bytes += Buffer.byteLength(JSON.stringify(limiter));
-      if (bytes > MOST_BYTES) break;
+      if (bytes > MAX_BYTES) break;
       limiters.push(limiter);
     }
     return {
@@ -156,5 +156,5 @@ function describe(announcement: Announcement): PublishedLimiter {
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {
-  return policies.slice(0, MOST_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
+  return policies.slice(0, MAX_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
 }

@@ -45,17 +45,17 @@ export interface Counted {
 }
 
 /** Limits of the counts in this process and in a message. */
-const MOST_LIMITERS = 100;
-const MOST_POLICIES = 32;
-const MOST_KEYS = 1000;
-const MOST_SENT = 20;
+const MAX_LIMITERS = 100;
+const MAX_POLICIES = 32;
+const MAX_KEYS = 1000;
+const MAX_SENT_KEYS = 20;
 
 /** The time between two messages, ms. */
-const EVERY = 1000;
+const SEND_INTERVAL_MS = 1000;
 
 /** The most entries of the stream. With 100 instances these are the last 20 seconds. */
-const MOST_ENTRIES = 2000;
-const LIFE = 60_000;
+const MAX_STREAM_ENTRIES = 2000;
+const STREAM_LIFE_MS = 60_000;
 
 /** The Redis key of the stream. It has no colon between the braces, so it is never a limiter's. */
 export const topKey = (prefix: string): string => `${prefix}:{top}`;
@@ -100,7 +100,7 @@ export class Traffic {
       if (policy.allowed) continue;
       byPolicy = true;
       const denied = counts.policies.get(policy.name);
-      if (denied !== undefined || counts.policies.size < MOST_POLICIES)
+      if (denied !== undefined || counts.policies.size < MAX_POLICIES)
         counts.policies.set(policy.name, (denied ?? 0) + 1);
     }
     // These counts need no limit, because there are few reasons.
@@ -110,7 +110,7 @@ export class Traffic {
   }
 
   #add(name: string): Counts | undefined {
-    if (this.#limiters.size >= MOST_LIMITERS || !this.#aside.isPermitted) return undefined;
+    if (this.#limiters.size >= MAX_LIMITERS || !this.#aside.isPermitted) return undefined;
     const counts: Counts = {
       admitted: 0,
       denied: 0,
@@ -120,7 +120,7 @@ export class Traffic {
       sampled: [0, 0],
     };
     this.#limiters.set(name, counts);
-    this.#timer ??= setTimeout(() => this.#flush(), EVERY).unref();
+    this.#timer ??= setTimeout(() => this.#flush(), SEND_INTERVAL_MS).unref();
     return counts;
   }
 
@@ -131,7 +131,7 @@ export class Traffic {
     sampled[which] += 1;
     let counts = keys.get(key);
     if (!counts) {
-      if (keys.size >= MOST_KEYS) return;
+      if (keys.size >= MAX_KEYS) return;
       keys.set(key, (counts = [0, 0]));
     }
     counts[which] += 1;
@@ -142,7 +142,7 @@ export class Traffic {
     const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts, this.#text));
     this.#limiters.clear();
     const told: Counted = { id: this.#id, sample: this.#sample, limiters };
-    this.#aside.send([this.#key], [JSON.stringify(told), String(MOST_ENTRIES), String(LIFE)]);
+    this.#aside.send([this.#key], [JSON.stringify(told), String(MAX_STREAM_ENTRIES), String(STREAM_LIFE_MS)]);
   }
 
   /** Stops sending. */
@@ -161,7 +161,7 @@ function counted(name: string, counts: Counts, text: KeyText): CountedLimiter {
   ];
   const most = [...keys]
     .sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1])
-    .slice(0, MOST_SENT)
+    .slice(0, MAX_SENT_KEYS)
     .map(([key, pair]) => [text(key), shareOf(pair)] as const);
   return {
     name,
