@@ -59,7 +59,7 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-  /** The debt beyond the ceiling from the time when an override changed the rate. It is given back first. */
+  /** The debt beyond the ceiling from the time when an override changed the rate. This part is returned first. */
   #cut = 0;
   /** The time and the rate of the last write, for rows that have had an override. All other rows have the configured rate. */
   readonly #written = new Map<number, Written>();
@@ -142,7 +142,7 @@ class GcraColumn extends PairColumn<GcraParams> {
 
   /**
    * The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
-   * earliest. Drained units cannot be given back, because the key could already have spent them again.
+   * earliest. Drained units cannot be returned, because the key could already have spent them again.
    */
   #left(p: Changing, charge: number, now: number, { mark, at, shift }: Returned): number {
     const { scale, rates } = p;
@@ -248,7 +248,7 @@ function patienceOf(p: Changing): number {
 function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
   const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
   const isChanged = p.rates!.boundaries(of.at - 1, now).length > 0;
-  // In the millisecond of a change, the rate of the charge is not known. Use the rate that gives back least.
+  // In the millisecond of a change, the rate of the charge is not known. Use the rate that returns least.
   const left = p.rates!.around(of.at).map((params) => {
     const rate = params as GcraParams;
     const owed = (charge / p.increment) * rate.increment;

@@ -36,7 +36,7 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   if (what === undefined) return;
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    `acrossSlots: ${what} needs the verdicts on all keys at once. Write slotBy instead of acrossSlots, or leave it out.`,
+    `acrossSlots: ${what} needs the verdicts on all keys at once. Set slotBy instead of acrossSlots, or omit ${what}.`,
   );
 }
 
@@ -113,11 +113,11 @@ export class Across implements ByOneKey {
         const reply = replies[i];
         if (!reply || i === denied) return [];
         const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
-        const its = costsOfPart(query, part.at);
-        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(its, n) : 0));
+        const costs = costsOfPart(query, part.at);
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(costs, n) : 0));
         const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
         return holdsSlots(part.set)
-          ? [adjusted, this.#store.lease({ ...subject, ...its, lease, action: 'release' })]
+          ? [adjusted, this.#store.lease({ ...subject, ...costs, lease, action: 'release' })]
           : [adjusted];
       }),
     );
@@ -137,11 +137,11 @@ export class Across implements ByOneKey {
     const [first] = errors;
     if (first) {
       // A caller that learns that nothing was charged repeats the whole call.
-      const told = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
-      if (told || replies.length === 0) throw told ?? first;
+      const undecided = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
+      if (undecided || replies.length === 0) throw undecided ?? first;
       throw new HeadgateError(
         'HEADGATE_STORE_ERROR',
-        `Only some keys are changed: ${withoutPage(first.message)}`,
+        `Only some keys were changed: ${withoutPage(first.message)}`,
       );
     }
     return { ...merged(parts, replies), charged: chargedByAll(parts, replies) };
@@ -194,10 +194,10 @@ export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply
   const marks: number[] = [];
   parts.forEach(({ at }, part) => {
     const { step, ...reply } = replies[part]!;
-    const its = marksOf(reply);
+    const ofPart = marksOf(reply);
     at.forEach((n, i) => {
       steps[n] = step;
-      marks[n] = its[i]!;
+      marks[n] = ofPart[i]!;
     });
   });
   const { now, step } = replies[0]!;

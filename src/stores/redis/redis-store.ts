@@ -157,9 +157,9 @@ export class RedisStore implements Store {
     if (acrossSlots) return checkAcross(set);
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
-      `These policies are by keys of several dimensions (${names.join(', ')}), which lie in several slots of the cluster. Write ` +
-        `slotBy: '${names.at(-1)}' to put the keys of a decision into the slot of that one, or acrossSlots: true to decide one after ` +
-        'the other. See "Policies by several keys" in docs/redis.md.',
+      `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
+        `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
+        'key by key. See "Policies by several keys" in docs/redis.md.',
     );
   }
 
@@ -329,22 +329,22 @@ export class RedisStore implements Store {
 
   readonly overrides: OverrideStore = {
     read: async (place) => {
-      const who = ownerTextOfPlace(place, this.#text);
-      const keys = [recordKey(this.#prefix, who)];
+      const owner = ownerTextOfPlace(place, this.#text);
+      const keys = [recordKey(this.#prefix, owner)];
       return recordFrom(
         await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
       );
     },
     change: async (place, change) => {
       const subject = subjectAt(place);
-      const who = ownerTextOfPlace(place, this.#text);
+      const owner = ownerTextOfPlace(place, this.#text);
       const { entry, duration, life } = change;
       const args = [
         DEADLINE,
         entry,
         ...[duration, life, UNENDED_RECORD_MS, MAX_ENTRIES_PER_RECORD].map(String),
       ];
-      const keys = [recordKey(this.#prefix, who)];
+      const keys = [recordKey(this.#prefix, owner)];
       if (!this.#isCluster) keys.push(overriddenKey(this.#prefix, subject.set.name));
       const script = assemble('set-override', [], false);
       const before = recordFrom(
@@ -358,17 +358,17 @@ export class RedisStore implements Store {
       );
       const isWorthIt = entry !== '' || entryInForce(...before);
       // The caller of an override waits without a time limit.
-      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, who, change);
+      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, owner, change);
       return before;
     },
   };
 
   /** Records an override for the command line, in its own slot. If that fails, the override is still in force. */
-  async #note(subject: Subject, who: string, change: RecordChange): Promise<void> {
+  async #note(subject: Subject, owner: string, change: RecordChange): Promise<void> {
     const keys = overrideBookKeys(this.#prefix);
     const script = assemble('note-override', [], false);
     try {
-      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(who, change)]);
+      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(owner, change)]);
     } catch (error) {
       warnOnce(
         'HEADGATE_OVERRIDES_UNLISTED',
@@ -423,22 +423,19 @@ function isAcross({ set, key }: Subject): boolean {
  */
 const warnOfHiddenCluster = perSet((set): void => {
   const { names = [], acrossSlots } = set.dimensions ?? {};
-  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) lie in several slots.`;
+  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) are in several slots.`;
   const fix = `slotBy: '${names.at(-1)}'`;
   try {
     checkAcross(set);
   } catch (error) {
-    warnOnce(
-      'HEADGATE_ACROSS_SLOTS',
-      `${found} Its policies cannot be decided one key after the other. Set ${fix}.`,
-    );
+    warnOnce('HEADGATE_ACROSS_SLOTS', `${found} Its policies cannot be decided key by key. Set ${fix}.`);
     throw error;
   }
   if (acrossSlots) return;
   warnOnce(
     'HEADGATE_ACROSS_SLOTS',
-    `${found} They are decided one after the other: with a call for each, and a simultaneous request may be denied wrongly. Set ${fix}, or ` +
-      'acrossSlots: true if that is fine. See "Policies by several keys" in docs/redis.md.',
+    `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
+      'acrossSlots: true to accept that. See "Policies by several keys" in docs/redis.md.',
   );
 });
 

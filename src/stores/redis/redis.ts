@@ -89,7 +89,7 @@ export function openStore(
     throw invalidOption(
       'redisStore.prefix',
       prefix,
-      'Write 1 to 64 printable ASCII characters without braces.',
+      'Pass 1 to 64 printable ASCII characters without braces.',
     );
   }
   const clock = checkFunction('redisStore.clock', options.clock);
@@ -104,7 +104,7 @@ export function openStore(
     throw invalidOption(
       'redisStore.slices',
       options.slices,
-      "Leave it out together with a test's clock: slices are spent by this process' own time.",
+      "Omit slices together with a test's clock: this process spends slices by its own time.",
     );
   }
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };

@@ -157,8 +157,8 @@ export class Database {
     if (this.#used === '' || filesOf(this.#used) === this.#file) return;
     const fix =
       this.#path === undefined
-        ? 'This process may still use the old one, as you opened it: restart the process.'
-        : 'It is opened anew, as it is then.';
+        ? 'This process may still use the old file, because you opened it: restart the process.'
+        : 'The store opens the file again.';
     throw lossOf(
       new HeadgateError(
         'HEADGATE_STORE_AWAY',
@@ -270,7 +270,8 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const hasTables = (): boolean => database.prepare('SELECT 1 FROM sqlite_master').get() !== undefined;
   // The check comes first, because the settings below stay in the file. The id is read last, because the process that creates the table
   // sets both in one step.
-  if (hasTables() && pragma('application_id') !== APPLICATION_ID) throw unusable('another program made it');
+  if (hasTables() && pragma('application_id') !== APPLICATION_ID)
+    throw unusable('another program created it');
   database.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
   database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
@@ -279,7 +280,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
     try {
       // Another process may have created the table in the meantime.
       if (pragma('application_id') !== APPLICATION_ID) {
-        if (hasTables()) throw unusable('another program made it');
+        if (hasTables()) throw unusable('another program created it');
         database.exec(TABLE);
       }
       database.exec('COMMIT');
@@ -288,7 +289,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
       throw error;
     }
   }
-  if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate made it');
+  if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate created it');
 }
 
 function rollback(database: SqliteDatabase): void {
@@ -302,7 +303,7 @@ function rollback(database: SqliteDatabase): void {
 function unusable(why: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_STORE_ERROR',
-    `sqliteStore cannot use this database: ${why}. Give the store a local file of its own.`,
+    `sqliteStore cannot use this database: ${why}. Pass a local file that only Headgate uses.`,
   );
 }
 

@@ -86,7 +86,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
       throw new HeadgateError(
         'HEADGATE_INVALID_OPTION',
         `sqliteStore: Node ${process.version} cannot open a path, because it has no node:sqlite. Use Node 22.13 or later, or install ` +
-          'better-sqlite3 and write sqliteStore(new Database(path)).',
+          'better-sqlite3 and call sqliteStore(new Database(path)).',
       );
     }
     const open = (): Database => {
@@ -100,7 +100,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
     throw invalidOption(
       'sqliteStore',
       database,
-      'Write the path of a file, or give an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
+      'Pass the path of a file, an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
     );
   }
   const opened = database as SqliteDatabase;
@@ -129,7 +129,7 @@ const NETWORK_FILE_SYSTEMS = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
 
 function checkPath(given: string): string {
   if (given.trim() === '' || given.startsWith(':') || given.startsWith('file:') || given.includes('\0')) {
-    const fix = 'Write the path of a file. Without a file, processes share nothing: use memoryStore().';
+    const fix = 'Pass the path of a file. Without a file, processes cannot share state: use memoryStore().';
     throw invalidOption('sqliteStore', given, fix);
   }
   const path = resolve(given);
@@ -141,7 +141,7 @@ function checkPath(given: string): string {
   }
   if (process.platform === 'linux' && NETWORK_FILE_SYSTEMS.includes(type)) {
     const fix =
-      'SQLite needs a local disk: a network file system does not keep its locks. Or use redisStore.';
+      'Use a local disk, because network file systems do not keep the locks of SQLite; or use redisStore.';
     throw invalidOption('sqliteStore', given, fix);
   }
   return path;

@@ -18,7 +18,7 @@ const TRIES_BEFORE_LOCK_CHECK = 24;
 const LOCK_CHECK_INTERVAL_MS = 60_000;
 
 const LOCKS_REFUSED =
-  'its file system refuses locks (such as ENOLCK or EACCES). Give the store a file on a local disk.';
+  'its file system refuses locks (such as ENOLCK or EACCES). Pass a file on a local disk.';
 
 /** The longest time for which an update waits for the lock, ms. Callers never wait longer. */
 const MAX_LOCK_WAIT_MS = 60_000;
@@ -117,13 +117,13 @@ export class Transactions {
     }
     this.#scheduled = false;
     if (this.#queue.length > 0) {
-      this.#tell(locked);
+      this.#extend(locked);
       this.#schedule();
     } else for (const resolve of this.#idle.splice(0)) resolve();
   };
 
   /** Gives waiting calls the time for which this process was busy. Their time runs while another process has the lock. @param locked ms */
-  #tell(locked: number): void {
+  #extend(locked: number): void {
     const now = performance.now();
     this.#busy += now - this.#since - locked;
     this.#since = now;

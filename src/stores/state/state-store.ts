@@ -84,7 +84,7 @@ class StateStore implements Store {
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
       'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
-        'stateStore a method `updateAll`, or make a limiter for each dimension.',
+        'stateStore a method `updateAll`, or create a limiter for each dimension.',
     );
   }
 

@@ -198,7 +198,7 @@ export class StoreTime {
   known = false;
   #most = 0;
   /** The last translated time, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
-  #said = 0;
+  #translated = 0;
   #text = '0';
 
   /**
@@ -234,8 +234,8 @@ export class StoreTime {
   at(moment: number): string {
     if (!this.known) return PASSED_DEADLINE;
     const ms = Math.floor(moment + this.#least);
-    if (ms !== this.#said) {
-      this.#said = ms;
+    if (ms !== this.#translated) {
+      this.#translated = ms;
       this.#text = String(ms);
     }
     return this.#text;
@@ -255,6 +255,6 @@ function stepBy(clock: Clock): number {
 function processLate(): HeadgateError {
   return new HeadgateError(
     'HEADGATE_PROCESS_LATE',
-    'This process was too busy to send the call in time. The store is well, and the call changed nothing.',
+    'This process was too busy to send the call in time. The store is healthy, and the call had no effect.',
   );
 }

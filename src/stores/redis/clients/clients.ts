@@ -38,10 +38,10 @@ const ACCEPTED =
 function refusal(client: object): HeadgateError {
   const why =
     'use' in client
-      ? 'a client of createSentinel() sends a call again whose connection broke, so that requests would be counted twice. ' +
+      ? 'a client of createSentinel() repeats calls after a lost connection, so requests would be counted twice. ' +
         'For Sentinel pass new Redis({ sentinels, name }) of ioredis or iovalkey.'
       : 'execute' in client
-        ? 'a pool of createClientPool() holds calls back until one of its clients is free. Pass one createClient(): it takes any ' +
+        ? 'a pool of createClientPool() delays calls until one of its clients is free. Pass one createClient(), which accepts any ' +
           'number of decisions at a time.'
         : !('withCommandOptions' in client)
           ? `redis 4 is too old. Install version 5 or later, or pass another client: ${ACCEPTED}.`

@@ -13,8 +13,8 @@ const MAX_CONNECT_WAIT_MS = 60_000;
 /** @param cause the error of the connection, if known */
 export function away(why: string, cause?: unknown): HeadgateError {
   const { message = '', code = '' } = (cause ?? {}) as { message?: string; code?: string };
-  const said = message || code;
-  const text = `The store's client is not connected: ${why}${said && ` (${said})`}.`;
+  const detail = message || code;
+  const text = `The store's client is not connected: ${why}${detail && ` (${detail})`}.`;
   return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
 }
 

@@ -140,8 +140,8 @@ export class Denials {
     }
     if (peek) return;
     const { known, keyOf } = decider(parts, reply);
-    const its = keyOf(key);
-    if (asked <= (known.changes.get(escapeKey(its)) ?? known.forgotten)) return;
+    const deniedKey = keyOf(key);
+    if (asked <= (known.changes.get(escapeKey(deniedKey)) ?? known.forgotten)) return;
     const longest = set.overrides ? Math.min(this.#longest, MAX_STALE_MS) : this.#longest;
     const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
     const received = this.#clock();
@@ -150,7 +150,7 @@ export class Denials {
     const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
     const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
     if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
-    known.denied.set(its, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
+    known.denied.set(deniedKey, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }
 
   /** Forgets a key's denial. Call it before the store receives a change, and again after the store has answered or failed. */

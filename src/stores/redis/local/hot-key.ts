@@ -43,15 +43,15 @@ const bareOf = perSet((set): PolicySet => {
 });
 
 /** Passes an answer on, after the listener has received it. */
-export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
+export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => void): MaybePromise<Reply> {
   if (!isPromise(answer)) {
-    tell(answer);
+    listener(answer);
     return answer;
   }
   const outcome = new Eventual<Reply>();
   Eventual.listen(answer, {
     resolve: (reply) => {
-      tell(reply);
+      listener(reply);
       outcome.resolve(reply);
     },
     reject: (error) => outcome.reject(error),

@@ -26,11 +26,11 @@ export function checkSlices(given: boolean | SliceOptions | undefined): Slicing 
   if (given === undefined || given === false) return undefined;
   const options = given === true ? {} : given;
   if (typeof options !== 'object') {
-    throw invalidOption('redisStore.slices', given, "Write true, or { size: 10_000, hold: '100ms' }.");
+    throw invalidOption('redisStore.slices', given, "Pass true, or { size: 10_000, hold: '100ms' }.");
   }
   checkShape('redisStore.slices', options, ['size', 'hold']);
   const { size = 10_000, hold: held = '100ms' } = options;
   const hold = toMilliseconds('redisStore.slices.hold', held);
-  if (hold > 1000) throw invalidOption('redisStore.slices.hold', held, "Write '1ms' to '1s'.");
+  if (hold > 1000) throw invalidOption('redisStore.slices.hold', held, "Pass '1ms' to '1s'.");
   return { size: checkInteger('redisStore.slices.size', size, 2, 1e6), hold };
 }

@@ -348,8 +348,8 @@ function warnOfUnfit(policies: readonly CompiledPolicy[]): void {
   if (!unfit) return;
   warnOnce(
     'HEADGATE_NOT_SLICED',
-    `The units of the policy '${unfit.name}' (${unfit.algorithm}) cannot be charged ahead: each counts from its own moment on. So each ` +
-      'decision by it is a call, although the store has slices. If it is for a hot key, write another algorithm, without maxDelay.',
+    `The units of the policy '${unfit.name}' (${unfit.algorithm}) cannot be charged in advance, because each counts from its own moment. ` +
+      'Each decision by the policy is therefore a call, although the store has slices. For hot keys, choose another algorithm, without maxDelay.',
   );
 }
 

@@ -135,7 +135,7 @@ async function tryCommands(
 function versionFound(info: string): Finding {
   const version = versionOf(info);
   if (!version) {
-    const message = 'The version is unknown: the client may not run INFO, or the server does not tell.';
+    const message = 'The version is unknown: the client may not run INFO, or the server does not report it.';
     return { level: 'warning', code: 'version', message };
   }
   if (version.tooOld) return { level: 'error', code: 'version', message: tooOld(version) };
@@ -146,7 +146,7 @@ function evictionFound(info: string): Finding {
   const policy = fieldOf(info, 'maxmemory_policy');
   if (policy === undefined) {
     const message =
-      'The eviction policy is unknown: the client may not run INFO, or the server does not tell.';
+      'The eviction policy is unknown: the client may not run INFO, or the server does not report it.';
     return { level: 'warning', code: 'eviction', message };
   }
   if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
@@ -210,20 +210,20 @@ async function overridesFound(
   try {
     const now = String(Date.now());
     const [index] = overrideBookKeys(prefix);
-    const whos = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES));
+    const owners = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES));
     const idle: string[] = [];
-    for (const who of whos as string[]) {
-      const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
-      const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
+    for (const owner of owners as string[]) {
+      const limiter = live.find(({ name }) => owner.startsWith(`${escapeName(name)}:`));
+      const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
       const entry = entryInForce(record, Date.now());
-      const by = who.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(who)?.by;
-      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(who);
+      const by = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner)?.by;
+      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(owner);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
     const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     const message =
-      `Overrides of policies that the limiter no longer has, or that cannot be read, so that they change nothing: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
-      'Remove them, or write others: see "Changing limits without a deployment" in docs/changing-limits.md.';
+      `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
+      'Remove or replace them: see "Changing limits without a deployment" in docs/changing-limits.md.';
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
     const words = error instanceof Error ? plainWords(error.message) : String(error);

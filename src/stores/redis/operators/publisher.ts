@@ -150,9 +150,17 @@ function describe(announcement: Announcement): PublishedLimiter {
     ...(overrides && { overrides: true as const }),
   };
   const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const told = { name, policies: textsOf(policies()), ban: ban ?? null, ...by, shadow, dynamic, ipv6Subnets };
+  const published = {
+    name,
+    policies: textsOf(policies()),
+    ban: ban ?? null,
+    ...by,
+    shadow,
+    dynamic,
+    ipv6Subnets,
+  };
   const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
-  return tiers.size > 0 ? { ...told, tiers: named } : told;
+  return tiers.size > 0 ? { ...published, tiers: named } : published;
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {

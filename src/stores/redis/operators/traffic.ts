@@ -141,8 +141,11 @@ export class Traffic {
     this.#timer = undefined;
     const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts, this.#text));
     this.#limiters.clear();
-    const told: Counted = { id: this.#id, sample: this.#sample, limiters };
-    this.#aside.send([this.#key], [JSON.stringify(told), String(MAX_STREAM_ENTRIES), String(STREAM_LIFE_MS)]);
+    const message: Counted = { id: this.#id, sample: this.#sample, limiters };
+    this.#aside.send(
+      [this.#key],
+      [JSON.stringify(message), String(MAX_STREAM_ENTRIES), String(STREAM_LIFE_MS)],
+    );
   }
 
   /** Stops sending. */
