@@ -2,7 +2,7 @@
 // - A change is the operator's wish: a policy, some of its fields, or another tier.
 // - An entry is a change with its time: since when and until when it is in force, and the limits that it gives each policy.
 // - A record is the stored list of a key's entries, the newest first.
-// - A client change is a change that a store cannot apply, such as another tier. Its revision identifies it; the caller applies it.
+// - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { BanNoteOptions } from './ban-options.js';
@@ -287,7 +287,7 @@ export function isEffective(
 export interface AppliedOverrides {
   /** By dimension, the revision of the client change that the policies already include. */
   readonly revisions: Readonly<Record<string, string>>;
-  /** The record of all keys, for buckets. It is weaker than a key's own record. */
+  /** The record of all keys, for buckets, which is weaker than a key's own record. */
   readonly all: OverrideRecord;
 }
 

@@ -31,7 +31,7 @@ import type { Tiers } from './tiers.js';
 /** The interval at which the override of all keys is read, ms. */
 const POLL_MS = 1000;
 
-/** The most keys whose client changes are remembered. */
+/** The most keys with remembered client changes. */
 const MAX_KEYS = 10_000;
 
 /** A record, and the store's time. */
@@ -116,7 +116,7 @@ export class LiveLimits {
     return Promise.all(answers as Promise<ReadRecord>[]).then(learn, () => this.setFor(key, set));
   }
 
-  /** A set by which a charge is changed later. It contains the current override of all keys, which the store needs. */
+  /** A set by which a charge is changed later, with the current override of all keys, which the store needs. */
   ofChange(set: PolicySet): PolicySet {
     this.#readAtOnce();
     return this.#sets.ofChange(set);

@@ -77,7 +77,7 @@ function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string
   return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
-/** The owner text: the text between the first brace and the last in the Redis keys of one part of a set. It contains the scope and the key. */
+/** The owner text: the text between the first brace and the last in the Redis keys of one part of a set, with the scope and the key. */
 export function ownerText(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
   return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
@@ -166,7 +166,7 @@ export interface StateKey {
   readonly key: string | Hash;
   /** The dimension of the key. */
   readonly by: string;
-  /** The key whose slot this state uses, for limiters with `slotBy`. Without a key, the common slot of requests without one. */
+  /** The key of the slot, for limiters with `slotBy`. Its `key` is undefined in the common slot of requests without such a key. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
   /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;

@@ -40,7 +40,7 @@ export interface SetParts {
   readonly warn: Warn;
 }
 
-/** The sets by which overridden keys are decided. They are valid for one override of all keys, and replaced when it changes. */
+/** The sets by which overridden keys are decided. The sets are replaced when the override of all keys changes. */
 export class OverriddenSets {
   readonly #parts: SetParts;
   /** The record of all keys, and its entry in force. */
@@ -97,7 +97,7 @@ export class OverriddenSets {
   }
 
   /**
-   * A set as overrides change it. This is the only place that knows their order. The tier comes first: the tier of a key, or else of all keys;
+   * A set as overrides change it, in the only place that knows their order. The tier comes first: the tier of a key, or else of all keys;
    * of two keys with a tier, the one of the dimension that the limiter names last. The changes of its policies follow: the change of all keys,
    * except where a key has its own tier, and the changes of each key. The store itself applies changes of limits alone.
    */

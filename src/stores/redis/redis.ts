@@ -59,7 +59,7 @@ export interface RedisStoreOptions {
   publish?: Duration | false;
   /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. @default false */
   top?: boolean | TopOptions;
-  /** For tests: a clock to decide by instead of the server's. It must not be behind the server's clock, by which keys expire. */
+  /** For tests: a clock to decide by instead of the server's clock, by which keys expire and which must not be ahead. */
   clock?: Clock;
 }
 

@@ -242,7 +242,7 @@ export interface Opener {
   refusesLocks(): boolean;
 }
 
-/** Whether the file system refuses locks. It then also refuses the lock of a new file, which no other process can have. */
+/** Whether the file system refuses locks, even the lock of a new file, which no other process can have. */
 export function refusesLocks(path: string, Driver: DatabaseClass): boolean {
   if (path === '') return false;
   let directory: string | undefined;

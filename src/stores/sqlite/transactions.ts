@@ -122,7 +122,7 @@ export class Transactions {
     } else for (const resolve of this.#idle.splice(0)) resolve();
   };
 
-  /** Gives waiting calls the time for which this process was busy. Their time runs while another process has the lock. @param locked ms */
+  /** Extends the time of waiting calls while this process is busy, but not while another process has the lock. @param locked ms */
   #extend(locked: number): void {
     const now = performance.now();
     this.#busy += now - this.#since - locked;
@@ -146,7 +146,7 @@ export class Transactions {
     database.begin();
   }
 
-  /** Answers updates until the time is over. They receive their answers when the transaction has ended. */
+  /** Answers updates until the time is over, and resolves them when the transaction has ended. */
   #transact(began: number): void {
     const database = this.#database!;
     const done: Update[] = [];

@@ -34,7 +34,7 @@ import {
 
 /**
  * The state of one key, for a part of a set. A decision has one place for each part, and usually there is one part. The functions below do
- * the work of the Lua scripts on Redis. They make all decisions outside Redis.
+ * the work of the Lua scripts on Redis, and make all decisions outside Redis.
  */
 export interface Place {
   readonly part: Part;
@@ -324,7 +324,7 @@ export function ban(places: readonly Place[], duration: number, now: number): vo
 
 const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
-/** Whether all policies admit, except for shadows. Their verdicts are in the columns. */
+/** Whether all policies admit, except for shadows. The verdicts are in the columns. */
 function look(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],

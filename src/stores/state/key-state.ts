@@ -25,7 +25,7 @@ import {
   type Subject,
 } from '../../contract/store.js';
 
-/** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
+/** The version of the bytes' layout, which is part of the key, so that versions never read each other's state. */
 const LAYOUT_VERSION = 'k2';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */

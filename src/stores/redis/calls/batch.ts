@@ -23,7 +23,7 @@ export interface Batch {
 
 /** Sends batches to the server, and parses the replies. */
 export interface Carrier {
-  /** Whether the servers are a cluster. Its keys are on several servers, so a batch may have only one key. */
+  /** Whether the servers are a cluster, where a batch may have only one key because keys are on several servers. */
   readonly cluster: boolean;
   /** Whether an error means that a batch may have only one key, and that the server ran nothing of the batch. */
   refusesKeys(error: unknown): boolean;
@@ -50,7 +50,7 @@ export class Batcher {
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** The count of decisions that are gathered or in flight. */
   #pending = 0;
-  /** The pending decisions when the last reply came. Their callers will soon ask again. */
+  /** The count of pending decisions when the last reply came, because the callers will soon ask again. */
   #pendingAtReply = 0;
   /** Whether several decisions were pending in this turn of the event loop or the last one, so that decisions are gathered. */
   #gathers = false;
@@ -139,7 +139,7 @@ export class Batcher {
     }
     this.#pendingAtReply = this.#pending;
     this.#pending -= waiters.length;
-    // Callers of these replies may ask again in this turn. Their questions are counted first.
+    // The callers may ask again in this turn, so their questions are counted first.
     if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers instanceof Error ? answers : answers[i]!;

@@ -12,7 +12,7 @@ export const DEADLINE = '';
 /** The error of a call that was sent for a time other than the server's, and changed nothing. */
 const PERIOD_ERROR = /HEADGATE_PERIOD (\d+)/;
 
-/** The error of a call without records of overrides, although the limiter has some. It has decided nothing. */
+/** The error of a call without records of overrides, although the limiter has some. Nothing was decided. */
 const OVERRIDDEN_ERROR = 'HEADGATE_OVERRIDDEN';
 
 /** The time for which a process sends the records of overrides with each decision, after it learned that there are some, ms. */
@@ -68,7 +68,7 @@ export interface Plan {
   readonly records: Records | undefined;
 }
 
-/** The keys, scripts and arguments of policy sets. They are created once, except for arguments that depend on the time. */
+/** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
 export class Plans {
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];

@@ -3,7 +3,7 @@ import type { Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
 
-/** The clients that `redisStore` accepts. Their methods distinguish them. */
+/** The clients that `redisStore` accepts, distinguished by their methods. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** One object per client, even if several stores use it, because it listens to the client's events. */

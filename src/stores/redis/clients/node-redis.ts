@@ -47,7 +47,7 @@ interface Client extends NodeRedisLike {
 }
 
 interface Cluster extends Omit<Client, 'sendCommand'> {
-  /** @param firstKey the key whose server is asked; `undefined` for any server */
+  /** @param firstKey a key of the server; `undefined` for any server */
   sendCommand(
     firstKey: string | undefined,
     isReadonly: boolean,
@@ -71,7 +71,7 @@ function isCluster(client: Client | Cluster): client is Cluster {
   return 'slots' in client;
 }
 
-/** node-redis never writes a command twice. It may write a command late, which the deadline makes harmless. */
+/** node-redis never writes a command twice, but may write one late, which the deadline makes harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;

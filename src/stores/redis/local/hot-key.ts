@@ -59,7 +59,7 @@ export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => 
   return outcome;
 }
 
-/** A key whose decisions are made in this process as long as there are units of it, with all its counts together. */
+/** A key that this process decides as long as it holds units of the key, with all counts together. */
 export class HotKey {
   readonly #keeping: Keeping;
   #current: Slice | undefined;

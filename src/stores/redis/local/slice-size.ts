@@ -26,14 +26,14 @@ const lowestOf = perSet(({ policies }) => Math.min(...policies.map(({ traits }) 
 /** The size of a key's next slice, by the demand of this process, the remaining units, and the charges of other processes. */
 export class SliceSize {
   readonly #slicing: Slicing;
-  /** The demand in units during the last `hold`, as of `#askedAt`. It fades. */
+  /** The demand in units during the last `hold`, as of `#askedAt`, which fades. */
   #demand = 0;
   #askedAt = 0;
   /** The remaining units in the store's last reply. Undefined until there is one. */
   #remaining: number | undefined;
   /** The time at which the units charged last can no longer be spent, as far as their window or segment shows. */
   #endsAt = 0;
-  /** The units that this process, and all others, charged lately. They fade. */
+  /** The units that this process, and all others, charged lately, which fade. */
   #mine = 1;
   #others = 0;
 

@@ -72,7 +72,7 @@ export class Slice {
     return this.#units;
   }
 
-  /** Whether the server that answers now may not know the charge. Its units may then be neither spent nor returned. */
+  /** Whether the server that answers now may not know the charge, so that its units may be neither spent nor returned. */
   get isLost(): boolean {
     for (const { isLost } of this.#connections) if (isLost) return true;
     return false;
@@ -86,7 +86,7 @@ export class Slice {
     return unspent - Math.ceil((now - this.#asked + CLOCK_TICK_MS) * this.#lostPerMs);
   }
 
-  /** Whether a set of the same counts, whose limits may be lower, also has room for the units. */
+  /** Whether a set of the same counts also has room for the units, because its limits may be lower. */
   fits(set: PolicySet): boolean {
     if (set === this.#subject.set) return true;
     return set.policies.every(({ traits }, i) => this.#used(i) <= traits.capacity);
@@ -98,7 +98,7 @@ export class Slice {
     return capacity - remainingOf(this.#reply.verdicts, i);
   }
 
-  /** An admission. Its charge expires together with the charge of the slice. */
+  /** An admission with a charge that expires together with the charge of the slice. */
   spend({ policies }: PolicySet, cost: number, now: number): Reply {
     this.#spent += cost;
     const { now: then, step, verdicts: charged } = this.#reply;

@@ -86,7 +86,7 @@ export class Slices implements Store {
   #rests: [rest: Change, slice: Slice][] = [];
   readonly #shared: Shared;
   readonly #identity: string;
-  /** The shared keys whose slices this store charges. */
+  /** The shared keys with slices that this store charges. */
   readonly #own = new Map<string, HotKeys>();
   /** The places of a set's parts. Undefined if the set cannot be decided from slices. */
   readonly #placesOf = perSet((set): readonly Place[] | undefined => {
@@ -342,7 +342,7 @@ function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys):
   return { set: withinSlot(selected), key: at.map((i) => key[i]!) };
 }
 
-/** Warns of policies whose units cannot be charged ahead, except for slots, for which nobody expects it. */
+/** Warns of policies with units that cannot be charged ahead, except for slots, for which this is expected. */
 function warnOfUnfit(policies: readonly CompiledPolicy[]): void {
   const unfit = policies.find(({ traits }) => traits.slices === undefined && !traits.holdsSlots);
   if (!unfit) return;

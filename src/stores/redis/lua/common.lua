@@ -5,7 +5,7 @@
 -- Reply: empty. Past the deadline: the error 'HEADGATE_LATE' with the server's time, because the caller has stopped waiting
 
 local deadline = ARGV[1] + 0
--- The time in microseconds. It differs between calls, so it also shows the order of calls.
+-- The time in microseconds, which differs between calls and so also shows their order.
 local step = -deadline
 if deadline >= 0 then
   -- TIME is read once, because on Redis 7.0 the time advances within a script.
@@ -66,7 +66,7 @@ local function headgate_bounded(write)
   return redis.error_reply(type(reply) == 'table' and reply.err or reply)
 end
 
--- The `adjust` of counters whose units all return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
+-- The `adjust` of counters, where all units return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
 -- at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
   local limit = p[1]

@@ -1,6 +1,6 @@
 -- Releases or renews the concurrency slots of one admission.
 --
--- KEYS:  one per policy whose units are slots
+-- KEYS:  one per policy with slots
 -- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, count of policies; per policy: kernel, '0', its params; per policy the
 --        units of the lease
 -- Reply: 1 if the lease still held every slot, else 0

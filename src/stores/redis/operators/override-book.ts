@@ -5,7 +5,7 @@ const MAX_RECORDED_OVERRIDES = 100_000;
 const MAX_LOG_ENTRIES = 10_000;
 const LOG_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
 
-/** The keys of the index and of the log. They have no colon between the braces, so they are never a limiter's. Both are in one slot. */
+/** The keys of the index and of the log, in one slot. Without a colon between the braces, they are never a limiter's. */
 export function overrideBookKeys(prefix: string): [index: string, log: string] {
   const head = `${prefix}:{overrides}`;
   return [head, `${head}:log`];

@@ -19,9 +19,9 @@ export interface PublishedLimiter {
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
   /** `null` if the limiter never checks for bans. */
   readonly ban: CompiledBan | null;
-  /** The dimension whose keys are banned. Absent for the default one. */
+  /** The dimension of bans. Absent for the default one. */
   readonly banBy?: string;
-  /** The dimension whose slot all other keys share. Absent without `slotBy`. */
+  /** The dimension of the slot that all keys share. Absent without `slotBy`. */
   readonly slotBy?: string;
   readonly shadow: boolean;
   /** Whether the policies depend on the request. `policies` then has those that were used recently. */
@@ -61,7 +61,7 @@ const FIRST_PUBLICATION_MS = 1000;
 const MAX_MISSED_PUBLICATIONS = 3;
 const GRACE_MS = 10_000;
 
-/** The Redis keys of publications. They have no colon between the braces, so they are never a limiter's. */
+/** The Redis keys of publications. Without a colon between the braces, they are never a limiter's. */
 export function publishedKey(prefix: string, instance?: string): string {
   return `${prefix}:{limiters}${instance === undefined ? '' : `:${instance}`}`;
 }

@@ -57,7 +57,7 @@ const SEND_INTERVAL_MS = 1000;
 const MAX_STREAM_ENTRIES = 2000;
 const STREAM_LIFE_MS = 60_000;
 
-/** The Redis key of the stream. It has no colon between the braces, so it is never a limiter's. */
+/** The Redis key of the stream. Without a colon between the braces, it is never a limiter's. */
 export const topKey = (prefix: string): string => `${prefix}:{top}`;
 
 interface Counts {
