@@ -29,7 +29,7 @@ export type {
   Verdict,
 } from './common/decision.js';
 export type { PolicyChange } from './contract/change-policy.js';
-export type { Override, OverrideChange, OverrideNote } from './limiter/live-limits.js';
+export type { Override, OverrideChange, OverrideNote } from './limiter/overrides/override.js';
 export type { FailureOptions } from './limiter/guard/failure.js';
 export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';

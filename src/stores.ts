@@ -9,7 +9,7 @@ export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './co
 export {
   changeRecord,
   type OverrideRecord,
-  type OverrideTerms,
+  type AppliedOverrides,
   type RecordChange,
 } from './contract/overrides.js';
 export { costAt, type Costs } from './contract/costs.js';

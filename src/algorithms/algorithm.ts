@@ -51,9 +51,9 @@ export interface Rates {
   /** The params at a time. */
   at(time: number): Params;
   /** All params that may have been in force within a millisecond. */
-  near(time: number): readonly Params[];
+  around(time: number): readonly Params[];
   /** The times after `from` and up to `to` at which the params changed. */
-  turns(from: number, to: number): readonly number[];
+  boundaries(from: number, to: number): readonly number[];
   /** The configured params. */
   readonly base: Params;
 }
@@ -240,7 +240,7 @@ export function areNumbers(saved: Saved): saved is readonly number[] {
 export const MAX_COUNTED_UNITS = 2 ** 52;
 
 /** The most ticks in a bucket's state, so that sums stay exact integers. */
-export const MOST_TICKS = 2 ** 51;
+export const MAX_TICKS = 2 ** 51;
 
 /** The longest time in which a bucket may fill, ms: some 8,000 years. On Redis a state's end has 48 bits, in ms since 1970. */
-export const LONGEST_FILL = 2 ** 48 - 2 ** 44;
+export const MAX_FILL_MS = 2 ** 48 - 2 ** 44;

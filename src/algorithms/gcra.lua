@@ -2,11 +2,11 @@
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
---          From the TAT on the bucket is full, and the key expires. While the key has an override: then also when it was written (6, ms),
+--          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of its last write (6, ms),
 --          and the first two params of that time (4, 7), and the ticks owed beyond the ceiling (7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
---          units or ticks given back
+--          units or ticks returned
 
 local kernel_params = 5
 
@@ -43,7 +43,7 @@ while request <= last and charge <= capacity do
     before = nil
   end
   if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    -- As headgate_say does, which is not defined yet.
+    -- The same as headgate_say, which is not defined yet.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + remaining
   else
@@ -73,28 +73,28 @@ end
 
 -- The rest of a debt, in ticks of the current rate. The debt was written at a time `at` by the rate of `scale` and `increment`, and drains by
 -- the rate of each time. At each change of the rate or of the ceiling, the owed units stay the same: five of ten are five of a hundred. Also
--- returns the debt beyond the ceiling. No request waits for that part, and it is given back first.
+-- returns the debt beyond the ceiling. No request waits for that part, which is returned first.
 local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
-  local turns = p.record and p.turns(p.record, at, now) or {}
+  local boundaries = p.record and p.boundaries(p.record, at, now) or {}
   -- An override may have begun or ended in the millisecond in which the debt was written.
-  table.insert(turns, 1, at)
-  turns[#turns + 1] = now
+  table.insert(boundaries, 1, at)
+  boundaries[#boundaries + 1] = now
   local ceiling = gcra_rate(p, at)[5]
   if at > 0 and (stop - at) * scale - part > ceiling then ceiling = nil end
-  for _, turn in ipairs(turns) do
-    local rate = turn == now and p or gcra_rate(p, turn)
+  for _, time in ipairs(boundaries) do
+    local rate = time == now and p or gcra_rate(p, time)
     if rate[1] ~= scale or rate[2] ~= increment or rate[5] ~= ceiling then
-      local ticks = (stop - turn) * scale - part
+      local ticks = (stop - time) * scale - part
       if ticks <= 0 then return 0, 0 end
       local units = math.floor((ticks + cut) / increment)
       local rest = ticks + cut - units * increment
       local all = units * rate[2] + math.ceil(rest * rate[2] / increment)
       scale, increment, ceiling = rate[1], rate[2], rate[5]
       local owed = math.min(all, ceiling)
-      -- MOST_TICKS of algorithm.ts.
+      -- MAX_TICKS of algorithm.ts.
       cut = math.min(all - owed, 2 ^ 51)
-      local time = math.ceil(owed / scale)
-      stop, part = turn + time, time * scale - owed
+      local paid_in = math.ceil(owed / scale)
+      stop, part = time + paid_in, paid_in * scale - owed
     end
   end
   local backlog = math.max(0, (stop - now) * scale - part)
@@ -156,17 +156,17 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 --- changes
 
 -- The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
--- earliest. Drained units cannot be given back, because the key could already have spent them again.
+-- earliest. Drained units cannot be returned, because the key could already have spent them again.
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
   -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
   if p.record then
     -- The rate may have changed since. Histories are in ticks of the configured rate.
     local moved = math.ceil(shift * p[2] / p.base[2])
-    local is_changed = #p.turns(p.record, at - 1, now) > 0
+    local is_changed = #p.boundaries(p.record, at - 1, now) > 0
     local left = charge
-    -- In the millisecond of a change, the rate of the charge is not known. Use the rate that gives back least.
-    for _, rate in ipairs(p.params_near(p, at)) do
+    -- In the millisecond of a change, the rate of the charge is not known. Use the rate that returns least.
+    for _, rate in ipairs(p.params_around(p, at)) do
       local owed = charge / p[2] * rate[2]
       local time = math.ceil(owed / rate[1])
       if is_changed then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end

@@ -3,8 +3,8 @@ import { invalidOption } from '../common/errors.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import {
   areNumbers,
-  LONGEST_FILL,
-  MOST_TICKS,
+  MAX_FILL_MS,
+  MAX_TICKS,
   PairColumn,
   type AlgorithmDefinition,
   type Compiled,
@@ -59,7 +59,7 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-  /** The debt beyond the ceiling from the time when an override changed the rate. It is given back first. */
+  /** The debt beyond the ceiling from the time when an override changed the rate. This part is returned first. */
   #cut = 0;
   /** The time and the rate of the last write, for rows that have had an override. All other rows have the configured rate. */
   readonly #written = new Map<number, Written>();
@@ -142,7 +142,7 @@ class GcraColumn extends PairColumn<GcraParams> {
 
   /**
    * The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
-   * earliest. Drained units cannot be given back, because the key could already have spent them again.
+   * earliest. Drained units cannot be returned, because the key could already have spent them again.
    */
   #left(p: Changing, charge: number, now: number, { mark, at, shift }: Returned): number {
     const { scale, rates } = p;
@@ -207,15 +207,15 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
   let { cut } = written;
   let rate: Pick<GcraParams, 'scale' | 'increment'> = written;
   let { stop, part } = debt;
-  const turns = p.rates ? p.rates.turns(written.at, now) : [];
+  const boundaries = p.rates ? p.rates.boundaries(written.at, now) : [];
   // An override may have begun or ended in the millisecond in which the debt was written.
   let { ceiling } = rateAt(p, written.at);
   if (written.at > 0 && (stop - written.at) * rate.scale - part > ceiling) ceiling = Infinity;
-  for (const turn of [written.at, ...turns, now]) {
-    const next = turn === now ? p : rateAt(p, turn);
+  for (const time of [written.at, ...boundaries, now]) {
+    const next = time === now ? p : rateAt(p, time);
     const isSame = next.scale === rate.scale && next.increment === rate.increment && next.ceiling === ceiling;
     if (isSame) continue;
-    const ticks = (stop - turn) * rate.scale - part;
+    const ticks = (stop - time) * rate.scale - part;
     if (ticks <= 0) return { backlog: 0, cut: 0 };
     const units = Math.floor((ticks + cut) / rate.increment);
     const rest = ticks + cut - units * rate.increment;
@@ -223,10 +223,10 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
     // No request waits for the debt beyond the ceiling. A higher rate makes it count again.
     ({ ceiling } = next);
     const owed = Math.min(all, ceiling);
-    cut = Math.min(all - owed, MOST_TICKS);
-    const time = Math.ceil(owed / next.scale);
-    stop = turn + time;
-    part = time * next.scale - owed;
+    cut = Math.min(all - owed, MAX_TICKS);
+    const paidIn = Math.ceil(owed / next.scale);
+    stop = time + paidIn;
+    part = paidIn * next.scale - owed;
     rate = next;
   }
   const backlog = Math.max(0, (stop - now) * rate.scale - part);
@@ -247,10 +247,10 @@ function patienceOf(p: Changing): number {
 /** The part of a charge that has certainly not drained yet, if the rate may have changed since. See `GcraColumn`. */
 function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
   const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
-  const isChanged = p.rates!.turns(of.at - 1, now).length > 0;
-  // In the millisecond of a change, the rate of the charge is not known. Use the rate that gives back least.
-  const left = p.rates!.near(of.at).map((near) => {
-    const rate = near as GcraParams;
+  const isChanged = p.rates!.boundaries(of.at - 1, now).length > 0;
+  // In the millisecond of a change, the rate of the charge is not known. Use the rate that returns least.
+  const left = p.rates!.around(of.at).map((params) => {
+    const rate = params as GcraParams;
     const owed = (charge / p.increment) * rate.increment;
     const time = Math.ceil(owed / rate.scale);
     const written = { ...rate, at: of.at, cut: 0 };
@@ -270,7 +270,7 @@ function divisor(a: number, b: number): number {
 }
 
 /** The largest `scale`. Below it, a fraction of a millisecond fits in 32 bits. */
-const FINEST = 2 ** 31;
+const MAX_TICKS_PER_MS = 2 ** 31;
 
 /**
  * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. A rate that is too fine for that is rounded down
@@ -284,10 +284,10 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const exact = limit / divisor(limit, window);
   // The longest backlog in ms limits how many ticks a millisecond can have.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
-  const fits = exact <= FINEST && exact * longest <= MOST_TICKS;
-  const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST_TICKS / longest));
+  const fits = exact <= MAX_TICKS_PER_MS && exact * longest <= MAX_TICKS;
+  const scale = fits ? exact : Math.min(MAX_TICKS_PER_MS, Math.floor(MAX_TICKS / longest));
   const increment = Math.ceil((window * scale) / limit);
-  if (longest > LONGEST_FILL || (!fits && increment <= 1000)) {
+  if (longest > MAX_FILL_MS || (!fits && increment <= 1000)) {
     throw invalidOption(
       `${what}.limit`,
       limit,

@@ -7,7 +7,7 @@ import {
   ALL_KEYS,
   escapeName,
   kindOfHash,
-  parseWho,
+  parseOwnerText,
   type Hash,
   type KeyText,
   type StateKey,
@@ -168,7 +168,7 @@ export interface Whose {
 /** Reads the text between the braces of a key in Redis. Undefined: it is none of this name. */
 export function whoseOf(who: string, name: string | undefined): Whose | undefined {
   const isAll = who.endsWith(`:${ALL_KEYS}`);
-  const whose = parseWho(isAll ? who.slice(0, -ALL_KEYS.length) : who);
+  const whose = parseOwnerText(isAll ? who.slice(0, -ALL_KEYS.length) : who);
   if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return undefined;
   const { key, by, slot } = whose;
   return { name: name ?? whose.name, key: isAll ? undefined : key, by, ...(slot && { slot }) };

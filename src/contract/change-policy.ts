@@ -69,8 +69,8 @@ function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
   return policy.algorithm === undefined ? own() : policy;
 }
 
-/** The difference of a changed policy as numbers: the limit, then a bucket's params. Undefined if numbers cannot express it. */
-export function numbersOf(policy: CompiledPolicy, to: CompiledPolicy): readonly number[] | undefined {
+/** The limits of a changed policy in an override's entry: the limit, then a bucket's params. Undefined if numbers cannot express it. */
+export function limitsOf(policy: CompiledPolicy, to: CompiledPolicy): readonly number[] | undefined {
   const { kernel, id, window, traits } = policy;
   if (to.kernel !== kernel) return undefined;
   if (!traits.drains) return to.id === id ? [to.limit] : undefined;

@@ -1,260 +1,278 @@
+// The words for overrides, in all of the code:
+// - A change is the operator's wish: a policy, some of its fields, or another tier.
+// - An entry is a change with its time: since when and until when it is in force, and the limits that it gives each policy.
+// - A record is the stored list of a key's entries, the newest first.
+// - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { BanNoteOptions } from './ban-options.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * What an override is written as, beside the state of its key: lines, the newest first, one for each time with its own limits. A line has
- * when it began and when it ends (ms by the store's clock; 0: not yet known). Behind tabs follow, for each policy, its id and numbers: its
- * limit, then the params that differ, or none if only the limit does. The id `*`, which comes first, has the revision of a change that only
- * clients can read, such as another tier. The last field is the change as JSON. Older lines stay for as long as charges of that time count.
+ * The stored text of a key's overrides, beside the state of the key: a line for each entry, the newest first. An entry begins with its start and
+ * its end (ms by the store's clock; 0 if the end is not yet known). Behind tabs follow, for each policy, its id and its limits: the limit, then
+ * the params that differ (none if only the limit differs). The id `*`, which comes first, has the revision of a client change. The last field is
+ * the change as JSON, with the operator and the reason. Older entries stay for as long as charges of their time count.
  */
 export type OverrideRecord = string;
 
-/** The id of a change that numbers cannot express. No policy has it. */
-export const RULE = '*';
+/** The id that marks the revision of a client change. No policy has it. */
+export const CLIENT_CHANGE_ID = '*';
 
-/** The beginning of a revision that replaces all policies of a key by those of another tier. No hash contains it. */
-export const TIER_RULE = 'tier=';
+/** The beginning of the revision of a change to another tier. No hash contains it. */
+export const TIER_PREFIX = 'tier=';
 
 /** The tag of records in keys. */
 export const OVERRIDE_TAG = 'o1';
 
-/** The most lines of a record. */
-export const MOST_LINES = 8;
+/** The most entries of a record. */
+export const MAX_ENTRIES_PER_RECORD = 8;
 
-/** The text of a change: a line without its times. */
-export function lineOf(fields: ReadonlyMap<string, readonly number[] | string>, json: string): string {
-  const written = [...fields].map(([id, numbers]) => {
-    return `\t${id}\t${typeof numbers === 'string' ? numbers : numbers.join(' ')}`;
+/** The time for which a record without an end is kept, ms: a hundred years. */
+export const UNENDED_RECORD_MS = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/**
+ * The text of an entry without its times.
+ *
+ * @param limits the limits by policy id, or the revision of a client change
+ * @param json the change, the operator and the reason
+ */
+export function entryText(limits: ReadonlyMap<string, readonly number[] | string>, json: string): string {
+  const fields = [...limits].map(([id, field]) => {
+    return `\t${id}\t${typeof field === 'string' ? field : field.join(' ')}`;
   });
-  return `${written.join('')}\t${json}`;
+  return `${fields.join('')}\t${json}`;
 }
 
 /** A change of a record. */
 export interface RecordChange {
-  /** A line without its times, or empty if the override in force ends. */
-  readonly line: string;
+  /** An entry without its times, or an empty text to end the override in force. */
+  readonly entry: string;
   /** The duration, ms, or 0 for an override that lasts until it is removed. */
   readonly duration: number;
   /** The longest time for which a charge counts, ms. */
   readonly life: number;
-  /** The operator who ends an override, and the reason. The line of a new override has both. */
+  /** The operator who ends an override, and the reason. A new entry contains both. */
   readonly note?: BanNoteOptions;
 }
-
-/** The time for which a record without an end is kept, ms: a hundred years. */
-export const FOR_EVER = 100 * 365 * 24 * 60 * 60 * 1000;
 
 /** Applies a change to a record. @returns the record, and the end of its use. The script `set-override.lua` does the same. */
 export function changeRecord(
   record: OverrideRecord,
-  { line, duration, life }: RecordChange,
+  { entry, duration, life }: RecordChange,
   now: number,
 ): { readonly record: OverrideRecord; readonly until: number } {
-  const lines = record.split('\n').filter((each) => each !== '');
+  const texts = record.split('\n').filter((text) => text !== '');
   const kept: string[] = [];
   let last = 0;
-  for (const each of lines) {
-    const [header, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
-    if (header === undefined) continue;
-    // Keeps a line that ends in the millisecond in which it began, because charges of that time may be by it.
+  for (const text of texts) {
+    const [times, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(text) ?? [];
+    if (times === undefined) continue;
+    // Keeps an entry that ends in the millisecond in which it began, because charges of that time may be by it.
     if (Number(since) > now) continue;
     const end = until === '0' ? now : Math.min(now, Number(until));
-    if (end + life <= now || kept.length === MOST_LINES - 1) continue;
+    if (end + life <= now || kept.length === MAX_ENTRIES_PER_RECORD - 1) continue;
     kept.push(`${since} ${end}${rest}`);
     last = Math.max(last, end + life);
   }
-  if (line !== '') {
+  if (entry !== '') {
     const end = duration === 0 ? 0 : now + duration;
-    kept.unshift(`${now} ${end}${line}`);
-    last = Math.max(last, duration === 0 ? now + FOR_EVER : end + life);
+    kept.unshift(`${now} ${end}${entry}`);
+    last = Math.max(last, duration === 0 ? now + UNENDED_RECORD_MS : end + life);
   }
   return { record: kept.join('\n'), until: last };
 }
 
 /** A span of time with its own limits. */
-export interface Line {
+export interface OverrideEntry {
   /** ms since the epoch, by the store's clock. */
   readonly since: number;
   /** `Infinity` if the end is not known. */
   readonly until: number;
   /** By policy id: the limit, then the params that differ. */
-  readonly numbers: ReadonlyMap<string, readonly number[]>;
-  /** The revision of a change that numbers cannot express. Empty for all other changes. */
-  readonly rule: string;
-  /** The change as JSON. */
+  readonly limits: ReadonlyMap<string, readonly number[]>;
+  /** The revision of a client change. Empty for all other changes. */
+  readonly revision: string;
+  /** The change, the operator and the reason. */
   readonly json: string;
 }
 
-/** A record after it was parsed. */
-export class Overrides {
-  readonly #lines: readonly Line[];
-  /** The policies as the last requested lines change them. */
+/** The entries of a record, and policies as the entries change them. */
+export class ParsedRecord {
+  readonly #entries: readonly OverrideEntry[];
+  /** The policies as the last requested entries change them. */
   readonly #changed = new WeakMap<
     readonly CompiledPolicy[],
-    { readonly lines: readonly (Line | undefined)[]; readonly policies: readonly CompiledPolicy[] }
+    { readonly entries: readonly (OverrideEntry | undefined)[]; readonly policies: readonly CompiledPolicy[] }
   >();
 
   constructor(record: OverrideRecord) {
-    this.#lines = record.split('\n').flatMap(lineFrom);
+    this.#entries = record.split('\n').flatMap(parseEntry);
   }
 
   /**
    * The entry in force at a time, for a policy if its id is given. The newest entry comes first, so a key's own entry takes precedence over an
    * entry of all keys behind it.
    */
-  at(time: number, id?: string): Line | undefined {
-    return this.#lines.find((line) => line.since <= time && time < line.until && isAbout(line, id));
+  at(time: number, id?: string): OverrideEntry | undefined {
+    return this.#entries.find((entry) => isInForce(entry, time, id));
   }
 
   /** The entry in force now. If the clock went back, the newest entry stays in force. */
-  now(time: number, id?: string): Line | undefined {
-    const [last] = this.#lines;
-    const isAhead = last && last.since > time && time < last.until && isAbout(last, id);
-    return isAhead ? last : this.at(time, id);
+  now(time: number, id?: string): OverrideEntry | undefined {
+    const [newest] = this.#entries;
+    const isAhead = newest && newest.since > time && time < newest.until && concerns(newest, id);
+    return isAhead ? newest : this.at(time, id);
   }
 
   /** The entry in force for each of the policies. */
-  lines(of: readonly CompiledPolicy[], now: number): readonly (Line | undefined)[] {
-    return of.map(({ id }) => this.now(now, id));
+  entries(policies: readonly CompiledPolicy[], now: number): readonly (OverrideEntry | undefined)[] {
+    return policies.map(({ id }) => this.now(now, id));
   }
 
-  /** The policies as these lines change them, as the same array until a line changes. */
-  policies(of: readonly CompiledPolicy[], lines: readonly (Line | undefined)[]): readonly CompiledPolicy[] {
-    const known = this.#changed.get(of);
-    if (known && lines.every((line, i) => line === known.lines[i])) return known.policies;
-    const policies = of.map((policy, i) => this.#change(policy, lines[i]));
-    this.#changed.set(of, { lines, policies });
+  /** The policies as these entries change them, as the same array until an entry changes. */
+  policies(
+    configured: readonly CompiledPolicy[],
+    entries: readonly (OverrideEntry | undefined)[],
+  ): readonly CompiledPolicy[] {
+    const last = this.#changed.get(configured);
+    if (last && entries.every((entry, i) => entry === last.entries[i])) return last.policies;
+    const policies = configured.map((policy, i) => this.#change(policy, entries[i]));
+    this.#changed.set(configured, { entries, policies });
     return policies;
   }
 
-  #change(policy: CompiledPolicy, line: Line | undefined): CompiledPolicy {
-    const numbers = line?.numbers.get(policy.id);
+  #change(policy: CompiledPolicy, entry: OverrideEntry | undefined): CompiledPolicy {
+    const limits = entry?.limits.get(policy.id);
     if (!policy.traits.drains) {
-      if (!numbers) return policy;
-      const [limit] = numbers as [number];
+      if (!limits) return policy;
+      const [limit] = limits as [number];
       const { sent } = policy;
       const moved = sent && { sent: (time: number) => [limit, ...sent(time).slice(1)] };
-      return { ...policy, limit, params: paramsOf(policy, numbers), ...moved };
+      return { ...policy, limit, params: paramsOf(policy, limits), ...moved };
     }
     const rates: Rates = {
-      at: (time) => paramsOf(policy, this.at(time, policy.id)?.numbers.get(policy.id)),
-      near: (time) =>
-        this.#near(time, policy.id).map((each) => paramsOf(policy, each?.numbers.get(policy.id))),
-      turns: (from, to) => this.#turns(from, to),
+      at: (time) => paramsOf(policy, this.at(time, policy.id)?.limits.get(policy.id)),
+      around: (time) =>
+        this.#around(time, policy.id).map((each) => paramsOf(policy, each?.limits.get(policy.id))),
+      boundaries: (from, to) => this.#boundaries(from, to),
       base: policy.params,
     };
     // Stores receive only the numbers as params. The rates are for the columns of this process.
-    const params = { ...paramsOf(policy, numbers), rates } as unknown as Params;
-    return { ...policy, limit: numbers?.[0] ?? policy.limit, params };
+    const params = { ...paramsOf(policy, limits), rates } as unknown as Params;
+    return { ...policy, limit: limits?.[0] ?? policy.limit, params };
   }
 
   /** All entries that may have been in force within a millisecond. */
-  #near(time: number, id: string): (Line | undefined)[] {
-    const lines = this.#lines.filter(({ since, until }) => since <= time && time <= until);
-    return [...lines, this.at(time, id), this.at(time - 1, id)];
+  #around(time: number, id: string): (OverrideEntry | undefined)[] {
+    const entries = this.#entries.filter(({ since, until }) => since <= time && time <= until);
+    return [...entries, this.at(time, id), this.at(time - 1, id)];
   }
 
-  #turns(from: number, to: number): number[] {
-    const turns = new Set(this.#lines.flatMap(({ since, until }) => [since, until]));
-    return [...turns].filter((turn) => turn > from && turn <= to).sort((a, b) => a - b);
+  #boundaries(from: number, to: number): number[] {
+    const times = new Set(this.#entries.flatMap(({ since, until }) => [since, until]));
+    return [...times].filter((time) => time > from && time <= to).sort((a, b) => a - b);
   }
 }
 
-/** Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it. */
-function isAbout({ rule, numbers }: Line, id: string | undefined): boolean {
-  return id === undefined || rule.startsWith(TIER_RULE) || numbers.has(id);
+function isInForce(entry: OverrideEntry, time: number, id: string | undefined): boolean {
+  return entry.since <= time && time < entry.until && concerns(entry, id);
 }
 
-function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undefined): Params {
-  if (!numbers) return params;
+/** Whether an entry concerns a policy. An entry about other policies leaves this one to the entries behind it. */
+function concerns({ revision, limits }: OverrideEntry, id: string | undefined): boolean {
+  return id === undefined || revision.startsWith(TIER_PREFIX) || limits.has(id);
+}
+
+function paramsOf({ params }: CompiledPolicy, limits: readonly number[] | undefined): Params {
+  if (!limits) return params;
   const names = Object.keys(params);
-  const changed = numbers.length === 1 ? numbers : numbers.slice(1);
+  const changed = limits.length === 1 ? limits : limits.slice(1);
   return { ...params, ...Object.fromEntries(changed.map((number, i) => [names[i]!, number])) };
 }
 
 /** Whether a field consists of numbers, of which the first is a limit. A field that Headgate did not write changes nothing. */
-function isOfNumbers(field: string): boolean {
+function isLimits(field: string): boolean {
   const [limit] = field.split(' ').map(Number);
   return /^\d+( \d+)*$/.test(field) && limit! >= 1 && limit! <= MAX_UNITS;
 }
 
-/** The part of a line that only clients can apply: the revision, a tab, and the change as JSON. Empty if there is none. */
-export function ruleOf(line: Line | undefined): string {
-  return line === undefined || line.rule === '' ? '' : `${line.rule}\t${line.json}`;
+/** The client change of an entry: the revision, a tab, and the change as JSON; or an empty text. */
+export function clientChangeOf(entry: OverrideEntry | undefined): string {
+  return entry === undefined || entry.revision === '' ? '' : `${entry.revision}\t${entry.json}`;
 }
 
-function lineFrom(text: string): Line[] {
+/** @returns an array with the entry, or an empty array if the text is not an entry */
+function parseEntry(text: string): OverrideEntry[] {
   const [times = '', ...fields] = text.split('\t');
   const [since, until] = times.split(' ').map(Number);
   if (since === undefined || until === undefined || Number.isNaN(since + until) || fields.length === 0)
     return [];
   const json = fields.pop()!;
-  const numbers = new Map<string, readonly number[]>();
-  let rule = '';
+  const limits = new Map<string, readonly number[]>();
+  let revision = '';
   for (let i = 0; i + 1 < fields.length; i += 2) {
-    if (fields[i] === RULE) rule = fields[i + 1]!;
-    else if (isOfNumbers(fields[i + 1]!)) numbers.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
+    if (fields[i] === CLIENT_CHANGE_ID) revision = fields[i + 1]!;
+    else if (isLimits(fields[i + 1]!)) limits.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
   }
-  return [{ since, until: until === 0 ? Infinity : until, numbers, rule, json }];
+  return [{ since, until: until === 0 ? Infinity : until, limits, revision, json }];
 }
 
-const MOST_READ = 1000;
-const read = new Map<OverrideRecord, Overrides>();
+const MAX_PARSED_RECORDS = 1000;
+const parsedRecords = new Map<OverrideRecord, ParsedRecord>();
 
 /** Parses a record. Recent records are remembered. */
-export function readOverrides(record: OverrideRecord): Overrides {
-  let overrides = read.get(record);
-  if (!overrides) {
-    if (read.size >= MOST_READ) read.clear();
-    read.set(record, (overrides = new Overrides(record)));
+export function parseRecord(record: OverrideRecord): ParsedRecord {
+  let parsed = parsedRecords.get(record);
+  if (!parsed) {
+    if (parsedRecords.size >= MAX_PARSED_RECORDS) parsedRecords.clear();
+    parsedRecords.set(record, (parsed = new ParsedRecord(record)));
   }
-  return overrides;
+  return parsed;
 }
 
-/** The entry in force by a record in a store. @returns undefined if there is none, or no record */
-export function inForce(record: unknown, now: number): Line | undefined {
-  return typeof record === 'string' ? readOverrides(record).now(now) : undefined;
+/** The entry in force by a record in a store. @returns undefined without such an entry, or without a record */
+export function entryInForce(record: unknown, now: number): OverrideEntry | undefined {
+  return typeof record === 'string' ? parseRecord(record).now(now) : undefined;
 }
 
-/** Whether a part of a record was not written by a limiter. A line without its times changes nothing. */
+/** Whether a part of a record was not written by a limiter. An entry without its times changes nothing. */
 export function isDamaged(record: unknown): boolean {
   return (
     typeof record === 'string' &&
-    record.split('\n').some((line) => line !== '' && lineFrom(line).length === 0)
+    record.split('\n').some((text) => text !== '' && parseEntry(text).length === 0)
   );
 }
 
-/** The text of a line: the change as the operator passed it, the operator, and the reason. */
-export interface Said extends BanNoteOptions {
+/** The change as the operator passed it, the operator, and the reason. */
+export interface EntryNote extends BanNoteOptions {
   readonly change: unknown;
 }
 
-/** Parses the text of a line. @returns undefined if a limiter did not write it */
-export function saidOf(json: string): Said | undefined {
+/** Parses the JSON of an entry. @returns undefined if a limiter did not write it */
+export function parseEntryNote(json: string): EntryNote | undefined {
   try {
-    const said: unknown = JSON.parse(json);
-    return typeof said === 'object' && said !== null && 'change' in said ? said : undefined;
+    const note: unknown = JSON.parse(json);
+    return typeof note === 'object' && note !== null && 'change' in note ? note : undefined;
   } catch {
     return undefined;
   }
 }
 
 /**
- * Whether an override names a policy or a tier that a limiter has. Otherwise it changes nothing.
+ * Whether an entry names a policy or a tier that a limiter has. Otherwise the entry has no effect.
  *
  * @param sets the policies by tier, with `''` for the policies without one
  * @param by the dimension of the key, by which each tier must have a policy. Undefined if the override is of all keys
  */
-export function isReadable(
-  { rule, numbers, json }: Line,
+export function isEffective(
+  { revision, limits, json }: OverrideEntry,
   sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
   by: string | undefined,
 ): boolean {
   const policies = [...sets.values()].flat();
-  if (rule === '') return policies.some(({ id }) => numbers.has(id));
-  const { change } = saidOf(json) ?? {};
+  if (revision === '') return policies.some(({ id }) => limits.has(id));
+  const { change } = parseEntryNote(json) ?? {};
   const fields = Object.keys(Object(change) as object);
   if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
   const { tier } = Object(change) as { tier?: string };
@@ -265,20 +283,20 @@ export function isReadable(
   return change !== undefined && [...sets.values()].every((set) => set.length <= 1);
 }
 
-/** The overrides that a limiter already knows, sent to the store with each question. */
-export interface OverrideTerms {
-  /** By dimension, the revision of the change that the policies already include. */
-  readonly rules: Readonly<Record<string, string>>;
-  /** The record of all keys, for buckets. It is weaker than a key's own record. */
+/** The overrides that a caller has already applied to the policies of a question. */
+export interface AppliedOverrides {
+  /** By dimension, the revision of the client change that the policies already include. */
+  readonly revisions: Readonly<Record<string, string>>;
+  /** The record of all keys, for buckets, which is weaker than a key's own record. */
   readonly all: OverrideRecord;
 }
 
-/** The terms of a limiter whose policies are as configured. */
-export const AS_CONFIGURED: OverrideTerms = Object.freeze({ rules: Object.freeze({}), all: '' });
+/** The policies are as configured: no override is applied. */
+export const AS_CONFIGURED: AppliedOverrides = Object.freeze({ revisions: Object.freeze({}), all: '' });
 
 /** Whether there is no known override that the store must apply. An override of all keys may already be part of the policies. */
-export function isAsConfigured({ all, rules }: OverrideTerms): boolean {
-  return all === '' && Object.keys(rules).length === 0;
+export function isAsConfigured({ all, revisions }: AppliedOverrides): boolean {
+  return all === '' && Object.keys(revisions).length === 0;
 }
 
 /** The dimensions that have a record for a set: the dimensions of its policies. */

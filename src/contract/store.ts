@@ -6,7 +6,7 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
-import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
+import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */
@@ -48,7 +48,7 @@ export interface PolicySet {
   /** Absent if all policies and the ban count by the request's key. */
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record of them is read. */
-  readonly overrides?: OverrideTerms | undefined;
+  readonly overrides?: AppliedOverrides | undefined;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
@@ -148,10 +148,10 @@ export interface Reply {
   readonly limits?: readonly number[];
   /**
    * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the change's
-   * revision, a tab, and the change as JSON, or an empty text if there is none. The caller asks again with a set whose `overrides.rules` are
+   * revision, a tab, and the change as JSON, or an empty text if there is none. The caller asks again with a set whose `overrides.revisions` are
    * those revisions.
    */
-  readonly rules?: Readonly<Record<string, string>>;
+  readonly clientChanges?: Readonly<Record<string, string>>;
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
@@ -169,7 +169,16 @@ export function malformedReply(reply: unknown): HeadgateError {
 
 /** Whether a store's answer is a reply with verdicts on a set. A store written by a user may answer incorrectly. */
 export function isReply(answer: unknown, { policies, ban: banning, overrides }: PolicySet): answer is Reply {
-  const { now, step, ban, verdicts, full = 0, degraded, limits, rules } = (answer ?? {}) as Partial<Reply>;
+  const {
+    now,
+    step,
+    ban,
+    verdicts,
+    full = 0,
+    degraded,
+    limits,
+    clientChanges,
+  } = (answer ?? {}) as Partial<Reply>;
   if (
     !Number.isSafeInteger(step) ||
     !Number.isSafeInteger(now) ||
@@ -179,7 +188,7 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
   )
     return false;
   if (ban !== 0 && !banning) return false;
-  if (rules !== undefined) return overrides !== undefined && verdicts.length === 0;
+  if (clientChanges !== undefined) return overrides !== undefined && verdicts.length === 0;
   if (limits !== undefined && !(Array.isArray(limits) && limits.length === policies.length)) return false;
   if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;

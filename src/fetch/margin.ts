@@ -1,7 +1,7 @@
 import type { Decision } from '../common/decision.js';
 import { setTimeout } from '../common/real-time.js';
 import { ofLimiter } from '../limiter/decision.js';
-import type { OverrideChange } from '../limiter/live-limits.js';
+import type { OverrideChange } from '../limiter/overrides/override.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { spacedWindow, type Partner } from './pacing.js';
 import { BY, MOST_KEYS } from './pauses.js';

@@ -37,7 +37,8 @@ import { Turns } from './waiting/turns.js';
 /** A question, and the way to repeat it. */
 type Question = Query & {
   /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
-  readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
+  readonly again?:
+    ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
 /** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
@@ -193,10 +194,10 @@ export class Asking {
     peek: boolean,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
-    const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
+    const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, rules), peek, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, again);
     };
     const own = live.current(key, set);
     if (!isPromise(own)) return this.decide(key, cost, own, peek, again);
@@ -290,7 +291,7 @@ export class Asking {
 
   /** @param atOnce whether the answer was there without waiting */
   #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
-    if (reply.rules !== undefined && query.again) return query.again(reply.rules);
+    if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);

@@ -12,7 +12,7 @@ import { holdsSlots, type MaybePromise, type PolicySet, type Store } from '../co
 import { Asking } from './asking.js';
 import type { LimiterDecision } from './decision.js';
 import { Lifetime } from './lifetime.js';
-import type { Override, OverrideChange, OverrideNote } from './live-limits.js';
+import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
 import { Operations } from './operations.js';
 import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';

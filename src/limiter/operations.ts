@@ -7,7 +7,9 @@ import type { Key } from '../contract/key.js';
 import type { OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
 import type { Account } from './charge.js';
 import type { Lifetime } from './lifetime.js';
-import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
+import type { LiveLimits } from './live-limits.js';
+import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
+import type { OverrideWriter } from './overrides/override-writer.js';
 import type { TierOption } from './options.js';
 import type { Scope } from './scope.js';
 import type { Setup } from './setup.js';
@@ -94,9 +96,9 @@ export class Operations {
     this.#overriding().check(key, change, note);
   }
 
-  #overriding(): LiveLimits {
+  #overriding(): OverrideWriter {
     this.#life.checkOpen();
-    if (this.#live) return this.#live;
+    if (this.#live) return this.#live.writer;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
       'override: this limiter does not support overrides. Create it with overrides: true.',

@@ -21,7 +21,7 @@ export function escapeKey(key: string): string {
   }
   if (isPlain) return key;
   const encoded = key.replace(
-    // eslint-disable-next-line no-control-regex -- control characters are what this is about
+    // eslint-disable-next-line no-control-regex -- the expression is about control characters
     /[\x00-\x20%{}\x7f]/g,
     (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
   );
@@ -57,7 +57,7 @@ function markOf(dimension: string): string {
 }
 
 /** The notation of a key between the braces. If only the key's hash is known, it takes the key's place. */
-export function escapeWho(dimension: string, key: string | Hash, text: KeyText): string {
+export function keyTextOf(dimension: string, key: string | Hash, text: KeyText): string {
   return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
 }
 
@@ -67,26 +67,26 @@ export function escapeScope(name: string | Hash): string {
 }
 
 /** The text between the braces after the scope, for each of a set's dimensions. */
-function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
+function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
-  if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key, text)];
-  if (slotBy === undefined) return names.map((name, i) => escapeWho(name, key[i]!, text));
+  if (typeof key === 'string') return [keyTextOf(names[0] ?? DEFAULT_DIMENSION, key, text)];
+  if (slotBy === undefined) return names.map((name, i) => keyTextOf(name, key[i]!, text));
   const at = names.indexOf(slotBy);
   // Requests without a key of the dimension share a slot.
-  const slot = at < 0 ? MARK + slotBy : escapeWho(slotBy, key[at]!, text);
+  const slot = at < 0 ? MARK + slotBy : keyTextOf(slotBy, key[at]!, text);
   return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
-/** The common part of the Redis keys of one part of a set, between the first brace and the last: the scope, and the owner of the state. */
-export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
+/** The owner text: the text between the first brace and the last in the Redis keys of one part of a set, with the scope and the key. */
+export function ownerText(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
-  return `${escapeName(set.name)}:${whosOf(set, key, text)[at]}`;
+  return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
 }
 
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
  * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy` it
- * follows the key whose slot it uses: `prefix:{name:%@org=acme}%@account=key}tag`.
+ * follows the key of the slot: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
 export class KeyMaker {
   readonly #set: PolicySet;
@@ -153,7 +153,7 @@ export class KeyMaker {
   }
 
   #heads(key: Keys): string[] {
-    return whosOf(this.#set, key, this.#text).map((who) => this.#scope + who);
+    return keyTextsOf(this.#set, key, this.#text).map((text) => this.#scope + text);
   }
 }
 
@@ -166,7 +166,7 @@ export interface StateKey {
   readonly key: string | Hash;
   /** The dimension of the key. */
   readonly by: string;
-  /** The key whose slot this state uses, for limiters with `slotBy`. Without a key, the common slot of requests without one. */
+  /** The key of the slot, for limiters with `slotBy`. Its `key` is undefined in the common slot of requests without such a key. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
   /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;
@@ -201,15 +201,15 @@ const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)
 /** Represents all keys of a limiter. No escaped key has this text. */
 export const ALL_KEYS = '%@*';
 
-/** The owner of an override: the text between the braces. */
-export function whoOfPlace(place: OverridePlace, text: KeyText): string {
-  if ('subject' in place) return whoOf(place.subject.set, place.subject.key, place.by, text);
+/** The owner text of an override: of a key, or of all keys of a limiter. */
+export function ownerTextOfPlace(place: OverridePlace, text: KeyText): string {
+  if ('subject' in place) return ownerText(place.subject.set, place.subject.key, place.by, text);
   return `${escapeName(place.set.name)}:${ALL_KEYS}`;
 }
 
 /** The key of the record of an override. */
-export function recordKey(prefix: string, who: string): string {
-  return `${prefix}:{${who}}${OVERRIDE_TAG}`;
+export function recordKey(prefix: string, ownerText: string): string {
+  return `${prefix}:{${ownerText}}${OVERRIDE_TAG}`;
 }
 
 /** The key that exists while a limiter of a name may have overrides. Without a colon between the braces, it is never a limiter's key. */
@@ -222,33 +222,33 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;
   const [, name, first, second, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
   if (name === undefined || first === undefined || id === undefined) return undefined;
-  const slot = readWho(first);
-  const whose = second === undefined ? slot : readWho(second);
+  const slot = parseKeyText(first);
+  const owner = second === undefined ? slot : parseKeyText(second);
   const scope = readBack(name);
-  if (!slot || !whose || whose.key === undefined || !isMadeBy(escapeName, scope, name)) return undefined;
+  if (!slot || !owner || owner.key === undefined || !isMadeBy(escapeName, scope, name)) return undefined;
   return {
     scope: name,
     name: scope,
-    key: whose.key,
-    by: whose.by,
-    ...(whose !== slot && { slot }),
+    key: owner.key,
+    by: owner.by,
+    ...(owner !== slot && { slot }),
     head: redisKey.slice(0, -id.length - 1),
     id,
   };
 }
 
-/** Parses the text of `escapeWho`. The result has no key if the text represents all requests without one. */
-function readWho(who: string): { by: string; key: string | Hash | undefined } | undefined {
-  const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(who) ?? [];
+/** Parses the text of `keyTextOf`. The result has no key if the text represents all requests without one. */
+function parseKeyText(text: string): { by: string; key: string | Hash | undefined } | undefined {
+  const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(text) ?? [];
   if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
-  const escaped = ofDimension ?? who;
+  const escaped = ofDimension ?? text;
   const key = readBack(escaped);
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
-/** Parses the text between the braces of a Redis key. @returns undefined if Headgate does not write such texts */
-export function parseWho(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
-  return parseStateKey('x', `x:{${who}}${BAN_TAG}`);
+/** Parses an owner text. @returns undefined if Headgate does not write such texts */
+export function parseOwnerText(text: string): Omit<StateKey, 'head' | 'id'> | undefined {
+  return parseStateKey('x', `x:{${text}}${BAN_TAG}`);
 }
 
 function readBack(escaped: string): string | Hash {

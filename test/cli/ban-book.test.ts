@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
-import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/operators/ban-book.js';
+import { BanBook, bookKeys, MAX_RECORDED_BANS } from '../../src/stores/redis/operators/ban-book.js';
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { startServer } from '../support/servers.js';
@@ -176,19 +176,19 @@ for (const kind of serverKinds) {
       const fill = `for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], ARGV[2], 'api:x' .. i) end
         for i = 1, 12000 do redis.call('XADD', KEYS[2], '*', 'entry', '{}') end`;
       await client.zrem(index, '');
-      await client.eval(fill, 2, index, log, String(MOST_BANS - 1), String(Date.now() + HOUR));
+      await client.eval(fill, 2, index, log, String(MAX_RECORDED_BANS - 1), String(Date.now() + HOUR));
       await run('ban', 'b', '3h', '--name', 'api');
-      expect(await client.zcard(index)).to.equal(MOST_BANS);
+      expect(await client.zcard(index)).to.equal(MAX_RECORDED_BANS);
       expect(await client.xlen(log)).to.be.within(10_000, 10_200);
       expect((await limiter.peek('b')).reason).to.equal('banned');
       // It is never whole then.
       for (let i = 0; i < 2; i++) expect(await banned()).to.deep.equal(['a', 'b']);
       // Those whose time is over make room.
-      await client.eval(fill.split('\n')[0]!, 1, index, String(MOST_BANS - 1), '1');
+      await client.eval(fill.split('\n')[0]!, 1, index, String(MAX_RECORDED_BANS - 1), '1');
       for (let i = 0; i < 2; i++) await run('ban', 'b', '3h', '--name', 'api');
       expect(await banned()).to.deep.equal(['a', 'b']);
       expect(await client.get(bookKeys(prefix)[3])).to.equal('whole');
-      expect(await client.zcard(index)).to.be.at.most(MOST_BANS - 1999);
+      expect(await client.zcard(index)).to.be.at.most(MAX_RECORDED_BANS - 1999);
     });
 
     it('list, peek, export and the log show who banned, and why', async () => {

@@ -218,7 +218,7 @@ for (const kind of serverKinds) {
       [['ada', '10/1h', '--tier', 'pro'], 2, /--tier: write it, or a policy/],
       [['ada', '--tier', 'pro'], 2, /no tier/],
       [['ada', '10/1h', '--remove'], 2, /Write the key alone/],
-      [['ada', 'minute=10/1h'], 2, /no policy of the limiter/],
+      [['ada', 'minute=10/1h'], 2, /no policy named "minute"/],
       [['ada', '10/1h', '--dimension', 'org'], 2, /no policy counts by "org"/],
     ];
     it('a file of which a line does not fit the limiter tells which', async () => {

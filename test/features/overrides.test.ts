@@ -197,14 +197,14 @@ for (const [name, createStore] of Object.entries(stores)) {
       const place = { subject: { set: limiter.set, key: 'k' }, by: 'key' };
       for (const field of ['0', '9'.repeat(30), 'nan', '1.5', '', '-1', '5 x']) {
         await store.overrides!.change(place, {
-          line: `\t${id}\t${field}\t{"change":"1/1h"}`,
+          entry: `\t${id}\t${field}\t{"change":"1/1h"}`,
           duration: 0,
           life: 0,
         });
         expect(await limiter.consume('k'), field).to.include({ allowed: true, limit: 10 });
         clock.now += 2 * HOUR;
       }
-      await store.overrides!.change(place, { line: `\t*\tabc\t{"change":`, duration: 0, life: 0 });
+      await store.overrides!.change(place, { entry: `\t*\tabc\t{"change":`, duration: 0, life: 0 });
       expect(await limiter.consume('k')).to.include({ allowed: true, limit: 10 });
       const error = await limiter.overrideOf('k').catch((thrown: HeadgateError) => thrown.code);
       expect(error).to.equal('HEADGATE_OVERRIDES');
@@ -230,7 +230,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
       expect((await limiter.consume('k')).limit).to.equal(1);
       await limiter.close();
-      const change = { line: '\tid\t5\t{"change":"5/1h"}', duration: 0, life: 0 };
+      const change = { entry: '\tid\t5\t{"change":"5/1h"}', duration: 0, life: 0 };
       expect(changeRecord('garbage\nx 1 2', change, 7).record).to.equal('7 0\tid\t5\t{"change":"5/1h"}');
     });
 

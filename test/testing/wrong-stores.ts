@@ -239,7 +239,9 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: but((right) => ({
       async decide(query) {
         const reply = await right.decide(query);
-        return reply.rules ? right.decide({ ...query, set: { ...query.set, overrides: undefined } }) : reply;
+        return reply.clientChanges
+          ? right.decide({ ...query, set: { ...query.set, overrides: undefined } })
+          : reply;
       },
     })),
     caughtBy: ['law 16, live', 'an override of another window, or to another tier, is in force at once'],
@@ -304,7 +306,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: but((right) => {
       const places: OverridePlace[] = [];
       const { overrides } = right;
-      const end = { line: '', duration: 0, life: 0, note: {} };
+      const end = { entry: '', duration: 0, life: 0, note: {} };
       return {
         overrides: {
           read: (place) => overrides!.read(place),

@@ -4,7 +4,7 @@ import { createLimiter, memoryStore, type Policy } from '../../../src/index.js';
 import { performance } from '../../../src/common/real-time.js';
 import { newCall, type Change, type Query, type Reply } from '../../../src/contract/store.js';
 import { admits, waitOf } from '../../../src/contract/verdicts.js';
-import { HotKey, SWEEPS } from '../../../src/stores/redis/local/hot-key.js';
+import { HotKey, SWEEPS_PER_HOLD } from '../../../src/stores/redis/local/hot-key.js';
 import { Random } from '../../../src/testing/random.js';
 
 export interface World {
@@ -119,9 +119,9 @@ export async function live(world: World): Promise<Outcome> {
         for (const hot of keys.values()) hot.sweep(time);
         for (let i = 0; i < rests.length; i += 32) store.giveBack(rests.slice(i, i + 32)).catch(() => {});
         rests = [];
-        at(time + hold / SWEEPS, sweep);
+        at(time + hold / SWEEPS_PER_HOLD, sweep);
       };
-      if (hold > 0) at(time + hold / SWEEPS, sweep);
+      if (hold > 0) at(time + hold / SWEEPS_PER_HOLD, sweep);
       return {
         ask(key) {
           if (!isAlive) return;

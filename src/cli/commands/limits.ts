@@ -1,6 +1,6 @@
 import { toText } from '../../common/duration.js';
-import { inForce } from '../../contract/overrides.js';
-import { overrideOf, type OverrideChange } from '../../limiter/live-limits.js';
+import { entryInForce } from '../../contract/overrides.js';
+import { overrideOf, type OverrideChange } from '../../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
 import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
 import type { CliCommand, Options } from '../command.js';
@@ -59,9 +59,9 @@ async function withOverrides(
     const whos = await (index ??= read());
     const head = `${escapeName(name)}:`;
     const ofAll = head + ALL_KEYS;
-    const line = inForce(await session.call('GET', recordKey(session.prefix, ofAll)), Date.now());
+    const entry = entryInForce(await session.call('GET', recordKey(session.prefix, ofAll)), Date.now());
     const keys = whos.filter((who) => who.startsWith(head) && who !== ofAll).length;
-    const overridden = { keys, all: (line && overrideOf(line)?.change) ?? null };
+    const overridden = { keys, all: (entry && overrideOf(entry)?.change) ?? null };
     return { name, configurations, overridden };
   });
   return Promise.all(all);

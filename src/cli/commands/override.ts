@@ -1,6 +1,6 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
+import type { Override, OverrideChange, OverrideNote } from '../../limiter/overrides/override.js';
 import { dimensionOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, orUsage, usageError } from '../errors.js';
 import { many, printable } from '../format.js';

@@ -1,5 +1,5 @@
-import { inForce } from '../../contract/overrides.js';
-import { overrideOf, type Override } from '../../limiter/live-limits.js';
+import { entryInForce } from '../../contract/overrides.js';
+import { overrideOf, type Override } from '../../limiter/overrides/override.js';
 import { overrideBookKeys, type LoggedOverride } from '../../stores/redis/operators/override-book.js';
 import { limitOf, type CliCommand, type Options } from '../command.js';
 import { duration, printable, utc, writeListing } from '../format.js';
@@ -62,8 +62,8 @@ async function* allInForce(
 ): AsyncGenerator<{ whose: Whose; override: Override }> {
   const now = Date.now();
   for await (const [who, record] of state.overrides((who) => whoseOf(who, name) !== undefined)) {
-    const line = inForce(record, now);
-    const override = line && overrideOf(line);
+    const entry = entryInForce(record, now);
+    const override = entry && overrideOf(entry);
     if (override) yield { whose: whoseOf(who, name)!, override };
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { bookKeys } from '../../stores/redis/operators/ban-book.js';
-import { BAN_TAG, escapeName, parseWho } from '../../stores/keys.js';
+import { BAN_TAG, escapeName, parseOwnerText } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';
 import { STEP, type FoundKey, type ScanOptions } from './scan.js';
@@ -46,7 +46,7 @@ export class BanIndex {
       const step = await this.#session.call('ZSCAN', this.#index, cursor, 'COUNT', String(STEP));
       const [next, members] = step as [string, string[]];
       yield members.flatMap((who, i) => {
-        const whose = i % 2 === 0 ? parseWho(who) : undefined;
+        const whose = i % 2 === 0 ? parseOwnerText(who) : undefined;
         if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return [];
         const head = `${prefix}:{${who}`;
         return [{ ...whose, head, id: BAN_TAG, redisKey: `${head}}${BAN_TAG}` }];

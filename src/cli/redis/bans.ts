@@ -1,7 +1,7 @@
 import { compileBan, type BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/operators/ban-book.js';
-import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
+import { BAN_TAG, escapeScope, keyTextOf, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
@@ -44,7 +44,7 @@ export class Bans {
 
   /** The part before the tag in the Redis keys of a key. */
   head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
-    const who = escapeWho(dimension, key, this.#session.hashing.text);
+    const who = keyTextOf(dimension, key, this.#session.hashing.text);
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 

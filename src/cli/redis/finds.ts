@@ -1,5 +1,5 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { inForce, OVERRIDE_TAG } from '../../contract/overrides.js';
+import { entryInForce, OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import { algorithms, type Kernel } from '../../algorithms/index.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
@@ -202,13 +202,13 @@ export class Finder {
     const ofAll = recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`);
     const all = limits.overrides && (await this.#session.call('GET', ofAll));
     // Another window or tier for all keys, too, only a limiter can read.
-    const isOfOtherKind = (inForce(all, Date.now())?.rule ?? '') !== '';
+    const isOfOtherKind = (entryInForce(all, Date.now())?.revision ?? '') !== '';
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
       ban: undefined,
       timeout: this.#session.target.timeout,
-      overrides: limits.overrides ? { rules: {}, all: typeof all === 'string' ? all : '' } : undefined,
+      overrides: limits.overrides ? { revisions: {}, all: typeof all === 'string' ? all : '' } : undefined,
     };
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
     const heads = whole.map(({ head }) => head);
@@ -218,13 +218,13 @@ export class Finder {
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const who = typeof key.key === 'string' ? key.key : key.key.hash;
       const decision =
-        reply.rules || isOfOtherKind
+        reply.clientChanges || isOfOtherKind
           ? await this.#decisionOf(known, key)
           : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(
         decision,
-        isOfOtherKind || reply.rules !== undefined || reply.limits !== undefined,
+        isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
       const { kind } = find;
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];

@@ -1,4 +1,4 @@
-import { parseWho, type Hash } from '../../stores/keys.js';
+import { parseOwnerText, type Hash } from '../../stores/keys.js';
 import { topKey, type Counted } from '../../stores/redis/operators/traffic.js';
 import type { Session } from './session.js';
 
@@ -87,7 +87,7 @@ export async function readTraffic(
         .rates()
         .slice(0, most)
         .map(({ name, ...rates }) => {
-          return { key: parseWho(`x:${name}`)?.key ?? name, ...rates };
+          return { key: parseOwnerText(`x:${name}`)?.key ?? name, ...rates };
         }),
     };
   });

@@ -1,4 +1,4 @@
-import { LONGEST_FILL, MOST_TICKS } from '../../algorithms/algorithm.js';
+import { MAX_FILL_MS, MAX_TICKS } from '../../algorithms/algorithm.js';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.js';
 import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
@@ -94,7 +94,7 @@ export function shapeOf(policy: Policy): Shape {
 /** The largest burst, up to a million, that uses the same ticks as a small one. */
 function plentyOfBurst(rate: number, window: number): number {
   const ticks = rate / divisor(rate, window);
-  const longest = Math.min(MOST_TICKS / ticks, LONGEST_FILL) - window;
+  const longest = Math.min(MAX_TICKS / ticks, MAX_FILL_MS) - window;
   return Math.max(1, Math.min(MOST_LOGGED, Math.floor((longest * rate) / window) - 1));
 }
 

@@ -5,9 +5,9 @@ import { toMilliseconds } from '../../common/duration.js';
 import { compileBan } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Store, Subject } from '../../contract/store.js';
-import { ALL_KEYS, escapeKey, escapeName, escapeScope, escapeWho, parseStateKey } from '../../stores/keys.js';
+import { ALL_KEYS, escapeKey, escapeName, escapeScope, keyTextOf, parseStateKey } from '../../stores/keys.js';
 import {
-  APPLICATION,
+  APPLICATION_ID,
   nodeDatabase,
   type SqliteDatabase,
   type SqliteStatement,
@@ -94,7 +94,7 @@ function bansIn(store: Store, timeout: number, read: (subject: Subject) => State
     head(name, key, dimension = DEFAULT_DIMENSION) {
       if (typeof name !== 'string' || typeof key !== 'string')
         throw usageError('--sqlite: the key itself is needed, not its hash.');
-      const head = `x:{${escapeScope(name)}:${escapeWho(dimension, key, escapeKey)}`;
+      const head = `x:{${escapeScope(name)}:${keyTextOf(dimension, key, escapeKey)}`;
       const set = { ...setOf(name, [], dimension, timeout), ban: compileBan(LENIENT) };
       subjects.set(head, { set, key });
       return head;
@@ -129,7 +129,8 @@ export async function withFile(
   try {
     const sql = 'PRAGMA application_id';
     const [row] = attempt(path, 'read', () => database.prepare(sql).all()) as { application_id: number }[];
-    if (row?.application_id !== APPLICATION) throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
+    if (row?.application_id !== APPLICATION_ID)
+      throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
     await use(stateIn(database, secret, timeout));
   } finally {
     database.close();

@@ -2,7 +2,7 @@ import { ofLimiter } from '../../limiter/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { kernelOf, policyNameOf, verdictFind, whose, type Find, type Wanted } from '../redis/finds.js';
-import { inForce } from '../../contract/overrides.js';
+import { entryInForce } from '../../contract/overrides.js';
 import type { Limiters } from '../limiters.js';
 import type { State } from '../state.js';
 import type { StateKey } from '../../stores/keys.js';
@@ -45,7 +45,7 @@ export function fileFinder(
       if (!limited && !admitted) return [];
       const limiter = limiterOf(its.name as string, own, its.by);
       const decision = ofLimiter(await limiter.peek({ [its.by]: its.key }));
-      const find = verdictFind(decision, inForce(overrides, now) !== undefined);
+      const find = verdictFind(decision, entryInForce(overrides, now) !== undefined);
       if (!(find.kind === 'limited' ? limited : admitted)) return [];
       return [{ ...showWhose(its, written), ...find }];
     }

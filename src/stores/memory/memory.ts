@@ -3,7 +3,12 @@ import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
 import { UP, type Health } from '../../contract/health.js';
-import { changeRecord, type Line, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
+import {
+  changeRecord,
+  type OverrideEntry,
+  type OverrideRecord,
+  type RecordChange,
+} from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from '../state/evaluate.js';
@@ -87,7 +92,7 @@ class MemoryPlace implements Place {
   row = 0;
   columns: readonly Column[] = [];
   policies: readonly CompiledPolicy[] = [];
-  line: Line | undefined = undefined;
+  entry: OverrideEntry | undefined = undefined;
   next: Place['next'] = undefined;
   /** The key, if the question has several. */
   #key = '';
@@ -110,8 +115,8 @@ class MemoryPlace implements Place {
     this.next = undefined;
     if (set.overrides === undefined) return;
     const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
-    const { line, policies, next } = overriddenBy(record, set.overrides.all, set, now);
-    this.line = line;
+    const { entry, policies, next } = overriddenBy(record, set.overrides.all, set, now);
+    this.entry = entry;
     this.policies = policies;
     this.next = next;
   }

@@ -18,7 +18,7 @@ import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
 
-/** Decides by one key: the store itself. */
+/** A store that decides by one key. */
 export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
@@ -36,13 +36,13 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   if (what === undefined) return;
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    `acrossSlots: ${what} needs the verdicts on all keys at once. Write slotBy instead of acrossSlots, or leave it out.`,
+    `acrossSlots: ${what} needs the verdicts on all keys at once. Set slotBy instead of acrossSlots, or omit ${what}.`,
   );
 }
 
 /**
- * Decides by keys of several dimensions one after the other. If one denies, the charges are given back. Until then they may cause a
- * simultaneous request to be denied.
+ * Decides by keys of several dimensions one after the other. If one denies, the charges are returned. Until then they may cause the denial
+ * of a simultaneous request.
  */
 export class Across implements ByOneKey {
   readonly #store: ByOneKey;
@@ -56,18 +56,18 @@ export class Across implements ByOneKey {
     const calls = new PartCalls(query.call);
     const replies: Reply[] = [];
     try {
-      // If the key is banned, nothing else is asked.
+      // If the key is banned, the other parts are not asked.
       for (const i of inOrder(parts)) {
         const reply = await this.#decide(query, parts[i]!, calls);
         if (reply.ban > 0) return { ...reply, verdicts: [] };
-        if (reply.rules) {
+        if (reply.clientChanges) {
           await this.#giveBack(query, parts, replies, i);
           return reply;
         }
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
-        // If a look fails, nothing is left to be given back.
+        // If a look fails, there is nothing left to return.
         replies.length = 0;
         return merged(parts, await this.#look(query, parts, i, reply, calls));
       }
@@ -96,7 +96,10 @@ export class Across implements ByOneKey {
     return calls.ask((call) => this.#store.decide({ ...queryOf(query, part), call }));
   }
 
-  /** Errors are ignored here: a charge that a server cannot take back expires by itself. @param denied the part that charged nothing */
+  /**
+   * Returns the charges of the parts, and ignores errors: a charge that cannot be returned expires. @param denied the part that charged
+   * nothing
+   */
   async #giveBack(
     query: Query,
     parts: readonly Part[],
@@ -110,11 +113,11 @@ export class Across implements ByOneKey {
         const reply = replies[i];
         if (!reply || i === denied) return [];
         const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
-        const its = costsOfPart(query, part.at);
-        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(its, n) : 0));
+        const costs = costsOfPart(query, part.at);
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(costs, n) : 0));
         const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
         return holdsSlots(part.set)
-          ? [adjusted, this.#store.lease({ ...subject, ...its, lease, action: 'release' })]
+          ? [adjusted, this.#store.lease({ ...subject, ...costs, lease, action: 'release' })]
           : [adjusted];
       }),
     );
@@ -133,12 +136,12 @@ export class Across implements ByOneKey {
       else errors.push(coded(each.reason));
     const [first] = errors;
     if (first) {
-      // Who is told that nothing was done asks for all of it again.
-      const told = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
-      if (told || replies.length === 0) throw told ?? first;
+      // A caller that learns that nothing was charged repeats the whole call.
+      const undecided = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
+      if (undecided || replies.length === 0) throw undecided ?? first;
       throw new HeadgateError(
         'HEADGATE_STORE_ERROR',
-        `Only some keys are changed: ${withoutPage(first.message)}`,
+        `Only some keys were changed: ${withoutPage(first.message)}`,
       );
     }
     return { ...merged(parts, replies), charged: chargedByAll(parts, replies) };
@@ -185,16 +188,16 @@ function denies({ set }: Part, { verdicts }: Reply): boolean {
   return set.policies.some(({ shadow }, i) => !shadow && !admits(waitOf(verdicts, i)));
 }
 
-/** Merges the replies of several parts. Each server has its own clock, so each part keeps its own step for later give-backs. */
+/** Merges the replies of several parts. Each server has its own clock, so each part keeps its own step for later returns. */
 export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
   const steps: number[] = [];
   const marks: number[] = [];
   parts.forEach(({ at }, part) => {
     const { step, ...reply } = replies[part]!;
-    const its = marksOf(reply);
+    const ofPart = marksOf(reply);
     at.forEach((n, i) => {
       steps[n] = step;
-      marks[n] = its[i]!;
+      marks[n] = ofPart[i]!;
     });
   });
   const { now, step } = replies[0]!;

@@ -2,24 +2,24 @@ import { readFileSync, readdirSync } from 'node:fs';
 
 /** A Lua file in its parts. A line such as `--- charge` begins another one. */
 export interface LuaFile {
-  /** What runs at every call: what nearly every decision needs, and no more. */
+  /** The code that runs at every call and answers nearly every decision. */
   readonly first: string;
-  /** In an algorithm: decides the common case. In a script: what follows it. */
+  /** In an algorithm: the code of the common case. In a script: the code that follows it. */
   readonly charge: string;
-  /** What only limiters with overrides need; and what follows it in the first part. */
+  /** The code that only limiters with overrides need, in the first part. */
   readonly overrides: string;
   readonly costs: string;
-  /** What limiters with overrides need if the first part has not answered. */
+  /** The code that limiters with overrides need if the first part has not answered. */
   readonly live: string;
-  /** What runs only if the first part has not answered. Empty: the file has no other part. */
+  /** The code that runs only if the first part has not answered. Empty if the file has no other part. */
   readonly rest: string;
-  /** What only scripts have that do more than to decide by one policy. */
+  /** The code of scripts that do more than decide by one policy. */
   readonly changes: string;
 }
 
 /**
- * The Lua files by name. They are read when this module is loaded. A package that is built has no such files: there, the module holds their
- * texts (scripts/lib/library.ts).
+ * The Lua files by name, read when this module is loaded. A built package has no such files: there, the module itself holds their texts
+ * (scripts/lib/library.ts).
  */
 export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
   ['../../algorithms/', './lua/'].flatMap((directory) => {
@@ -46,7 +46,7 @@ function read(file: URL): LuaFile {
   };
 }
 
-/** Without comments and indentation, which the server has no use for. */
+/** Removes comments and indentation, which the server does not need. */
 function bare(lua: string): string {
   return lua.replace(/^\s*(--.*)?\n|^ +/gm, '');
 }

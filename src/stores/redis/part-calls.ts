@@ -1,6 +1,6 @@
 import type { Call, MaybePromise } from '../../contract/store.js';
 
-/** The call of one part of a question. Its caller waits for the whole. */
+/** The call of one part of a question. The caller waits for the whole question. */
 class PartCall implements Call {
   readonly #whole: Call;
   readonly #chose: () => void;
@@ -34,12 +34,12 @@ class PartCall implements Call {
 }
 
 /**
- * The calls of a question whose parts are asked of several servers. Notes which servers answered, and keeps `server` of the whole call to
- * the one that is waited for, or that failed.
+ * The calls of a question that is sent in parts to several servers. Stores which servers have answered, and sets `server` of the whole call
+ * to the server that the caller waits for, or to the one that failed.
  */
 export class PartCalls {
   readonly #whole: Call | undefined;
-  /** The calls that are not answered yet. */
+  /** The calls without an answer. */
   readonly #open = new Set<PartCall>();
   #hasFailed = false;
 
@@ -47,7 +47,7 @@ export class PartCalls {
     this.#whole = whole;
   }
 
-  /** Asks for one part. */
+  /** Sends one part. */
   async ask<T>(send: (call: Call | undefined) => MaybePromise<T>): Promise<T> {
     const whole = this.#whole;
     if (!whole) return send(undefined);

@@ -32,48 +32,53 @@ import {
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
-import { FOR_EVER, inForce, MOST_LINES, type RecordChange } from '../../contract/overrides.js';
-import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
+import {
+  UNENDED_RECORD_MS,
+  entryInForce,
+  MAX_ENTRIES_PER_RECORD,
+  type RecordChange,
+} from '../../contract/overrides.js';
+import { overriddenKey, recordKey, ownerTextOfPlace } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
 import { Traffic } from './operators/traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
 
-/** A ban of which nobody said who made it, or why. */
-const NOBODY: BanNote = { by: null, reason: null };
+/** The note of a ban without an operator and a reason. */
+const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
 
-/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten, and learned anew. */
-const MOST_SERVERS = 1000;
+/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
+const MAX_SERVERS = 1000;
 
-/** The most charges that are given back in one call. */
-const MOST_GIVEN_BACK = 32;
+/** The most charges that one call returns. */
+const MAX_RETURNS_PER_CALL = 32;
 
-/** How often a call is sent again because of what its error told: the server's time, or that there are overrides. */
-const MOST_LEARNED = 2;
+/** The most repetitions of a call because its error taught something: the server's time, or that there are overrides. */
+const MAX_REPETITIONS = 2;
 
-/** The options of a store, checked. */
+/** The checked options of a store. */
 interface Settings {
   readonly clock: Clock | undefined;
   readonly prefix: string;
-  /** ms; undefined: off. */
+  /** ms, or `undefined` if denials are not remembered. */
   readonly localDenials: number | undefined;
   readonly publish: number | undefined;
-  /** The key of one in so many decisions is counted. Undefined: no decision is counted. */
+  /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
 }
 
-/** Keeps state in Redis or Valkey, decides in one EVALSHA. Made by `redisStore`. */
+/** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];
-  /** By server of a cluster: each has its own clock, and knows its own scripts. */
+  /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
   readonly #batcher: Batcher;
   readonly #across = new Across(this);
-  /** Whether the servers are a cluster: then the keys of a call must be in one slot. */
+  /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
   #isCluster: boolean;
 
   readonly #denials: Denials | undefined;
@@ -107,7 +112,7 @@ export class RedisStore implements Store {
     });
   }
 
-  /** There are clusters behind one address. The server has looked at the keys before it ran anything. */
+  /** Detects a cluster behind one address. The server has checked the keys before it ran anything. */
   #refusesKeys(error: unknown): boolean {
     return error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true);
   }
@@ -117,13 +122,13 @@ export class RedisStore implements Store {
     return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
   }
 
-  /** The calls to the server that has these keys. Tells those who asked which server it is. */
+  /** The calls to the server that has these keys. Also sets the server on the questions' calls. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
     const server = this.#commands.cluster ? this.#commands.serverOf(key!) : undefined;
     if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
     let calls = this.#calls.get(server);
     if (!calls) {
-      if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
+      if (this.#calls.size >= MAX_SERVERS) this.#calls.clear();
       this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
     }
     return calls;
@@ -141,8 +146,8 @@ export class RedisStore implements Store {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
-    // Without policies all keys are meant, whose record has a key of its own.
-    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, whoOfPlace({ set }, this.#text)));
+    // A subject without policies means all keys, which have a common record.
+    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, ownerTextOfPlace({ set }, this.#text)));
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -152,9 +157,9 @@ export class RedisStore implements Store {
     if (acrossSlots) return checkAcross(set);
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
-      `These policies are by keys of several dimensions (${names.join(', ')}), which lie in several slots of the cluster. Write ` +
-        `slotBy: '${names.at(-1)}' to put the keys of a decision into the slot of that one, or acrossSlots: true to decide one after ` +
-        'the other. See "Policies by several keys" in docs/redis.md.',
+      `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
+        `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
+        'key by key. See "Policies by several keys" in docs/redis.md.',
     );
   }
 
@@ -181,7 +186,7 @@ export class RedisStore implements Store {
     return answers;
   };
 
-  /** Runs a call that may end a denial. The decisions that were asked for before are sent first, and remembered denials are forgotten. */
+  /** Runs a call that may end a denial. Earlier decisions are sent first, and remembered denials are forgotten. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
     this.#batcher.flush(subject.set.name);
     this.#denials?.forget(subject);
@@ -203,7 +208,7 @@ export class RedisStore implements Store {
     if (plan.records) this.#pushRecords(plan, plan.records, queries, keys, args);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
-    if ((!plan.moves && !plan.records) || tries === MOST_LEARNED) return calls.send(call, done);
+    if ((!plan.moves && !plan.records) || tries === MAX_REPETITIONS) return calls.send(call, done);
     calls.send(call, (error, reply) => {
       const learns = error && (this.#plans.learnsTime(error) || plan.records?.learns(error));
       if (learns) this.#send(batch, done, tries + 1);
@@ -212,7 +217,8 @@ export class RedisStore implements Store {
   };
 
   /**
-   * The records of all keys; or, as long as the limiter has no overrides, one key that tells. In a cluster it would be in another slot.
+   * Appends the records of all keys; or, as long as the limiter has no overrides, one key that exists while it has any. In a cluster that
+   * key would be in another slot.
    */
   #pushRecords(
     plan: Plan,
@@ -253,20 +259,17 @@ export class RedisStore implements Store {
     }
   }
 
-  /**
-   * Gives back charges of several keys. Where one call may have several keys, it is as if one key
-   * had all their policies.
-   */
+  /** Returns charges of several keys. Where one call may have several keys, the call is the same as for one key with all their policies. */
   async giveBack(changes: readonly Change[], again = false): Promise<void> {
     const live = changes.filter(({ set }) => set.overrides);
     if (live.length > 0) {
-      // What a unit of a bucket is worth depends on the key's overrides, which `adjust` reads.
+      // The value of a bucket's unit depends on the key's overrides, which `adjust` reads.
       const others = changes.filter(({ set }) => !set.overrides);
       await Promise.all([...live.map((change) => this.adjust(change)), this.giveBack(others)]);
       return;
     }
     if (changes.length === 0) return;
-    const most = this.#isCluster ? 1 : MOST_GIVEN_BACK;
+    const most = this.#isCluster ? 1 : MAX_RETURNS_PER_CALL;
     if (changes.length > most) {
       const calls: Promise<void>[] = [];
       for (let i = 0; i < changes.length; i += most) calls.push(this.giveBack(changes.slice(i, i + most)));
@@ -314,7 +317,7 @@ export class RedisStore implements Store {
     });
   }
 
-  ban(subject: Subject, duration: number, note: BanNote = NOBODY): Promise<void> {
+  ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
@@ -326,42 +329,46 @@ export class RedisStore implements Store {
 
   readonly overrides: OverrideStore = {
     read: async (place) => {
-      const who = whoOfPlace(place, this.#text);
-      const keys = [recordKey(this.#prefix, who)];
+      const owner = ownerTextOfPlace(place, this.#text);
+      const keys = [recordKey(this.#prefix, owner)];
       return recordFrom(
         await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
       );
     },
     change: async (place, change) => {
       const subject = subjectAt(place);
-      const who = whoOfPlace(place, this.#text);
-      const { line, duration, life } = change;
-      const args = [DEADLINE, line, ...[duration, life, FOR_EVER, MOST_LINES].map(String)];
-      const keys = [recordKey(this.#prefix, who)];
+      const owner = ownerTextOfPlace(place, this.#text);
+      const { entry, duration, life } = change;
+      const args = [
+        DEADLINE,
+        entry,
+        ...[duration, life, UNENDED_RECORD_MS, MAX_ENTRIES_PER_RECORD].map(String),
+      ];
+      const keys = [recordKey(this.#prefix, owner)];
       if (!this.#isCluster) keys.push(overriddenKey(this.#prefix, subject.set.name));
       const script = assemble('set-override', [], false);
       const before = recordFrom(
         await this.#change(subject, () =>
           this.#run(script, subject, keys, args).catch((error: unknown) => {
-            // There are clusters behind one address.
+            // A cluster may be behind one address.
             if (!this.#refusesKeys(error)) throw error;
             return this.#run(script, subject, keys.slice(0, 1), args);
           }),
         ),
       );
-      const isWorthIt = line !== '' || inForce(...before);
-      // Nobody waits for this only for a time.
-      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, who, change);
+      const isWorthIt = entry !== '' || entryInForce(...before);
+      // The caller of an override waits without a time limit.
+      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, owner, change);
       return before;
     },
   };
 
-  /** Records an override for the command line, in a slot of its own. The override is in force all the same. */
-  async #note(subject: Subject, who: string, change: RecordChange): Promise<void> {
+  /** Records an override for the command line, in its own slot. If that fails, the override is still in force. */
+  async #note(subject: Subject, owner: string, change: RecordChange): Promise<void> {
     const keys = overrideBookKeys(this.#prefix);
     const script = assemble('note-override', [], false);
     try {
-      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(who, change)]);
+      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(owner, change)]);
     } catch (error) {
       warnOnce(
         'HEADGATE_OVERRIDES_UNLISTED',
@@ -416,22 +423,19 @@ function isAcross({ set, key }: Subject): boolean {
  */
 const warnOfHiddenCluster = perSet((set): void => {
   const { names = [], acrossSlots } = set.dimensions ?? {};
-  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) lie in several slots.`;
+  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) are in several slots.`;
   const fix = `slotBy: '${names.at(-1)}'`;
   try {
     checkAcross(set);
   } catch (error) {
-    warnOnce(
-      'HEADGATE_ACROSS_SLOTS',
-      `${found} Its policies cannot be decided one key after the other. Set ${fix}.`,
-    );
+    warnOnce('HEADGATE_ACROSS_SLOTS', `${found} Its policies cannot be decided key by key. Set ${fix}.`);
     throw error;
   }
   if (acrossSlots) return;
   warnOnce(
     'HEADGATE_ACROSS_SLOTS',
-    `${found} They are decided one after the other: with a call for each, and a simultaneous request may be denied wrongly. Set ${fix}, or ` +
-      'acrossSlots: true if that is fine. See "Policies by several keys" in docs/redis.md.',
+    `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
+      'acrossSlots: true to accept that. See "Policies by several keys" in docs/redis.md.',
   );
 });
 
@@ -446,7 +450,7 @@ function recordFrom(reply: unknown): [record: string, now: number] {
   return [record, Math.floor(step / 1000)];
 }
 
-/** What `adjust.lua` reads of each charge. */
+/** The arguments of `adjust.lua` for each charge. */
 function chargeArgs({ set, units, charged }: Change): string[] {
   return set.policies.flatMap(({ life }, i) => {
     const step = charged?.steps?.[i] ?? charged?.step ?? 0;
@@ -454,7 +458,7 @@ function chargeArgs({ set, units, charged }: Change): string[] {
   });
 }
 
-/** Appends the costs of queries: none if all cost 1, a single one if all are equal, one per policy if those of a query differ. */
+/** Appends the costs of queries: nothing if all cost 1, a single cost if all are equal, one per policy if the costs of a query differ. */
 function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
   const { cost, costs } = queries[0]!;
   const isAlone = queries.length === 1;

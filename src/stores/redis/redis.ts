@@ -30,37 +30,41 @@ export type { TopOptions } from './operators/traffic.js';
 
 /** The options of {@link redisStore} in addition to the client. */
 export interface RedisStoreOptions {
-  /** The prefix of all keys: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
+  /** The prefix of all keys: 1 to 64 printable ASCII characters without braces. @default 'hg' */
   prefix?: string;
   /**
    * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in Redis: at least 16 characters, the same in
-   * all processes. With another secret all counts and bans begin anew. Default `false`. See docs/redis.md.
+   * all processes. A different secret starts all counts and bans anew. See docs/redis.md.
+   * @default false
    */
   hashKeys?: string | false;
   /**
-   * How long a denial may be repeated without asking the server again: at least `'1ms'`, or `false`. Default `'1s'`, or `false` with a
-   * `clock`. It ends earlier when the server would admit, and at once when this store gives back, resets or unbans. What other processes
-   * give back is noticed after this time at the latest. See docs/redis.md.
+   * The time for which a denial may be repeated without a call to the server: at least `'1ms'`, or `false`. A remembered denial ends earlier when the
+   * server would admit, and at once when this store returns units, resets or unbans. Units that other processes return are noticed after
+   * this time at the latest. See docs/redis.md.
+   * @default '1s', or `false` with a `clock`
    */
   localDenials?: Duration | false;
   /**
-   * Decide on hot keys in this process, from slices of their quota that are charged in advance. No
-   * limit is exceeded by it. `true`, or `{ size, hold }`. Default `false`. See docs/redis.md.
+   * Decide on hot keys in this process, from slices of their quota that are charged in advance, without exceeding a limit: `true`, or
+   * `{ size, hold }`. See docs/redis.md.
+   * @default false
    */
   slices?: boolean | SliceOptions;
   /**
-   * How often the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`, default `'30s'`.
-   * `false`, or a `clock`, switches this off. Bans are recorded in any case. See docs/redis.md.
+   * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
+   * switches this off. Bans are recorded in any case. See docs/redis.md.
+   * @default '30s'
    */
   publish?: Duration | false;
-  /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. Default `false`. */
+  /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. @default false */
   top?: boolean | TopOptions;
-  /** For tests: a clock to decide by instead of the server's. It must not be behind the server's clock, by which keys expire. */
+  /** For tests: a clock to decide by instead of the server's clock, by which keys expire and which must not be ahead. */
   clock?: Clock;
 }
 
 /**
- * A store in Redis 6.0 or later, or in Valkey. The client remains yours: the store neither configures nor closes it.
+ * A store in Redis 6.0 or later, or in Valkey. The store neither configures nor closes the client.
  *
  * @param client a `Redis` or `Cluster` of ioredis or iovalkey, or a client that `createClient` or `createCluster` of the package `redis`
  * made
@@ -69,7 +73,7 @@ export interface RedisStoreOptions {
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   const known = ['prefix', 'hashKeys', 'localDenials', 'slices', 'publish', 'top', 'clock'];
   checkShape('redisStore', options, known);
-  // If the option is given but undefined, the secret is missing: refuse it, so that keys are not written in clear.
+  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   return openStore(client, options, compileHashing('hashKeys' in options ? options.hashKeys : false));
 }
 
@@ -85,7 +89,7 @@ export function openStore(
     throw invalidOption(
       'redisStore.prefix',
       prefix,
-      'Write 1 to 64 printable ASCII characters without braces.',
+      'Pass 1 to 64 printable ASCII characters without braces.',
     );
   }
   const clock = checkFunction('redisStore.clock', options.clock);
@@ -100,7 +104,7 @@ export function openStore(
     throw invalidOption(
       'redisStore.slices',
       options.slices,
-      "Leave it out together with a test's clock: slices are spent by this process' own time.",
+      "Omit slices together with a test's clock: this process spends slices by its own time.",
     );
   }
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };

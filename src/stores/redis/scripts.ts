@@ -9,7 +9,7 @@ export interface Script {
   readonly sha: string;
 }
 
-/** The names of the scripts, which are those of their files. */
+/** The names of the scripts, which are also the names of their files. */
 export const scriptNames = [
   ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
   ...([
@@ -32,8 +32,8 @@ const OF_POLICIES: readonly ScriptName[] = ['adjust', 'evaluate', 'lease', 'set-
 const scripts = new Map<string, Script>();
 
 /**
- * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are
- * few: the kernels of a policy set, with or without a ban, with or without overrides.
+ * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
+ * combinations: the kernels of a policy set, with or without a ban, with or without overrides.
  */
 export function assemble(
   name: ScriptName,
@@ -53,8 +53,8 @@ export function assemble(
 }
 
 /**
- * The parts of a script in their order. Redis runs them from the first line on at each call, and makes each function anew: so what nearly
- * every decision needs comes first, and answers most of them before the rest is even defined.
+ * The parts of a script in their order. Redis runs a script from the first line on at each call, and creates each function anew. The code
+ * that nearly every decision needs therefore comes first, and usually answers before the rest is defined.
  */
 export function compose(
   name: ScriptName,
@@ -101,7 +101,7 @@ export function compose(
   return [common.first, policies.first, ...charges, strikes, own.first, ownLive, own.costs, ...all, own.rest];
 }
 
-/** What an algorithm decides in the common case, as a function. */
+/** The part `charge` of an algorithm, as a function. */
 function chargeFunction(charge: string): string {
   if (charge === '') return 'local kernel_charge\n';
   return [

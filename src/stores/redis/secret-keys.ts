@@ -1,17 +1,14 @@
 import { checkSecret, keyedHash } from '../../common/secret.js';
 import { escapeKey, hashedText, type KeyText } from '../keys.js';
 
-/** How a store writes keys. */
+/** The way in which a store writes keys. */
 export interface KeyHashing {
   readonly text: KeyText;
-  /** Lets others see whether they have the same secret. Undefined: keys are not hashed. */
+  /** Lets processes compare their secrets. Undefined if keys are not hashed. */
   readonly mark: string | undefined;
 }
 
-/**
- * @param secret `false`: keys are not hashed
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`
- */
+/** @param secret `false` to leave keys as they are @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function compileHashing(secret: string | false): KeyHashing {
   if (secret === false) return { text: escapeKey, mark: undefined };
   const hash = keyedHash(checkSecret('redisStore.hashKeys', secret), 'keys');

@@ -11,7 +11,7 @@ export interface ServerVersion {
   readonly tooOld: boolean;
 }
 
-/** A server's version. @param info the answer to `INFO server` */
+/** Parses a server's version. @param info the answer to `INFO server` */
 export function versionOf(info: string): ServerVersion | undefined {
   const valkey = fieldOf(info, 'valkey_version');
   if (valkey !== undefined) return { text: `Valkey ${valkey}`, tooOld: false };
@@ -31,12 +31,12 @@ export function tooOld({ text }: ServerVersion): string {
   return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
 }
 
-/** Whether a server's error says that it does not have a command. */
+/** Whether a server's error means that it does not have a command. */
 export function isUnknownCommand({ message }: Error): boolean {
   return /unknown (\w+ )?command/i.test(message);
 }
 
-/** The error for a server that lacks a command. If an old version is the reason, the error says so. */
+/** The error for a server that lacks a command. If an old version is the reason, the message names it. */
 export async function explainUnknownCommand(commands: Commands, cause: Error): Promise<HeadgateError> {
   const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
   const versions = await Promise.all(asked);

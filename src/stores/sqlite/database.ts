@@ -12,15 +12,15 @@ import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
-import { GRACE, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
 
-/** What both drivers have in common: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
+/** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {
   /** Runs statements that return nothing. */
   exec(sql: string): unknown;
   /** Compiles a statement, which is then run any number of times. */
   prepare(sql: string): SqliteStatement;
-  /** Ends its use of the file. */
+  /** Ends the use of the file. */
   close(): unknown;
 }
 
@@ -29,45 +29,45 @@ export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path
 
 /** A prepared statement of either driver. */
 export interface SqliteStatement {
-  /** Returns the first row as an object, or undefined. The values replace its question marks. */
+  /** Returns the first row as an object, or undefined. The values replace the question marks of the statement. */
   get(...values: (string | number | Uint8Array)[]): unknown;
-  /** Runs a statement for its effect. The values replace its question marks. */
+  /** Runs a statement for its effect. The values replace the question marks of the statement. */
   run(...values: (string | number | Uint8Array)[]): unknown;
 }
 
-/** The class of a database that Node itself has, from 22.13 on. Undefined: this Node has none. */
+/** The database class of Node itself, from 22.13 on. Undefined on earlier versions. */
 export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): DatabaseClass<T> | undefined {
   const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
   return (sqlite as { DatabaseSync: DatabaseClass<T> } | undefined)?.DatabaseSync;
 }
 
-/** How much SQLite waits for the disk: see `SqliteStoreOptions`. */
+/** The durability of SQLite's writes: see `SqliteStoreOptions`. */
 export type Synchronous = 'off' | 'normal' | 'full';
 
-/** 'hgat' in ASCII. It tells files of Headgate from those of other programs. */
-export const APPLICATION = 0x68676174;
+/** 'hgat' in ASCII, which distinguishes files of Headgate from those of other programs. */
+export const APPLICATION_ID = 0x68676174;
 
 /** The version of the table below. */
-const SCHEMA = 1;
+const SCHEMA_VERSION = 1;
 
-/** Names are compared byte by byte. Rows stand in the index itself, so a write changes one page. */
+/** Names are compared byte by byte. Rows are stored in the index itself, so a write changes one page. */
 const TABLE = `CREATE TABLE headgate (key TEXT NOT NULL PRIMARY KEY, expires INTEGER NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
-  PRAGMA application_id = ${APPLICATION}; PRAGMA user_version = ${SCHEMA};`;
+  PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION};`;
 
-/** How many rows a sweep looks at for each row that was written. So the table is at most some 4/3 of what is alive. */
-const LOOKS = 4;
+/** The rows that a sweep checks for each written row. The table is therefore at most about 4/3 of the live rows. */
+const CHECKED_ROWS_PER_WRITE = 4;
 
-/** How many rows are written between two sweeps. */
-const WRITES = 16;
+/** The rows that are written between two sweeps. */
+const WRITES_PER_SWEEP = 16;
 
 /** The size of the pages of a new file, bytes. A decision writes one page to the log. */
-const PAGE = 1024;
+const PAGE_BYTES = 1024;
 
 /** An open database with its prepared statements. */
 export class Database {
   readonly #database: SqliteDatabase;
   readonly #path: string | undefined;
-  /** The path of the file that is used. Empty: the database is in memory. */
+  /** The path of the used file. Empty if the database is in memory. */
   readonly #used: string;
   /** The identity of that file. */
   readonly #file: string;
@@ -83,9 +83,9 @@ export class Database {
   #swept = '';
 
   /**
-   * Prepares a database, which is closed if that fails and it has a path.
+   * Prepares a database. If that fails, a database with a path is closed.
    *
-   * @param path the file that was opened for this; undefined: the user opened it
+   * @param path the file that was opened for this store; undefined if the user opened it
    */
   constructor(database: SqliteDatabase, path: string | undefined, synchronous: Synchronous) {
     this.#database = database;
@@ -94,7 +94,7 @@ export class Database {
       const file = fileOf(database);
       if (file !== '') hide(file);
       prepareFile(database, synchronous);
-      // A path stays that of a link, which may be changed.
+      // The path of a link is kept, because the link may change.
       this.#used = path ?? file;
       this.#file = filesOf(this.#used);
       this.#log = file === '' ? undefined : new Log(database, file, synchronous);
@@ -115,13 +115,13 @@ export class Database {
     }
   }
 
-  /** Takes the lock for writing. No other process has written between this and `commit`. */
+  /** Acquires the lock for writing. Other processes cannot write between this and `commit`. */
   begin(): void {
     this.#begin.run();
   }
 
   commit(now: number): void {
-    const isSweep = this.#written >= WRITES;
+    const isSweep = this.#written >= WRITES_PER_SWEEP;
     if (isSweep) this.#sweepSome(now);
     this.#commit.run();
     if (isSweep) this.#log?.shorten();
@@ -142,23 +142,23 @@ export class Database {
     this.#written++;
   }
 
-  /** Deletes rows that expired a while ago among the next few, so that no transaction is long. */
+  /** Deletes rows among the next few that expired a while ago, so that transactions stay short. */
   #sweepSome(now: number): void {
-    const looks = LOOKS * this.#written;
+    const looks = CHECKED_ROWS_PER_WRITE * this.#written;
     this.#written = 0;
     const { last, found } = this.#last.get(this.#swept, looks) as { last: string | null; found: number };
-    if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
-    // New keys may always come behind the last one, so the end is where there are too few.
+    if (last !== null) this.#sweep.run(this.#swept, looks, now - EXPIRED_STATE_LIFE_MS);
+    // New keys may always follow the last one, so the end is reached when too few rows are left.
     this.#swept = found < looks ? '' : last!;
   }
 
-  /** To be called now and then. @throws HeadgateError `HEADGATE_STORE_AWAY` if other processes no longer find this file */
+  /** Must be called from time to time. @throws HeadgateError `HEADGATE_STORE_AWAY` if other processes no longer find this file */
   check(): void {
     if (this.#used === '' || filesOf(this.#used) === this.#file) return;
     const fix =
       this.#path === undefined
-        ? 'This process may still use the old one, as you opened it: restart the process.'
-        : 'It is opened anew, as it is then.';
+        ? 'This process may still use the old file, because you opened it: restart the process.'
+        : 'The store opens the file again.';
     throw lossOf(
       new HeadgateError(
         'HEADGATE_STORE_AWAY',
@@ -167,37 +167,37 @@ export class Database {
     );
   }
 
-  /** Closes what was opened for this. */
+  /** Closes a database that was opened for this store. */
   close(): void {
     this.#log?.close();
     if (this.#path === undefined) return;
     try {
       this.#database.close();
     } catch {
-      // It is closed already, or cannot be.
+      // The database is already closed, or cannot be closed.
     }
   }
 }
 
-/** The path of a database. Empty: it is in memory. */
+/** The path of a database. Empty if the database is in memory. */
 export function fileOf(database: SqliteDatabase): string {
   return (database.prepare('PRAGMA database_list').get() as { file: string }).file;
 }
 
-/** Which file a path leads to, and which log lies beside it. A file that was emptied is another one. */
+/** The identities of the file at a path and of its log. A file that was emptied has a new identity. */
 function filesOf(path: string): string {
   const isEmpty = statSync(path, { throwIfNoEntry: false })?.size === 0;
   return `${identityOf(path)} ${isEmpty} ${identityOf(`${path}-wal`)}`;
 }
 
-/** Which file a path leads to. Undefined: to none. */
+/** The identity of the file at a path. Undefined if there is none. */
 function identityOf(path: string): string | undefined {
   const file = statSync(path, { throwIfNoEntry: false });
   return file && `${file.dev} ${file.ino}`;
 }
 
 /**
- * Makes a file that only its owner can read, if there is none. A file that exists must not be opened here: closing it would end the locks
+ * Creates a file that only its owner can read, if there is none. An existing file must not be opened here: closing it would end the locks
  * that this process has on it.
  */
 export function createFile(path: string): void {
@@ -205,14 +205,14 @@ export function createFile(path: string): void {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    // A link that leads nowhere yet: SQLite would make the file for everybody to read.
+    // For a link to a missing file, SQLite would create the file readable by everybody.
     if (identityOf(path) === undefined) closeSync(openSync(path, 'a', 0o600));
   }
 }
 
 /**
- * Makes a new file readable only by its owner, if all users may read it, as most programs make files. The log beside it gets the same
- * permissions. A file that is not empty, or that all users may write, is left alone.
+ * Makes a new file readable only by its owner, if all users may read it, as most programs create files. The log beside it gets the same
+ * permissions. A file that is not empty, or that all users may write, stays unchanged.
  */
 function hide(path: string): void {
   const file = statSync(path, { throwIfNoEntry: false });
@@ -224,7 +224,7 @@ function hide(path: string): void {
   }
 }
 
-/** The reason for which a file cannot be opened or written, where Node knows it better than SQLite. */
+/** The reason why a file cannot be opened or written, if Node's is more precise than SQLite's. */
 export function refusalOf(path: string): string | undefined {
   try {
     for (const each of [dirname(path), path]) accessSync(each, constants.R_OK | constants.W_OK);
@@ -234,15 +234,15 @@ export function refusalOf(path: string): string | undefined {
   }
 }
 
-/** How a store opens its database. */
+/** The two operations by which a store opens its database. */
 export interface Opener {
-  /** Opens the database, again if need be. */
+  /** Opens the database, again if necessary. */
   open(): Database;
   /** See {@link refusesLocks}. */
   refusesLocks(): boolean;
 }
 
-/** Whether the file system refuses locks: then it refuses that of a new file, too, which no other process can have. */
+/** Whether the file system refuses locks, even the lock of a new file, which no other process can have. */
 export function refusesLocks(path: string, Driver: DatabaseClass): boolean {
   if (path === '') return false;
   let directory: string | undefined;
@@ -262,23 +262,25 @@ export function refusesLocks(path: string, Driver: DatabaseClass): boolean {
   }
 }
 
-/** Makes the table unless it is there. */
+/** Creates the table unless it exists. */
 function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
     Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
   database.exec('PRAGMA busy_timeout = 0');
   const hasTables = (): boolean => database.prepare('SELECT 1 FROM sqlite_master').get() !== undefined;
-  // First of all, as what is set below stays in the file. The id is read last: who makes the table sets it in the same step.
-  if (hasTables() && pragma('application_id') !== APPLICATION) throw unusable('another program made it');
-  database.exec(`PRAGMA page_size = ${PAGE}`);
+  // The check comes first, because the settings below stay in the file. The id is read last, because the process that creates the table
+  // sets both in one step.
+  if (hasTables() && pragma('application_id') !== APPLICATION_ID)
+    throw unusable('another program created it');
+  database.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
   database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
-  if (pragma('application_id') !== APPLICATION) {
+  if (pragma('application_id') !== APPLICATION_ID) {
     database.exec('BEGIN IMMEDIATE');
     try {
-      // Another process may have made the table since.
-      if (pragma('application_id') !== APPLICATION) {
-        if (hasTables()) throw unusable('another program made it');
+      // Another process may have created the table in the meantime.
+      if (pragma('application_id') !== APPLICATION_ID) {
+        if (hasTables()) throw unusable('another program created it');
         database.exec(TABLE);
       }
       database.exec('COMMIT');
@@ -287,25 +289,25 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
       throw error;
     }
   }
-  if (pragma('user_version') !== SCHEMA) throw unusable('another version of Headgate made it');
+  if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate created it');
 }
 
 function rollback(database: SqliteDatabase): void {
   try {
     database.exec('ROLLBACK');
   } catch {
-    // After most errors SQLite has already done so.
+    // After most errors SQLite has already rolled back.
   }
 }
 
 function unusable(why: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_STORE_ERROR',
-    `sqliteStore cannot use this database: ${why}. Give the store a local file of its own.`,
+    `sqliteStore cannot use this database: ${why}. Pass a local file that only Headgate uses.`,
   );
 }
 
-/** Whether an error says that another process has the lock. */
+/** Whether an error means that another process has the lock. */
 export function isBusy(error: unknown): boolean {
   const { errcode, code } = (error ?? {}) as { errcode?: unknown; code?: unknown };
   if (typeof errcode === 'number') return (errcode & 0xff) === 5;

@@ -1,15 +1,15 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 
-/** From which size the log is copied to the file by a thread, bytes. */
-const LONG = 8 * 2 ** 20;
+/** The size from which a thread copies the log to the file, bytes. */
+const MAX_LOG_BYTES = 8 * 2 ** 20;
 
-/** The same where no thread can do it, bytes. The event loop stops for some 2 ms a MB. */
-const LONG_HERE = 2 * 2 ** 20;
+/** The same size where threads are not available, bytes. The event loop stops for about 2 ms per MB. */
+const MAX_LOG_BYTES_WITHOUT_THREAD = 2 * 2 ** 20;
 
 /**
- * What the thread does. Most of the log is copied while others write. SQLite never begins a new log while others write, so they are
- * refused for the rest, and come again.
+ * The code of the thread. Most of the log is copied while others write. SQLite never begins a new log while others write, so their writes
+ * are refused during the rest, and repeated.
  */
 const THREAD = `
   const { parentPort, workerData: [path, synchronous] } = require('node:worker_threads');
@@ -21,7 +21,7 @@ const THREAD = `
       database.prepare('PRAGMA wal_checkpoint(PASSIVE)').get();
       database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
     } catch {
-      // It is tried again when the log has grown.
+      // The copy is tried again when the log has grown.
     } finally {
       database.close();
       parentPort.postMessage('');
@@ -47,23 +47,23 @@ export class Log {
     this.#file = file;
     this.#synchronous = synchronous;
     this.#checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)');
-    // A process must not open a file by two copies of SQLite: what one of them closes ends the locks of the other.
+    // A process must not open a file by two copies of SQLite: a close by one of them ends the locks of the other.
     this.#isHere = database.constructor.name !== 'DatabaseSync';
   }
 
-  /** To be called after some writes. */
+  /** Must be called after some writes. */
   shorten(): void {
     if (this.#isAtWork) return;
     const size = statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > LONG && !this.#isHere) this.#startThread();
-    // If another process writes at the moment, it is tried again soon.
-    else if (size > LONG_HERE && this.#isHere) this.#checkpoint.get();
+    if (size > MAX_LOG_BYTES && !this.#isHere) this.#startThread();
+    // If another process is writing, the next call tries again.
+    else if (size > MAX_LOG_BYTES_WITHOUT_THREAD && this.#isHere) this.#checkpoint.get();
   }
 
   #startThread(): void {
     try {
       if (!this.#worker) {
-        // Node 22 has said already that its SQLite is experimental.
+        // Node 22 has already warned that its SQLite is experimental.
         const execArgv = ['--no-warnings'];
         const options = { eval: true, workerData: [this.#file, this.#synchronous], execArgv, env: {} };
         this.#worker = new Worker(THREAD, options);
@@ -78,7 +78,7 @@ export class Log {
     }
   }
 
-  /** Threads may be forbidden. */
+  /** Copies in this thread from now on, because threads may be forbidden. */
   #giveUp(): void {
     this.#isHere = true;
     this.#isAtWork = false;

@@ -26,14 +26,16 @@ export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js
 /** The options of {@link sqliteStore} in addition to the database. */
 export interface SqliteStoreOptions {
   /**
-   * What the last moments before a power failure are worth: `'off'`, `'normal'` (default) or `'full'`. With each of them a process that is
-   * killed loses nothing. `'normal'` may lose the last seconds when the machine itself fails, `'full'` does not, and waits for the disk
-   * at each transaction. `'off'` never waits for it, and a machine that fails may leave a file that cannot be read.
+   * The durability of the last moments before a power failure: `'off'`, `'normal'` or `'full'`. The death of a process never loses data. If
+   * the machine itself fails, `'normal'` may lose the last seconds. `'full'` does not, but waits for the disk at each transaction. `'off'`
+   * never waits for the disk, and a failure of the machine may leave an unreadable file.
+   * @default 'normal'
    */
   synchronous?: Synchronous;
   /**
    * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in the file: at least 16 characters, the same
-   * in all processes. With another secret all counts and bans begin anew. Default `false`.
+   * in all processes. A different secret starts all counts and bans anew.
+   * @default false
    */
   hashKeys?: string | false;
   /** For tests: a clock to decide by instead of the machine's, in whole ms since the epoch. */
@@ -41,10 +43,11 @@ export interface SqliteStoreOptions {
 }
 
 /**
- * A store in a file of SQLite, for all processes of one machine. State outlives restarts. It must be a file of its own on a local disk.
+ * A store in a file of SQLite, for all processes of one machine. State outlives restarts. The file must be on a local disk, and used only
+ * by Headgate.
  *
- * @param database the path of the file, which is made if there is none, readable only by its owner (Node 22.13 or later); or an open
- * `DatabaseSync` of node:sqlite; or an open database of better-sqlite3. One that you opened remains yours to close
+ * @param database the path of the file, which is created if it is missing, readable only by its owner (Node 22.13 or later); or an open
+ * `DatabaseSync` of node:sqlite; or an open database of better-sqlite3. The caller closes a database that the caller opened
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function sqliteStore(database: string | SqliteDatabase, options: SqliteStoreOptions = {}): Store {
@@ -52,7 +55,7 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const { synchronous = 'normal' } = options;
   const mode = checkChoice('sqliteStore.synchronous', synchronous, ['off', 'normal', 'full']);
   const clock = checkFunction('sqliteStore.clock', options.clock) ?? (() => Date.now());
-  // If the option is given but undefined, the secret is missing: refuse it, so that keys are not written in clear.
+  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const name = nameBy('hashKeys' in options ? options.hashKeys : false);
   const transactions = new Transactions(opener(database, mode), clock);
   return stateStore({
@@ -63,7 +66,7 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   });
 }
 
-/** How keys are written in the file. Names of limiters are not hashed. */
+/** The notation of keys in the file. Names of limiters are not hashed. */
 export function nameBy(secret: string | false | undefined): (key: string) => string {
   if (secret === false) return (key) => key;
   const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
@@ -83,7 +86,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
       throw new HeadgateError(
         'HEADGATE_INVALID_OPTION',
         `sqliteStore: Node ${process.version} cannot open a path, because it has no node:sqlite. Use Node 22.13 or later, or install ` +
-          'better-sqlite3 and write sqliteStore(new Database(path)).',
+          'better-sqlite3 and call sqliteStore(new Database(path)).',
       );
     }
     const open = (): Database => {
@@ -97,7 +100,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
     throw invalidOption(
       'sqliteStore',
       database,
-      'Write the path of a file, or give an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
+      'Pass the path of a file, an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
     );
   }
   const opened = database as SqliteDatabase;
@@ -109,7 +112,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
   };
 }
 
-/** Opens a file. @throws what `open` throws, with the reason that Node knows, if any */
+/** Opens a file. @throws the error of `open`, with Node's reason if there is one */
 function explained<T>(path: string, open: () => T): T {
   try {
     return open();
@@ -121,12 +124,12 @@ function explained<T>(path: string, open: () => T): T {
   }
 }
 
-/** Types of file systems on Linux on which locks do not reach other machines, or memory is not shared: NFS, SMB, CIFS, SMB 2. */
-const NETWORK = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
+/** Types of file systems on Linux without locks between machines, or without shared memory: NFS, SMB, CIFS, SMB 2. */
+const NETWORK_FILE_SYSTEMS = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
 
 function checkPath(given: string): string {
   if (given.trim() === '' || given.startsWith(':') || given.startsWith('file:') || given.includes('\0')) {
-    const fix = 'Write the path of a file. Without a file, processes share nothing: use memoryStore().';
+    const fix = 'Pass the path of a file. Without a file, processes cannot share state: use memoryStore().';
     throw invalidOption('sqliteStore', given, fix);
   }
   const path = resolve(given);
@@ -134,11 +137,11 @@ function checkPath(given: string): string {
   try {
     type = statfsSync(dirname(path)).type;
   } catch {
-    // There is no such directory yet. Opening the file will say so.
+    // The directory does not exist yet. Opening the file reports that.
   }
-  if (process.platform === 'linux' && NETWORK.includes(type)) {
+  if (process.platform === 'linux' && NETWORK_FILE_SYSTEMS.includes(type)) {
     const fix =
-      'SQLite needs a local disk: a network file system does not keep its locks. Or use redisStore.';
+      'Use a local disk, because network file systems do not keep the locks of SQLite; or use redisStore.';
     throw invalidOption('sqliteStore', given, fix);
   }
   return path;

@@ -5,32 +5,32 @@ import type { StateChange } from '../state/key-state.js';
 import type { Askers, StateBackend } from '../state/state-store.js';
 import { isBusy, type Database, type Opener } from './database.js';
 
-/** How long a transaction may keep the event loop, and other processes, waiting, ms. */
-const LONGEST = 2;
+/** The longest time for which a transaction may block the event loop and other processes, ms. */
+const MAX_TRANSACTION_MS = 2;
 
-/** How often a lock is tried for at once, before it is tried for by timers. */
-const EAGER = 4;
+/** The attempts to get a lock at once, before timers try. */
+const IMMEDIATE_TRIES = 4;
 
-/** After how many tries it is looked whether the file system refuses locks, which SQLite reports as the lock of another process. */
-const PATIENT = 24;
+/** The attempts after which the store checks whether the file system refuses locks, which SQLite reports as the lock of another process. */
+const TRIES_BEFORE_LOCK_CHECK = 24;
 
-/** How long no other lock is tried after the file system has taken one, ms. */
-const LOCKS_TRIED = 60_000;
+/** The time between two checks of a file system that has granted a lock, ms. */
+const LOCK_CHECK_INTERVAL_MS = 60_000;
 
 const LOCKS_REFUSED =
-  'its file system refuses locks (such as ENOLCK or EACCES). Give the store a file on a local disk.';
+  'its file system refuses locks (such as ENOLCK or EACCES). Pass a file on a local disk.';
 
-/** How long an update waits for the lock at most, ms. No caller waits longer. */
-const PATIENCE = 60_000;
+/** The longest time for which an update waits for the lock, ms. Callers never wait longer. */
+const MAX_LOCK_WAIT_MS = 60_000;
 
-/** How late a timer may be in a process that is not busy, ms. */
-const TIMERS_LATE = 5;
+/** The normal delay of a timer in a process that is not busy, ms. */
+const TIMER_DELAY_MS = 5;
 
-/** After how long a time in which this process was busy those who wait are told that they may wait longer, ms. */
-const TOLD = 5;
+/** If the process was busy for longer than this (ms), waiting calls get more time. */
+const MIN_BUSY_MS = 5;
 
-/** How often the file is checked, ms. */
-const CHECKED = 1000;
+/** The time between two checks of the file, ms. */
+const FILE_CHECK_INTERVAL_MS = 1000;
 
 type Change = Parameters<NonNullable<StateBackend['updateAll']>>[1];
 
@@ -45,8 +45,8 @@ interface Update {
 }
 
 /**
- * Updates states in transactions. All updates of a turn of the event loop share one. A lock that another process has is never waited for:
- * it is tried for again later, and all updates keep their order.
+ * Updates states in transactions. All updates of a turn of the event loop share one. The store never blocks on the lock of another process:
+ * it tries again later, and all updates keep their order.
  */
 export class Transactions {
   readonly #opener: Opener;
@@ -55,16 +55,18 @@ export class Transactions {
   #queue: Update[] = [];
   #scheduled = false;
   #closed = false;
-  /** How often the lock was not free, one time after the other. */
+  /** The successive attempts for which the lock was not free. */
   #tries = 0;
   #checked = 0;
-  /** When the file system last took a lock of a new file. */
+  /** The last time at which the file system granted the lock of a new file. */
   #locksTried = -Infinity;
-  /** How long to wait until the next try, ms. */
+  /** The time until the next attempt, ms. */
   #wait = 0;
-  /** Since when updates wait, or until when `busy` is told. */
+  /** The beginning of the wait, or of the part for which waiting calls have not got more time. */
   #since = 0;
-  /** For how long updates have waited for this process and not for a lock, ms. Until the file answers, only `connectTimeout` counts. */
+  /**
+   * The time for which updates have waited for this process and not for a lock, ms. Until the file answers, only `connectTimeout` counts.
+   */
   #busy = Infinity;
   #hasAnswered = false;
   #idle: (() => void)[] = [];
@@ -97,35 +99,35 @@ export class Transactions {
 
   #schedule(): void {
     this.#scheduled = true;
-    this.#wait = this.#tries <= EAGER ? 0 : 1 + Math.random();
+    this.#wait = this.#tries <= IMMEDIATE_TRIES ? 0 : 1 + Math.random();
     if (this.#wait === 0) setImmediate(this.#run);
     else setTimeout(this.#run, this.#wait);
   }
 
   readonly #run = (): void => {
     const now = performance.now();
-    const locked = this.#tries === 0 ? 0 : Math.min(now - this.#since, this.#wait + TIMERS_LATE);
+    const locked = this.#tries === 0 ? 0 : Math.min(now - this.#since, this.#wait + TIMER_DELAY_MS);
     try {
       this.#begin(now);
       this.#tries = 0;
       this.#transact(now);
     } catch (error) {
-      if (isBusy(error)) this.#refuse(now - PATIENCE);
+      if (isBusy(error)) this.#refuse(now - MAX_LOCK_WAIT_MS);
       else this.#fail(this.#queue.splice(0), error, true);
     }
     this.#scheduled = false;
     if (this.#queue.length > 0) {
-      this.#tell(locked);
+      this.#extend(locked);
       this.#schedule();
     } else for (const resolve of this.#idle.splice(0)) resolve();
   };
 
-  /** The time of those who wait runs while another process has the lock, but not while this one is busy. @param locked ms */
-  #tell(locked: number): void {
+  /** Extends the time of waiting calls while this process is busy, but not while another process has the lock. @param locked ms */
+  #extend(locked: number): void {
     const now = performance.now();
     this.#busy += now - this.#since - locked;
     this.#since = now;
-    if (this.#busy < TOLD || !this.#hasAnswered) return;
+    if (this.#busy < MIN_BUSY_MS || !this.#hasAnswered) return;
     for (const { askers, asked } of this.#queue) {
       for (const { subject } of askers) {
         const { call, set } = subject;
@@ -137,14 +139,14 @@ export class Transactions {
 
   #begin(now: number): void {
     const database = (this.#database ??= this.#opener.open());
-    if (now - this.#checked > CHECKED) {
+    if (now - this.#checked > FILE_CHECK_INTERVAL_MS) {
       this.#checked = now;
       database.check();
     }
     database.begin();
   }
 
-  /** Answers updates until the time is over. They have their answers when the transaction has ended. */
+  /** Answers updates until the time is over, and resolves them when the transaction has ended. */
   #transact(began: number): void {
     const database = this.#database!;
     const done: Update[] = [];
@@ -155,23 +157,23 @@ export class Transactions {
       do {
         const update = this.#queue[n++]!;
         if (answer(database, update, now)) done.push(update);
-      } while (n < this.#queue.length && performance.now() - began < LONGEST);
+      } while (n < this.#queue.length && performance.now() - began < MAX_TRANSACTION_MS);
       isWritten = true;
       this.#queue.splice(0, n);
       database.commit(now);
       this.#hasAnswered = true;
     } catch (error) {
       database.rollback();
-      // What comes after the update that failed might fail as well: it is answered like the others.
+      // The updates after the one that failed might fail as well, so they are rejected like the others.
       this.#fail([...done, ...this.#queue.splice(0)], error, !isWritten);
       return;
     }
     for (const { resolve } of done) resolve();
   }
 
-  /** The lock was not free. */
+  /** Tries again later, because the lock was not free. */
   #refuse(askedBefore: number): void {
-    if (++this.#tries === PATIENT && this.#refusesLocks()) {
+    if (++this.#tries === TRIES_BEFORE_LOCK_CHECK && this.#refusesLocks()) {
       this.#fail(this.#queue.splice(0), new Error(LOCKS_REFUSED), true);
       return;
     }
@@ -182,14 +184,17 @@ export class Transactions {
 
   #refusesLocks(): boolean {
     const now = performance.now();
-    if (now < this.#locksTried + LOCKS_TRIED) return false;
+    if (now < this.#locksTried + LOCK_CHECK_INTERVAL_MS) return false;
     const isRefused = this.#opener.refusesLocks();
-    // A file system that takes locks will hardly refuse them soon.
+    // A file system that grants locks is unlikely to refuse them soon.
     if (!isRefused) this.#locksTried = now;
     return isRefused;
   }
 
-  /** A file that failed is opened anew next time: it may be another one by then. @param undone whether certainly nothing was written */
+  /**
+   * Rejects updates. The file is opened again next time, because it may have been replaced. @param undone whether certainly nothing was
+   * written
+   */
   #fail(updates: readonly Update[], error: unknown, undone: boolean): void {
     this.#drop();
     const known = error instanceof HeadgateError || !undone;
@@ -201,7 +206,7 @@ export class Transactions {
 
   #reject(updates: readonly Update[], error: unknown): void {
     for (const { askers, reject } of new Set(updates)) {
-      // It is set as if the question had been sent, which could have changed something. What is to be given back would be lost.
+      // The question counts as sent, because it may have changed something. Otherwise its charges would not be returned.
       for (const { subject } of askers) if (subject.call) subject.call.until = 0;
       reject(error);
     }
@@ -214,7 +219,10 @@ export class Transactions {
   }
 }
 
-/** Returns false if the question itself failed. Then nothing was written for it. @throws the error of a database that failed */
+/**
+ * Runs a change. @returns false if the question itself failed, so that nothing was written for it @throws the error of a database that
+ * failed
+ */
 function answer(database: Database, { keys, change, reject }: Update, now: number): boolean {
   const states = keys.map((key) => database.read(key));
   let changes: readonly StateChange[];

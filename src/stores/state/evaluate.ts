@@ -1,7 +1,12 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import { readOverrides, ruleOf, type Line, type OverrideTerms } from '../../contract/overrides.js';
+import {
+  parseRecord,
+  clientChangeOf,
+  type OverrideEntry,
+  type AppliedOverrides,
+} from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Histories, History } from './returns.js';
@@ -28,47 +33,47 @@ import {
 } from '../../contract/verdicts.js';
 
 /**
- * Where the state of one key is, for a part of a set. A decision has one for each part, and mostly there is one part. The functions below
- * do with them what the Lua scripts do on Redis. All decisions outside Redis are made by them.
+ * The state of one key, for a part of a set. A decision has one place for each part, and usually there is one part. The functions below do
+ * the work of the Lua scripts on Redis, and make all decisions outside Redis.
  */
 export interface Place {
   readonly part: Part;
-  /** The part's policies as the key has them: an override may change their limits. */
+  /** The part's policies for this key, because an override may change their limits. */
   readonly policies: readonly CompiledPolicy[];
-  /** What the key's own record says now; undefined: nothing. */
-  readonly line: Line | undefined;
-  /** What follows when overrides end; undefined: none ends by itself. */
+  /** The entry in force by the key's own record. Undefined if there is none. */
+  readonly entry: OverrideEntry | undefined;
+  /** The limits that follow when overrides end. Undefined if no override ends by itself. */
   readonly next?: Next | undefined;
   /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
   /** The key's row in the columns and in `bans`; 0 as long as the key has no state. */
   readonly row: number;
-  /** What was reset or given back, by policy and key. */
+  /** The resets and returns, by policy and key. */
   readonly returns: Histories;
-  /** Makes room for a key without state. If there is none, `row` stays 0. `byHand`: for a ban by hand, which always finds room. */
+  /** Creates the state of a key. If the store is full, `row` stays 0. `byHand`: for a ban by hand, for which there is always room. */
   create(now: number, byHand: boolean): void;
-  /** Whether `create` would find no room. */
+  /** Whether `create` would fail because the store is full. */
   isFull(now: number): boolean;
-  /** What a query is told if its policies admit it but it finds no room: see `Reply.full`. */
+  /** The value of `Reply.full` for a query that the policies admit but for which there is no room. */
   full(now: number): number;
-  /** Remembers until when the key is denied. */
+  /** Stores the end of the key's denial. */
   deny(until: number): void;
 }
 
 /** The overrides that follow those in force. */
 interface Next {
-  /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity: never. */
+  /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity if it does not end. */
   ends(at: number): readonly number[];
   /** The policies at a time. */
   policies(at: number): readonly CompiledPolicy[];
 }
 
-/** The store's answer to `decide`. All policies of all places are charged, or none is. */
+/** The store's answer to `decide`. Either all policies of all places are charged, or none is. */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const { overrides } = query.set;
-  const rules = overrides && rulesOf(places, overrides);
-  if (rules) return { now, step, ban: 0, verdicts: [], rules };
+  const changes = overrides && clientChanges(places, overrides);
+  if (changes) return { now, step, ban: 0, verdicts: [], clientChanges: changes };
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   const reply =
     places.length === 1
@@ -86,7 +91,7 @@ function limited(places: readonly Place[], reply: Reply): Reply {
     : reply;
 }
 
-/** A reply whose denials last no longer than the override that denies, unless what follows it denies, too. */
+/** A reply that limits the wait of a denial to the end of the override that denies, unless the next limits deny, too. */
 function waitingForNext(places: readonly Place[], query: Query, reply: Reply): Reply {
   const waits = inOrder(places, (place) =>
     place.columns.map((_, i) => {
@@ -101,7 +106,7 @@ function waitingForNext(places: readonly Place[], query: Query, reply: Reply): R
   return { ...reply, verdicts };
 }
 
-/** How long a policy denies a cost, although overrides end meanwhile. @param wait as of the override in force */
+/** The time for which a policy denies a cost, although overrides end in the meantime. @param wait the wait by the override in force */
 function waitAcross(
   { columns, row }: Place,
   next: Next,
@@ -124,34 +129,34 @@ function waitAcross(
   }
 }
 
-/** What the caller must take into account before anything can be decided: see `Reply.rules`. */
-function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules'] {
+/** The changes that the caller must apply before a decision is possible: see `Reply.clientChanges`. */
+function clientChanges(places: readonly Place[], applied: AppliedOverrides): Reply['clientChanges'] {
   let differ = false;
-  const rules: Record<string, string> = {};
-  for (const { part, line } of places) {
+  const changes: Record<string, string> = {};
+  for (const { part, entry } of places) {
     if (part.set.policies.length === 0) continue;
-    const rule = line?.rule ?? '';
-    if (rule !== (terms.rules[part.name] ?? '')) differ = true;
-    rules[part.name] = ruleOf(line);
+    const revision = entry?.revision ?? '';
+    if (revision !== (applied.revisions[part.name] ?? '')) differ = true;
+    changes[part.name] = clientChangeOf(entry);
   }
-  return differ ? rules : undefined;
+  return differ ? changes : undefined;
 }
 
-/** Where the policies of a key stand that has a record. @param record its own @param all that of all keys */
+/** The policies of a key with a record. @param record the key's own record @param all the record of all keys */
 export function overriddenBy(
   record: string,
   all: string,
   set: PolicySet,
   now: number,
-): Pick<Place, 'line' | 'policies' | 'next'> {
-  if (record === '' && all === '') return { line: undefined, policies: set.policies };
-  const line = readOverrides(record).now(now);
-  const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  const linesAt = (time: number) => overrides.lines(set.policies, time);
-  const ends = (time: number) => linesAt(time).map((its) => its?.until ?? Infinity);
-  const policies = (time: number) => overrides.policies(set.policies, linesAt(time));
+): Pick<Place, 'entry' | 'policies' | 'next'> {
+  if (record === '' && all === '') return { entry: undefined, policies: set.policies };
+  const entry = parseRecord(record).now(now);
+  const overrides = parseRecord(all === '' ? record : `${record}\n${all}`);
+  const entriesAt = (time: number) => overrides.entries(set.policies, time);
+  const ends = (time: number) => entriesAt(time).map((its) => its?.until ?? Infinity);
+  const policies = (time: number) => overrides.policies(set.policies, entriesAt(time));
   const next = ends(now).some(Number.isFinite) ? { ends, policies } : undefined;
-  return { line, policies: policies(now), next };
+  return { entry, policies: policies(now), next };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
@@ -193,7 +198,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     const { columns, policies, row } = place;
     const { ban } = place.part.set;
     if (row === 0 || peek) continue;
-    // If there is room for only some of the keys, only they limit the request.
+    // If there is room for only some of the keys, only these keys limit the request.
     if (query.cost > 0 && !full) commit(columns, policies, row, costsOf(place), now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     noteDenial(place, now);
@@ -203,7 +208,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   return { now, step, ban: struck === 0 ? 0 : -struck, verdicts };
 }
 
-/** Makes room for a key without state. Returns what an admitted query is told if there is none: see `Reply.full`. */
+/** Makes room for a key without state. @returns the value of `Reply.full` for an admitted query without room */
 function makeRoom(
   place: Place,
   costs: Costs,
@@ -226,7 +231,7 @@ function writes({ policies, ban }: PolicySet, costs: Costs, admitted: boolean): 
   return ban !== undefined || policies.some(({ attempts }, i) => attempts && costAt(costs, i) > 0);
 }
 
-/** The place of the key that is banned. */
+/** The place of the banned key. */
 function bannedOf(places: readonly Place[]): Place {
   return places.find(({ part }) => part.set.ban)!;
 }
@@ -280,14 +285,14 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
       for (const [i, column] of columns.entries())
         if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
           held = false;
-      look(columns, policies, row, NOTHING, now, false);
+      look(columns, policies, row, NO_COSTS, now, false);
       noteDenial(place, now);
     }
   }
   return held;
 }
 
-/** What a store does for `reset`. */
+/** The operation `reset` of a store. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
   for (const { part, columns, row, returns } of places) {
     const its = part.keyOf(key);
@@ -299,7 +304,7 @@ export function reset(places: readonly Place[], { key }: Subject, now: number, s
   }
 }
 
-/** How long charges of a key count, ms. What an override has charged may count for longer than `life`. */
+/** The time for which charges of a key count, ms. A charge made under an override may count for longer than `life`. */
 function lifeOf(
   column: Column,
   row: number,
@@ -310,16 +315,16 @@ function lifeOf(
   return Math.max(life, column.until(row) - now, (history?.until ?? 0) - now);
 }
 
-/** What a store does for `ban`. */
+/** The operation `ban` of a store. */
 export function ban(places: readonly Place[], duration: number, now: number): void {
   const place = bannedOf(places);
   if (place.row === 0 && duration > 0) place.create(now, true);
   if (place.row !== 0) place.bans.set(place.row, place.part.set.ban!, now, duration);
 }
 
-const NOTHING: Costs = { cost: 0, costs: undefined };
+const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
-/** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
+/** Whether all policies admit, except for shadows. The verdicts are in the columns. */
 function look(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],
@@ -352,17 +357,17 @@ function commit(
     const column = columns[i]!;
     const { params, attempts } = policies[i]!;
     const cost = costAt(costs, i);
-    // A shadow that would deny charges nothing, just as if it had denied.
+    // A shadow that would deny charges nothing, like a policy that denies.
     if (cost === 0 || !admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(row, params, cost, now, lease);
     if (admitted) continue;
-    // Look again after the charge, so that `retryAfter` takes it into account.
+    // The second look includes the charge in `retryAfter`.
     column.look(row, params, cost, now, false);
     column.wait = attemptWait(column.wait);
   }
 }
 
-/** Notes until when a key must not be forgotten, after its policies were looked at. A key with nothing left counts as denied. */
+/** Stores the time until which a key must be kept, after its policies were looked at. A key without remaining units counts as denied. */
 function noteDenial(place: Place, now: number): void {
   const { columns, policies } = place;
   let until = 0;

@@ -12,7 +12,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { escapeKey, hashedText, whoOf } from '../keys.js';
+import { escapeKey, hashedText, ownerText } from '../keys.js';
 import { History } from './returns.js';
 import {
   stepAfter,
@@ -25,14 +25,14 @@ import {
   type Subject,
 } from '../../contract/store.js';
 
-/** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
-const VERSION = 'k2';
+/** The version of the bytes' layout, which is part of the key, so that versions never read each other's state. */
+const LAYOUT_VERSION = 'k2';
 
-/** How long an expired state is kept, ms, in case the clock goes back. */
-export const GRACE = 60_000;
+/** The time for which an expired state is kept, ms, in case the clock goes back. */
+export const EXPIRED_STATE_LIFE_MS = 60_000;
 
 /** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
-const PLAIN = /^[\x21-\x7e]{1,296}$/;
+const PLAIN_KEY = /^[\x21-\x7e]{1,296}$/;
 
 /**
  * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
@@ -55,26 +55,26 @@ function severalKeys(used: string, instead: string): HeadgateError {
 
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name, asciiKey))}}${VERSION}`);
+  return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
 }
 
-/** A key as it is written. One that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
+/** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
 function asciiKey(key: string): string {
   return plain(escapeKey(key));
 }
 
 /** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
 function plain(who: string): string {
-  return PLAIN.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
+  return PLAIN_KEY.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
 }
 
-/** What a store must write. */
+/** The change that a store must write. */
 export interface StateChange {
   /** Whether there is anything to write. A denial, for example, changes nothing. */
   readonly changed: boolean;
-  /** The new state. Undefined: the state is empty, so the key can be deleted. */
+  /** The new state. Undefined if the state is empty, so that the key can be deleted. */
   readonly bytes: Uint8Array | undefined;
-  /** When the state expires, so that the key can be deleted. By the store's clock, ms since the epoch. */
+  /** The time at which the state expires and the key can be deleted, by the store's clock, ms since the epoch. */
   readonly expiresAt: number;
 }
 
@@ -93,9 +93,9 @@ const NO_STATE: SavedState = [NONE, [], []];
 /** The state of one key. */
 class KeyRecord {
   #step = 0;
-  /** The bytes of the state as it was loaded, to detect changes. */
+  /** The bytes of the loaded state, to detect changes. */
   readonly #before: string;
-  /** The state of each policy as it was loaded. `#columns` has the current state of those policies that were used. */
+  /** The loaded state of each policy. `#columns` has the current state of the used policies. */
   readonly #states: Map<string, Entry>;
   readonly #columns = new Map<string, Column>();
   readonly #bans = new BanColumn();
@@ -116,12 +116,12 @@ class KeyRecord {
     this.#before = this.#text();
   }
 
-  /** What must be written. */
+  /** The change that must be written. */
   save(): StateChange {
     const text = this.#text();
     const [[bannedUntil], states, histories] = this.#current();
     const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
-    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${VERSION} ${this.#step} ${text}`);
+    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${LAYOUT_VERSION} ${this.#step} ${text}`);
     return { changed: text !== this.#before, bytes, expiresAt };
   }
 
@@ -129,7 +129,7 @@ class KeyRecord {
     return (this.#step = step);
   }
 
-  /** The record of the key's overrides, empty if there is none. */
+  /** The record of the key's overrides, or an empty text. */
   get overrides(): OverrideRecord {
     const [, record] = this.#states.get(OVERRIDE_TAG) ?? NONE;
     return typeof record === 'string' ? record : '';
@@ -142,10 +142,10 @@ class KeyRecord {
 
   place(part: Part): Place {
     this.#ban ??= part.set.ban;
-    const { overrides: terms } = part.set;
+    const { overrides: applied } = part.set;
     return {
       part,
-      ...overriddenBy(terms ? this.overrides : '', terms?.all ?? '', part.set, this.#now),
+      ...overriddenBy(applied ? this.overrides : '', applied?.all ?? '', part.set, this.#now),
       columns: part.set.policies.map((policy) => this.#column(policy)),
       bans: this.#bans,
       row: 1,
@@ -153,7 +153,7 @@ class KeyRecord {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
-      // There is nothing to do: each key has row 1 from the start.
+      // Nothing is left to do, because each key has row 1 from the start.
       create: () => {},
       isFull: () => false,
       full: () => 0,
@@ -189,7 +189,7 @@ class KeyRecord {
     const histories = [...this.#histories].map(([id, history]): Entries[number] => {
       return [id, [history.until, ...history.save()]];
     });
-    const isKept = ([until]: Entry): boolean => until > 0 && until + GRACE > this.#now;
+    const isKept = ([until]: Entry): boolean => until > 0 && until + EXPIRED_STATE_LIFE_MS > this.#now;
     const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
     return [
       isKept(ban) ? ban : NONE,
@@ -203,14 +203,14 @@ class KeyRecord {
   }
 }
 
-/** The states of one or more keys. They change together. */
+/** The states of one or more keys, which change together. */
 abstract class States {
   readonly #records: readonly KeyRecord[];
   /** The time of the change. */
   readonly now: number;
 
   /**
-   * @param bytes the bytes that `save` made, for each key; undefined: the key has no state. Any other bytes count as no state
+   * @param bytes the bytes that `save` returned, for each key, or undefined for a key without state. Any other bytes count as no state
    * @param now by the store's clock, whole ms since the epoch
    */
   constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
@@ -257,7 +257,7 @@ abstract class States {
     return this.#records[partsOf(set).findIndex(({ name }) => name === by)]!;
   }
 
-  /** What must be written under each key. */
+  /** The change that must be written under each key. */
   protected saveAll(): StateChange[] {
     return this.#records.map((record) => record.save());
   }
@@ -269,7 +269,7 @@ abstract class States {
     return parts.map((part, i) => this.#records[i]!.place(part));
   }
 
-  /** All keys get the same step, because a charge to all of them is given back by a single step. */
+  /** All keys get the same step, because a charge to all of them is returned by a single step. */
   #nextStep(): number {
     const step = Math.max(...this.#records.map((record) => record.nextStep()));
     for (const record of this.#records) record.nextStep(step);
@@ -277,37 +277,37 @@ abstract class States {
   }
 }
 
-/** The states of a subject's keys, in the order of {@link stateKeys}. They change together. It has the methods of a {@link KeyState}. */
+/** The states of a subject's keys, in the order of {@link stateKeys}, which change together. It has the methods of a {@link KeyState}. */
 export class JointState extends States {
-  /** What must be written under each key. */
+  /** The change that must be written under each key. */
   save(): StateChange[] {
     return this.saveAll();
   }
 }
 
 /**
- * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides like the
- * memory store. It has the methods of a store, but no clock: every call happens at `now`.
+ * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and the data for returns. It decides like the memory
+ * store. It has the methods of a store, but no clock: every call happens at `now`.
  *
  * @example const state = new KeyState(await read(stateKey(query)), now); const reply = state.decide(query); const { changed, bytes,
  * expiresAt } = state.save();
  */
 export class KeyState extends States {
   /**
-   * @param bytes the bytes that `save` made; undefined: the key has no state. Any other bytes count as no state
+   * @param bytes the bytes that `save` returned, or undefined for a key without state. Any other bytes count as no state
    * @param now by the store's clock, whole ms since the epoch
    */
   constructor(bytes: Uint8Array | undefined, now: number) {
     super([bytes], now);
   }
 
-  /** What must be written. */
+  /** The change that must be written. */
   save(): StateChange {
     return this.saveAll()[0]!;
   }
 }
 
-/** What the bytes of a key's state say, for commands that show it. Times are ms since the epoch. */
+/** The content of the bytes of a key's state, for commands that show it. Times are ms since the epoch. */
 export interface StateSummary {
   readonly bannedUntil: number;
   /** Denials that count towards the next ban until `countedUntil`, and the length of the last ban by denials, ms. */
@@ -339,7 +339,7 @@ const decoder = new TextDecoder();
 
 function parse(bytes: Uint8Array | undefined): { step: number; saved: SavedState } {
   const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
-  if (version !== VERSION) return { step: 0, saved: NO_STATE };
+  if (version !== LAYOUT_VERSION) return { step: 0, saved: NO_STATE };
   try {
     const saved: unknown = JSON.parse(text!);
     if (isSavedState(saved)) return { step: Number(step), saved };

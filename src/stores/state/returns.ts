@@ -1,32 +1,32 @@
 import { createHash } from 'node:crypto';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
-/** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
-const FEW = 1000;
-const MOST = 100_000;
+/** Up to the first count, histories are kept even if they are out of date. Beyond the second count, the oldest are removed. */
+const MAX_EXPIRED_HISTORIES = 1000;
+const MAX_HISTORIES = 100_000;
 
 /** The most steps at which the shifts of a key's charges differ. */
-const MOST_CELLS = 32;
+const MAX_CELLS = 32;
 
-/** Charges up to a step, back to the cell before, have moved forward by an amount, in ticks of the bucket. */
+/** The charges up to a step, back to the previous cell, have moved forward by an amount, in ticks of the bucket. */
 type Cell = [upTo: number, amount: number];
 
-/** A charge that was given back to a bucket. It moves forward all charges between these two steps. */
+/** A charge that was returned to a bucket. The return moves forward all charges between these two steps. */
 export interface Shift {
-  /** The step of the charge that was given back, and the step of the give-back. */
+  /** The step of the returned charge, and the step of the return. */
   readonly from: number;
   readonly to: number;
   /** The amount in ticks of the bucket. */
   readonly amount: number;
 }
 
-/** What happened to a policy's charges to a key. */
+/** The changes to a policy's charges on a key. */
 export class History {
   /** The step of the last reset. */
   #reset = 0;
-  /** By how much charges have moved forward, in the order of their steps. Later charges have not moved. */
+  /** The amounts by which charges have moved forward, in the order of their steps. Later charges have not moved. */
   #cells: Cell[] = [];
-  /** When the history no longer matters. */
+  /** The time from which the history is no longer needed. */
   until = 0;
 
   /** Whether the key was reset since a charge of this step. */
@@ -34,12 +34,12 @@ export class History {
     return this.#reset >= step;
   }
 
-  /** By how many ticks a charge of this step has moved forward, or a little more. */
+  /** The ticks by which a charge of this step has moved forward, or slightly more. */
   shift(step: number): number {
     return this.#cells.find(([upTo]) => step <= upTo)?.[1] ?? 0;
   }
 
-  /** @param step the store's step, at least that of any earlier charge */
+  /** @param step the store's step, at least the step of any earlier charge */
   reset(step: number): void {
     this.#reset = step;
     this.#cells = [];
@@ -50,9 +50,9 @@ export class History {
     this.#split(from - 1);
     this.#split(to);
     for (const cell of cells) if (cell[0] >= from) cell[1] += amount;
-    // Of too many cells the two become one that differ least. It moves charges too far rather than not far enough: then less is
-    // given back, and never more than was charged.
-    while (cells.length > MOST_CELLS) {
+    // Beyond the limit, the two neighbours that differ least are merged. The merge moves charges too far rather than not far enough, so
+    // that a return never exceeds the charge.
+    while (cells.length > MAX_CELLS) {
       const difference = (i: number): number => Math.abs(cells[i]![1] - cells[i + 1]![1]);
       let least = 0;
       for (let i = 1; i < cells.length - 1; i++) if (difference(i) < difference(least)) least = i;
@@ -61,7 +61,7 @@ export class History {
     }
   }
 
-  /** Makes a cell end at a step. */
+  /** Splits a cell so that one ends at a step. */
   #split(step: number): void {
     const cells = this.#cells;
     const at = cells.findIndex(([upTo]) => upTo >= step);
@@ -82,12 +82,12 @@ export class History {
 }
 
 /**
- * What must be known of a key to give a charge back, per policy and as long as a charge counts. Charges from before a reset are gone. A
- * bucket drains a charge earlier if one before it was given back. On Redis, the keys are those of `KeyMaker.policies`.
+ * The data of a key that the return of a charge needs, per policy and as long as a charge counts. Charges from before a reset are gone. A
+ * bucket drains a charge earlier if an earlier charge was returned. On Redis, the keys are those of `KeyMaker.policies`.
  */
 export interface Histories {
   find(policy: string, key: string): History | undefined;
-  /** The history to write to now. @param life how long a charge counts, ms */
+  /** The history to write to now. @param life the time for which a charge counts, ms */
   open(policy: string, key: string, now: number, life: number): History;
 }
 
@@ -106,18 +106,18 @@ export class Returns implements Histories {
     this.#histories.delete(id);
     this.#histories.set(id, history);
     for (const [oldest, { until }] of this.#histories) {
-      if (this.#histories.size <= (until > now ? MOST : FEW)) break;
+      if (this.#histories.size <= (until > now ? MAX_HISTORIES : MAX_EXPIRED_HISTORIES)) break;
       this.#histories.delete(oldest);
     }
     return history;
   }
 }
 
-/** Longer keys are hashed: a client may choose its key, and must not fill the memory with it. */
-const LONGEST = 128;
+/** Longer keys are hashed, because a client may choose its key, and must not fill the memory with it. */
+const MAX_PLAIN_LENGTH = 128;
 
-/** NUL separates the parts, and begins an id with a hash. It cannot occur in a policy's id, because names are printable. */
+/** NUL separates the parts, and begins an id with a hash. A policy's id cannot contain NUL, because names are printable. */
 function idOf(policy: string, key: string): string {
-  if (key.length <= LONGEST) return `${policy}\0${key}`;
+  if (key.length <= MAX_PLAIN_LENGTH) return `${policy}\0${key}`;
   return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

@@ -18,17 +18,17 @@ import {
   type Subject,
 } from '../../contract/store.js';
 
-/** What keeps the bytes of a {@link stateStore}: a map, a table, a key-value server. */
+/** The storage for the bytes of a {@link stateStore}: a map, a table, a key-value server. */
 export interface StateBackend {
   /**
    * Reads the state of a key, passes it to `change`, and writes the result. No other update of the key may come between: use a lock, or a
    * compare-and-set that reads and calls `change` again until it succeeds. `now` is the time of the backend's clock in whole ms since the
    * epoch. All processes must get it from the same clock.
    *
-   * Nothing need be written if the state did not change (`changed`). The promise resolves when the write is done, and rejects if it is not
-   * certain to be done.
+   * The write may be omitted if the state did not change (`changed`). The promise resolves when the write is complete, and rejects if that
+   * is not certain.
    *
-   * A backend that keeps updates waiting can tell `askers` until when: see `Call.until`.
+   * A backend that delays updates can set the new end of the wait in `askers`: see `Call.until`.
    */
   update(
     key: string,
@@ -36,19 +36,19 @@ export interface StateBackend {
     askers: Askers,
   ): MaybePromise<void>;
   /**
-   * The same for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one for
-   * each key, or none is. Without this method, such limiters are refused.
+   * Like `update` for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one
+   * for each key, or none is. Without this method, such limiters are refused.
    */
   updateAll?(
     keys: readonly string[],
     change: (bytes: readonly (Uint8Array | undefined)[], now: number) => readonly StateChange[],
     askers: Askers,
   ): MaybePromise<void>;
-  /** Frees what the backend itself made. */
+  /** Frees the resources that the backend created. */
   close?(): MaybePromise<void>;
 }
 
-/** Those who wait for an update. Others join it until `change` is called. */
+/** The waiting callers of an update. Others join it until `change` is called. */
 export type Askers = readonly { readonly subject: Subject }[];
 
 /** A question about a key, and the function that answers it. */
@@ -56,13 +56,13 @@ interface Job<T = unknown> {
   readonly subject: Subject;
   run(state: JointState): T;
   answer?: T;
-  /** Whether the update under way has its answer, or fails for it. */
+  /** Whether the update under way answers this job, or rejects it. */
   isTaken?: boolean;
   resolve?(answer: unknown): void;
   reject?(error: unknown): void;
 }
 
-/** A subject that stands for all keys of a limiter: no limiter is named so, as names have at least one character. */
+/** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
 function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
   const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
   return { subject: { set, key: name }, by: DEFAULT_DIMENSION };
@@ -71,7 +71,7 @@ function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
   readonly #backend: StateBackend;
-  /** For each key with an update under way: its jobs. Those that came too late for it share the next update. */
+  /** The jobs of each key with an update under way. Jobs that arrive too late for it share the next update. */
   readonly #jobs = new Map<string, Job[]>();
 
   constructor(backend: StateBackend) {
@@ -84,7 +84,7 @@ class StateStore implements Store {
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
       'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
-        'stateStore a method `updateAll`, or make a limiter for each dimension.',
+        'stateStore a method `updateAll`, or create a limiter for each dimension.',
     );
   }
 
@@ -114,7 +114,7 @@ class StateStore implements Store {
       this.#onRecord(place, (state, subject, by) => state.override(subject, by, change)),
   };
 
-  /** Reads the record of a place, then does something with its state. Only the backend knows the time. */
+  /** Reads the record of a place, then changes its state. Only the backend knows the time. */
   #onRecord(
     place: OverridePlace,
     run: (state: JointState, subject: Subject, by: string) => void,
@@ -173,7 +173,7 @@ class StateStore implements Store {
       const state = new JointState(bytes, now);
       for (const job of jobs) {
         job.isTaken = true;
-        // An abandoned query must not be charged, because its caller has another answer by now. What an earlier attempt said of it is void.
+        // An abandoned query must not be charged, because its caller has another answer by now. The answer of an earlier attempt is void.
         job.answer = job.subject.call?.abandoned ? undefined : job.run(state);
       }
       return state.save();
@@ -185,8 +185,8 @@ class StateStore implements Store {
 }
 
 /**
- * Makes a store from anything that can keep bytes by key and update them atomically. It decides exactly like the memory store. Requests for
- * a key that arrive while an update of it waits share it, or else the next one.
+ * Creates a store from any storage that can keep bytes by key and update them atomically. It decides exactly like the memory store.
+ * Requests for a key that arrive while an update of the key waits share that update, or else the next one.
  */
 export function stateStore(backend: StateBackend): Store {
   return new StateStore(backend);

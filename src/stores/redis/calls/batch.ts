@@ -4,57 +4,57 @@ import { performance, setImmediate } from '../../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../../contract/store.js';
 
 /**
- * A batch is sent as soon as it has this part of the pending decisions. So two batches are in flight: the store decides one, while this
- * process makes another.
+ * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides one, while this
+ * process creates the other.
  */
-const PART = 1 / 2;
+const EARLY_BATCH_SHARE = 1 / 2;
 
 /** The most decisions of one call. All of them are answered when the last one is decided. */
-const MOST = 64;
+const MAX_DECISIONS_PER_CALL = 64;
 
-/** Queries of one policy set, all peeks or none, in the order in which they were asked. */
+/** Queries of one policy set, either all peeks or all charges, in the order in which the callers asked. */
 export interface Batch {
   readonly set: PolicySet;
   readonly peek: boolean;
   readonly queries: Query[];
-  /** When the first was asked, by `performance.now()`. */
+  /** The time of the first query, by `performance.now()`. */
   readonly asked: number;
 }
 
-/** Sends batches to the server, and reads the replies. */
+/** Sends batches to the server, and parses the replies. */
 export interface Carrier {
-  /** Whether the servers are a cluster. Its keys are on several servers, so a batch may have only one key. */
+  /** Whether the servers are a cluster, where a batch may have only one key because keys are on several servers. */
   readonly cluster: boolean;
-  /** Whether this error says that a batch may have but one key, and that nothing of it was run. */
+  /** Whether an error means that a batch may have only one key, and that the server ran nothing of the batch. */
   refusesKeys(error: unknown): boolean;
   /** Sends a batch as one call. */
   send(batch: Batch, done: Done): void;
-  /** What came back for each query, or the error that it alone failed with. Throws if it is no reply to this batch. */
+  /** The reply to each query, or the error of that query alone. @throws HeadgateError if it is not a reply to this batch */
   decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];
-  /** Puts what `send` sends on the wire in as few writes as it can. */
+  /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
 }
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
-  /** Whether it is of one key, and was sent again for that. */
+  /** Whether the batch has one key, and is a repetition for that reason. */
   readonly isPart?: boolean;
 }
 
 /**
- * Gathers decisions of one turn of the event loop, and sends them as one call or two. A decision that is alone is sent at once. Queries of one
- * set are sent in the order in which they were asked.
+ * Gathers the decisions of one turn of the event loop, and sends them as one call or two. A single decision is sent at once. Queries of one
+ * set are sent in the order in which the callers asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
-  /** How many decisions are gathered or in flight. */
+  /** The count of decisions that are gathered or in flight. */
   #pending = 0;
-  /** How many were pending when the last reply came. Those that it answers will soon ask again. */
+  /** The count of pending decisions when the last reply came, because the callers will soon ask again. */
   #pendingAtReply = 0;
-  /** Whether several were pending in this turn of the event loop or the last one, so that decisions are gathered. */
+  /** Whether several decisions were pending in this turn of the event loop or the last one, so that decisions are gathered. */
   #gathers = false;
-  /** Whether the end of this turn will send what is gathered. */
+  /** Whether the end of this turn will send the gathered decisions. */
   #scheduled = false;
   readonly #turns = new EventLoopTurns();
   readonly #distance = new Distance();
@@ -87,12 +87,12 @@ export class Batcher {
     this.#open.set(set, batch);
     if (this.#scheduled) return waiter;
     this.#scheduled = true;
-    // A microtask would be too early, as it follows each request. This follows the poll phase with all of its requests.
+    // A microtask would be too early, because it follows each request. `setImmediate` follows the poll phase with all of its requests.
     setImmediate(this.#endTurn);
     return waiter;
   }
 
-  /** Sends all gathered decisions of a name, as sets of one name share their state. What is sent next then comes after them. */
+  /** Sends all gathered decisions of a name before the next call, because sets of one name share their state. */
   flush(name: string): void {
     for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
@@ -103,12 +103,13 @@ export class Batcher {
   };
 
   /**
-   * Whether a batch is sent before its turn is over. On a busy server none is, as each write costs it as much as a request. None is sent early to
-   * a store far away, as most time goes by on the way. In a cluster each key is a call of its own, and those of a turn share a write.
+   * Whether a batch is sent before its turn is over. A busy server sends none early, because each write costs it as much as a request. None
+   * is sent early to a distant store, because most time passes in the network. In a cluster each key has its own call, and the calls of a
+   * turn share a write.
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
-    if (length >= MOST) return true;
-    const isShare = length >= PART * Math.max(this.#pending, this.#pendingAtReply);
+    if (length >= MAX_DECISIONS_PER_CALL) return true;
+    const isShare = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
     return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
@@ -138,7 +139,7 @@ export class Batcher {
     }
     this.#pendingAtReply = this.#pending;
     this.#pending -= waiters.length;
-    // Callers that get these replies may ask again in this turn. They are counted first.
+    // The callers may ask again in this turn, so their questions are counted first.
     if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers instanceof Error ? answers : answers[i]!;
@@ -152,7 +153,7 @@ export class Batcher {
   };
 }
 
-/** A batch for each key, in the order of their first queries. */
+/** Splits a batch into one for each key, in the order of the first queries. */
 function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
@@ -165,23 +166,23 @@ function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   return [...parts.values()];
 }
 
-/** A store is nearby if a round trip takes less than this, ms, and this much more for each decision under way. */
-const NEARBY = 0.3;
-const PER_DECISION = 0.01;
+/** A store is nearby if a round trip takes less than this, ms, plus a little for each decision under way. */
+const NEARBY_ROUND_TRIP_MS = 0.3;
+const ROUND_TRIP_MS_PER_DECISION = 0.01;
 
-/** How many calls are judged together. A busy machine delays some of them, but not all. */
-const CALLS = 32;
+/** The count of calls that are judged together. A busy machine delays some of them, but not all. */
+const CALLS_PER_JUDGEMENT = 32;
 
-/** Judges by the round trips of calls whether most of their time goes by on the way, or in the store and this process. */
+/** Measures by round trips whether most time passes in the network, or in the store and this process. */
 export class Distance {
   isFar = false;
   #calls = 0;
   #oneWasQuick = false;
 
-  /** Must be called for each reply. @param ms since its call was sent @param decisions that were under way then */
+  /** Must be called for each reply. @param ms the duration of the call @param decisions the decisions under way when it was sent */
   took(ms: number, decisions: number): void {
-    this.#oneWasQuick ||= ms < NEARBY + PER_DECISION * decisions;
-    if (++this.#calls < CALLS) return;
+    this.#oneWasQuick ||= ms < NEARBY_ROUND_TRIP_MS + ROUND_TRIP_MS_PER_DECISION * decisions;
+    if (++this.#calls < CALLS_PER_JUDGEMENT) return;
     this.isFar = !this.#oneWasQuick;
     this.#calls = 0;
     this.#oneWasQuick = false;
@@ -189,20 +190,20 @@ export class Distance {
 }
 
 /**
- * While traffic is light, only every 17th decision checks whether the current turn of the event loop brings more. 17 is odd: of pairs of
- * decisions, it is not always the same half that is checked.
+ * While traffic is light, only every 17th decision checks whether the current turn of the event loop brings more decisions. 17 is odd, so
+ * in pairs of decisions not always the same half is checked.
  */
-const LOOK_EVERY = 17;
+const DECISIONS_PER_LOOK = 17;
 
-/** How long the loop counts as busy after a busy turn, in turns. Even a busy process has turns with a single decision. */
-const LINGER = 8;
+/** The turns for which the loop counts as busy after a busy turn. Even a busy process has turns with a single decision. */
+const BUSY_TURNS = 8;
 
 /**
- * Tells whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
+ * Detects whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
  * count once.
  */
 class EventLoopTurns {
-  #untilLook = LOOK_EVERY;
+  #untilLook = DECISIONS_PER_LOOK;
   #isLooking = false;
   #callbacks = 0;
   #isInCallback = false;
@@ -213,7 +214,7 @@ class EventLoopTurns {
     if (!this.#isLooking) {
       if (this.busyTurnsLeft === 0 && --this.#untilLook > 0) return;
       this.#isLooking = true;
-      this.#untilLook = LOOK_EVERY;
+      this.#untilLook = DECISIONS_PER_LOOK;
       this.#callbacks = 0;
       setImmediate(this.#endTurn);
     }
@@ -229,6 +230,6 @@ class EventLoopTurns {
 
   readonly #endTurn = (): void => {
     this.#isLooking = false;
-    this.busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.busyTurnsLeft - 1);
+    this.busyTurnsLeft = this.#callbacks > 1 ? BUSY_TURNS : Math.max(0, this.busyTurnsLeft - 1);
   };
 }

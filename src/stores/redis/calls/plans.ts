@@ -1,4 +1,4 @@
-import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../../contract/overrides.js';
+import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
 import { KeyMaker, overriddenKey } from '../../keys.js';
@@ -6,19 +6,19 @@ import type { KeyHashing } from '../secret-keys.js';
 import { assemble, type Script } from '../scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
 
-/** Each script's first argument: its deadline, filled in when the call is sent. */
+/** The first argument of each script: its deadline, which is set when the call is sent. */
 export const DEADLINE = '';
 
-/** The error of a call that was sent for another time than the server's. It has changed nothing. */
-const PERIOD = /HEADGATE_PERIOD (\d+)/;
+/** The error of a call that was sent for a time other than the server's, and changed nothing. */
+const PERIOD_ERROR = /HEADGATE_PERIOD (\d+)/;
 
-/** The error of a call without records of overrides, once the limiter has some. It has decided nothing. */
-const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
+/** The error of a call without records of overrides, although the limiter has some. Nothing was decided. */
+const OVERRIDDEN_ERROR = 'HEADGATE_OVERRIDDEN';
 
-/** How long a process sends the records of overrides with each decision, after it has learned that there are some, ms. */
-const SENDS_FOR = 60_000;
+/** The time for which a process sends the records of overrides with each decision, after it learned that there are some, ms. */
+const RECORDS_SENT_MS = 60_000;
 
-/** The sign by which a script knows what is sent of overrides: the records, of buckets or of others. See `headgate_records`. */
+/** Returns the sign for the kind of keys in a call: the records of overrides, of buckets or of others. See `headgate_records`. */
 export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
   return policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
 }
@@ -29,53 +29,53 @@ export class Records {
   /** The key that exists while the limiter has overrides. */
   readonly flag: string;
   readonly #always: boolean;
-  /** Until when they are sent, by flag: all sets of a name have the same. */
+  /** The end of the time in which records are sent, by flag, because all sets of a name have the same flag. */
   readonly #until: Map<string, number>;
 
-  constructor(set: PolicySet, terms: OverrideTerms, prefix: string, until: Map<string, number>) {
+  constructor(set: PolicySet, applied: AppliedOverrides, prefix: string, until: Map<string, number>) {
     this.#until = until;
     this.sign = recordsSign(set);
     this.flag = overriddenKey(prefix, set.name);
-    this.#always = !isAsConfigured(terms);
+    this.#always = !isAsConfigured(applied);
   }
 
   get areSent(): boolean {
     return this.#always || performance.now() < (this.#until.get(this.flag) ?? 0);
   }
 
-  /** Whether a call failed because the limiter has overrides by now. Then they are sent from now on. */
+  /** Whether a call failed because the limiter has overrides by now. From then on the records are sent. */
   learns(error: unknown): boolean {
-    if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN)) return false;
-    this.#until.set(this.flag, performance.now() + SENDS_FOR);
+    if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN_ERROR)) return false;
+    this.#until.set(this.flag, performance.now() + RECORDS_SENT_MS);
     return true;
   }
 }
 
-/** What is sent to decide by a policy set. */
+/** The keys, scripts and arguments to decide by a policy set. */
 export interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
-  /** Whether the set has one policy and nothing else, so that the short script does. */
+  /** Whether the set has one policy and nothing else, so that the short script suffices. */
   readonly single: boolean;
   /** Whether the arguments depend on the time. */
   readonly moves: boolean;
-  /** The deadline, count of policies, the policies, the ban. */
+  /** The deadline, the count of policies, the policies, the ban. */
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
-  /** Undefined: the limiter has no overrides. */
+  /** Undefined if the limiter does not support overrides. */
   readonly records: Records | undefined;
 }
 
-/** The keys, scripts and arguments of policy sets. They are made once, except for arguments that depend on the time. */
+/** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
 export class Plans {
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   readonly #known = perSet((set) => this.#make(set));
   readonly #sendsUntil = new Map<string, number>();
-  /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
+  /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;
 
   constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined) {
@@ -106,12 +106,14 @@ export class Plans {
     };
   }
 
-  /** The best guess of the server's time, ms since the epoch. */
+  /** The best estimate of the server's time, ms since the epoch. */
   get now(): number {
     return this.#clock ? this.#clock() : Date.now() + this.#skew;
   }
 
-  /** Whether the server refused a call because the guess of its time was wrong. Then its time is known now, and the call was not run. */
+  /**
+   * Whether the server refused a call because the estimate of its time was wrong. The call was not run, and the server's time is now known.
+   */
   learnsTime(error: unknown): boolean {
     const time = timeToldBy(error);
     if (time === undefined) return false;
@@ -120,9 +122,9 @@ export class Plans {
   }
 }
 
-/** The server's time, ms since the epoch, if a call failed because it was sent for another time. */
+/** The server's time in an error, ms since the epoch. Undefined unless the call was sent for a different time. */
 export function timeToldBy(error: unknown): number | undefined {
-  const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+  const time = error instanceof Error ? PERIOD_ERROR.exec(error.message)?.[1] : undefined;
   return time === undefined ? undefined : Number(time);
 }
 
@@ -132,17 +134,17 @@ export function argsOf(
   single: boolean,
   now: number,
 ): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
-  const { policies, ban, overrides: terms } = set;
+  const { policies, ban, overrides: applied } = set;
   const args = policyArgs(policies, now);
   const dimensions = recordDimensions(set);
-  const revisions = dimensions.map((name) => terms?.rules[name] ?? '');
+  const revisions = dimensions.map((name) => applied?.revisions[name] ?? '');
   const ids = policies.map(({ id }) => id);
-  const adjustArgs = terms ? [...args, terms.all, ...ids] : args;
+  const adjustArgs = applied ? [...args, applied.all, ...ids] : args;
   if (single) {
-    const first = terms ? [ids[0]!, revisions[0]!, terms.all] : [];
+    const first = applied ? [ids[0]!, revisions[0]!, applied.all] : [];
     return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
   }
   const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
-  const last = terms ? [String(dimensions.length), ...revisions, terms.all, ...numbered] : [];
+  const last = applied ? [String(dimensions.length), ...revisions, applied.all, ...numbered] : [];
   return { evaluateArgs: [DEADLINE, ...args, ...Object.values(ban ?? {}).map(String), ...last], adjustArgs };
 }

@@ -1,18 +1,18 @@
 import { HeadgateError } from '../../../common/errors.js';
-import { OVER, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
+import { PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from '../server-version.js';
 import { stepAfter, type Clock, type Subject } from '../../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
-const LATE = /^HEADGATE_LATE (\d+)/;
+const LATE_ERROR = /^HEADGATE_LATE (\d+)/;
 
-/** How long to wait before sending a call again whose slot is being moved, ms. */
-const TRY_AGAIN_AFTER = 5;
+/** The pause before a call to a moving slot is sent again, ms. */
+const MOVING_SLOT_PAUSE_MS = 5;
 
-/** How late a timer may be in a process that is not busy, ms. */
-const TIMERS_LATE = 5;
+/** The normal delay of a timer in a process that is not busy, ms. */
+const TIMER_DELAY_MS = 5;
 
 /** One call of a script. */
 export interface Call {
@@ -20,21 +20,21 @@ export interface Call {
   readonly keys: readonly string[];
   /** The script's arguments. The first one, the deadline, is set when the call is written. */
   readonly args: string[];
-  /** How long the caller waits for the answer, ms, counted from when the call is written. */
+  /** The time limit of the caller, ms, counted from the moment at which the call is written. */
   readonly timeout: number;
   /** The questions in the call. Once all of them are abandoned, the call is not sent again. */
   readonly asked: readonly Subject[];
 }
 
 /**
- * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server has certainly
+ * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is repeated only if the server has certainly
  * not run it: the server does not know the script, refused the call as late, or is moving its slot.
  */
 export class ScriptCalls {
   readonly commands: Commands;
   readonly clock: Clock | undefined;
   readonly time = new StoreTime();
-  /** By a script's hash: `true` if the server knows the script. While a first call brings the script: the calls that wait for it. */
+  /** By a script's hash: `true` if the server knows the script. While a first call brings the script, the calls that wait for it. */
   readonly scripts = new Map<string, true | Sending[]>();
 
   /** @param clock replaces the server's clock, for tests; calls then have no deadline */
@@ -43,7 +43,7 @@ export class ScriptCalls {
     this.clock = clock;
   }
 
-  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise what the client rejects with */
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise the client's error */
   run(call: Call): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.send(call, (error, reply) => {
@@ -66,15 +66,15 @@ class Sending implements ScriptCall {
   readonly #calls: ScriptCalls;
   readonly #call: Call;
   readonly #end: Done;
-  /** When the call was last written, by `performance.now()`. */
+  /** The last time at which the call was written, by `performance.now()`. */
   #sent: number;
-  /** Until when the callers wait, by `performance.now()`. 0: not written yet. */
+  /** The end of the callers' time, by `performance.now()`. 0 until the call is written. */
   #until: number;
-  /** How often the server did not know the script. */
+  /** The count of replies that the server does not know the script. */
   #misses: number;
-  /** How often the server refused the call as late although its time was known. */
+  /** The count of refusals as late although the server's time was known. */
   #refusals: number;
-  /** The calls that wait for this one, because it brings their script. */
+  /** The calls that wait because this one brings their script. */
   #brings: Sending[] | undefined;
 
   constructor(calls: ScriptCalls, call: Call, end: Done) {
@@ -91,17 +91,17 @@ class Sending implements ScriptCall {
     this.#brings = undefined;
   }
 
-  /** Writes the call: now, or once the client is ready. */
+  /** Writes the call at once, or as soon as the client is ready. */
   write(isReady = this.#calls.commands.ready()): void {
     const { commands, scripts } = this.#calls;
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#call.script;
     const state = scripts.get(sha);
-    // Each server of a cluster needs the script, so there a call whose server lacks it brings it itself.
+    // Each server of a cluster needs the script, so in a cluster a call brings the script if its server lacks it.
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
-    // The first call brings the script, and learns the server's time. The others wait until it is answered.
+    // The first call brings the script, and learns the server's time. The others wait for its answer.
     if (!isMissing && !state) scripts.set(sha, (this.#brings = []));
     const isKnown = state === true && !isMissing;
     try {
@@ -115,8 +115,8 @@ class Sending implements ScriptCall {
   deadline(): string {
     const { time, clock } = this.#calls;
     const sent = (this.#sent = performance.now());
-    if (this.#isAbandoned()) return OVER;
-    // The call is written for the first time; or the server refused it, and this process read that too late. The time begins anew.
+    if (this.#isAbandoned()) return PASSED_DEADLINE;
+    // Either the call is written for the first time, or this process read the server's refusal too late. The time begins anew.
     if (sent >= this.#until && (time.known || clock)) {
       const { timeout, asked } = this.#call;
       const until = (this.#until = sent + timeout + time.doubt(timeout));
@@ -156,7 +156,7 @@ class Sending implements ScriptCall {
       this.#tryAgain(error);
       return;
     }
-    const now = LATE.exec(message)?.[1];
+    const now = LATE_ERROR.exec(message)?.[1];
     if (now === undefined) {
       if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end, this.#end);
       else this.#end(error);
@@ -170,15 +170,15 @@ class Sending implements ScriptCall {
     else this.write();
   }
 
-  /** The slot with the call's keys is being moved to another server. The pause is part of the caller's time. */
+  /** Sends the call again after a pause, because its slot is moving to another server. The pause is part of the caller's time. */
   #tryAgain(error: Error): void {
     const refused = performance.now();
     setTimeout(() => {
       const now = performance.now();
-      const isBusy = refused >= this.#until || now - refused > TRY_AGAIN_AFTER + TIMERS_LATE;
+      const isBusy = refused >= this.#until || now - refused > MOVING_SLOT_PAUSE_MS + TIMER_DELAY_MS;
       if (now >= this.#until && !isBusy) this.#end(error);
       else this.write();
-    }, TRY_AGAIN_AFTER);
+    }, MOVING_SLOT_PAUSE_MS);
   }
 
   #isAbandoned(): boolean {
@@ -188,8 +188,8 @@ class Sending implements ScriptCall {
 }
 
 /**
- * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. So
- * the store's clock is learned from the replies, each of which begins with the store's time.
+ * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. The
+ * store's clock is therefore learned from the replies, each of which begins with the store's time.
  */
 export class StoreTime {
   /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
@@ -197,15 +197,15 @@ export class StoreTime {
   /** Whether there was a reply already. */
   known = false;
   #most = 0;
-  /** The last time that was translated, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
-  #said = 0;
+  /** The last translated time, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
+  #translated = 0;
   #text = '0';
 
   /**
    * Learns from a reply.
    *
    * @param now the store's time, ms
-   * @param sent when the call was sent, and `received` when its reply was read, by `performance.now()`
+   * @param sent the time of the call, and `received` the time of its reply, by `performance.now()`
    */
   learn(now: number, sent: number, received: number): void {
     const least = now - received;
@@ -223,19 +223,19 @@ export class StoreTime {
   }
 
   /**
-   * How much longer than `timeout` to wait for a call, ms, because its deadline may be that much too early. It is 0 unless a busy process
-   * read all replies late. The store would then refuse calls that are in time.
+   * The time to wait for a call beyond `timeout`, ms, because its deadline may be that much too early. It is 0 unless a busy process read
+   * all replies late, so that the store would refuse calls that are in time.
    */
   doubt(timeout: number): number {
     return this.known ? Math.max(0, this.#most - this.#least - timeout / 2) : 0;
   }
 
-  /** Translates a time by `performance.now()` into the store's time, rounded down. It errs on the early side, so that no call runs late. */
+  /** Translates a time by `performance.now()` into the store's time, rounded down, so that calls never run late. */
   at(moment: number): string {
-    if (!this.known) return OVER;
+    if (!this.known) return PASSED_DEADLINE;
     const ms = Math.floor(moment + this.#least);
-    if (ms !== this.#said) {
-      this.#said = ms;
+    if (ms !== this.#translated) {
+      this.#translated = ms;
       this.#text = String(ms);
     }
     return this.#text;
@@ -255,6 +255,6 @@ function stepBy(clock: Clock): number {
 function processLate(): HeadgateError {
   return new HeadgateError(
     'HEADGATE_PROCESS_LATE',
-    'This process was too busy to send the call in time. The store is well, and the call changed nothing.',
+    'This process was too busy to send the call in time. The store is healthy, and the call had no effect.',
   );
 }

@@ -4,7 +4,7 @@ import { recordDimensions } from '../../../contract/overrides.js';
 import { malformedReply, type ChangeReply, type PolicySet, type Reply } from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
-/** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
+/** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
   return [
     String(policies.length),
@@ -27,12 +27,12 @@ export function costArg(cost: number, peek: boolean): string {
 }
 
 /** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_say` in `common.lua`. */
-const UNITS = 2 ** 20;
+const RESET_FACTOR = 2 ** 20;
 
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
- * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if there are not as many answers as queries
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if the count of answers differs from the count of queries
  */
 export function decode(reply: unknown, queries: number, set: PolicySet): (Reply | Error)[] {
   const count = set.policies.length;
@@ -52,8 +52,8 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
     }
     if (first === null) {
       const names = recordDimensions(set);
-      const rules = Object.fromEntries(names.map((name, n) => [name, String(reply[at + 1 + n])]));
-      answers.push({ now, step, ban: 0, verdicts: [], rules });
+      const clientChanges = Object.fromEntries(names.map((name, n) => [name, String(reply[at + 1 + n])]));
+      answers.push({ now, step, ban: 0, verdicts: [], clientChanges });
       at += 1 + names.length;
       continue;
     }
@@ -84,7 +84,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
 }
 
 /**
- * The reply to a call of `adjust.lua`: what was charged or given back.
+ * The reply to a call of `adjust.lua`: the charged or returned units.
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`
  */
@@ -105,8 +105,8 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
 
 /** A verdict that is one number, which is always an admission. */
 function unpacked(packed: number): number[] {
-  const reset = Math.floor(packed / UNITS);
-  return soleVerdict(0, packed - reset * UNITS, reset);
+  const reset = Math.floor(packed / RESET_FACTOR);
+  return soleVerdict(0, packed - reset * RESET_FACTOR, reset);
 }
 
 /** Reads one verdict, and returns the position of the next one. */

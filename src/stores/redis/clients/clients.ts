@@ -3,13 +3,13 @@ import type { Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
 
-/** The clients that `redisStore` accepts. Their methods tell them apart. */
+/** The clients that `redisStore` accepts, distinguished by their methods. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** One object per client, even if several stores use it, because it listens to the client's events. */
 const known = new WeakMap<RedisClient, Commands>();
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a client that Headgate knows */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a supported client */
 export function commandsOf(client: RedisClient): Commands {
   const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
   if (existing) return existing;
@@ -34,14 +34,14 @@ function recognise(client: RedisClient): Commands {
 const ACCEPTED =
   'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
 
-/** The error for a client whose calls might be counted twice. */
+/** The error for a client that might have its calls counted twice. */
 function refusal(client: object): HeadgateError {
   const why =
     'use' in client
-      ? 'a client of createSentinel() sends a call again whose connection broke, so that requests would be counted twice. ' +
+      ? 'a client of createSentinel() repeats calls after a lost connection, so requests would be counted twice. ' +
         'For Sentinel pass new Redis({ sentinels, name }) of ioredis or iovalkey.'
       : 'execute' in client
-        ? 'a pool of createClientPool() holds calls back until one of its clients is free. Pass one createClient(): it takes any ' +
+        ? 'a pool of createClientPool() delays calls until one of its clients is free. Pass one createClient(), which accepts any ' +
           'number of decisions at a time.'
         : !('withCommandOptions' in client)
           ? `redis 4 is too old. Install version 5 or later, or pass another client: ${ACCEPTED}.`

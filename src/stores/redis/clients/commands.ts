@@ -2,16 +2,17 @@
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
 /**
- * A deadline that has passed by any store's clock. Nobody waits for the call; or the store's time is not known yet, and the refusal tells it.
+ * A deadline that has passed by any store's clock. Either the caller has stopped waiting, or the store's time is unknown, and the refusal
+ * contains it.
  */
-export const OVER = '1';
+export const PASSED_DEADLINE = '1';
 
 /** A call of a script, as a client sends it. */
 export interface ScriptCall {
   readonly keys: readonly string[];
   /** The script's arguments. The first one is the deadline, which the client sets. */
   readonly args: string[];
-  /** Called when the call is being written. Returns its deadline. */
+  /** Called when the call is being written. @returns its deadline */
   deadline(): string;
   /** Receives the result, once. */
   done(error: Error | undefined, reply?: unknown): void;
@@ -25,17 +26,19 @@ export interface Server {
   send(command: readonly string[]): Promise<unknown>;
 }
 
-/** Something about a client's options that puts limits at risk. */
+/** A setting of the client that puts limits at risk. */
 export interface Hazard {
   readonly level: 'warning' | 'error';
   readonly message: string;
 }
 
-/** What the store needs of a client. No call is sent before the client is ready. No call is repeated after it was written. */
+/**
+ * The methods of a client that the store needs. Calls are sent only when the client is ready, and are not repeated after they were written.
+ */
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
-  /** Writes all that `send` sends to the connection in as few writes as possible. */
+  /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
   /** Whether commands can be sent at once. */
   ready(): boolean;
@@ -44,17 +47,17 @@ export interface Commands {
   /** Resolves when the client is ready, if it is connecting. @throws HeadgateError `HEADGATE_STORE_AWAY` otherwise */
   connected(): Promise<void>;
   /**
-   * Calls the listener each time a connection is lost, or cannot be made again. What the server knew may be lost with it. The listener
-   * receives the server's name, as in `servers`; `undefined` if there is only one, or if any may be lost.
+   * Calls the listener each time a connection is lost, or cannot be restored. The server's data may be lost with it. The listener receives
+   * the server's name, as in `servers`; `undefined` if there is only one, or if any may be lost.
    */
   onLost(listener: (server: string | undefined) => void): void;
-  /** While a caller waits for `connected`: the reason, as a sentence for people. */
+  /** The reason, as a sentence for people, while a caller waits for `connected`. */
   waitsFor(): string | undefined;
   /** The servers that have keys. For a cluster: its primaries. */
   servers(): readonly Server[];
-  /** The name of the server of a cluster that has a key. Undefined if there is no cluster, or if the client is not ready. */
+  /** The name of the server of a cluster that has a key. Undefined without a cluster, or if the client is not ready. */
   serverOf(key: string): string | undefined;
   hazards(): Hazard[];
-  /** Runs a script, given as its text or its hash. */
+  /** Runs a script by its text or its hash. */
   run(command: 'eval' | 'evalsha', script: string, call: ScriptCall): void;
 }

@@ -7,18 +7,18 @@ interface Emitter {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller only waits for its own. */
-const LONGEST = 60_000;
+/** The time to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own time. */
+const MAX_CONNECT_WAIT_MS = 60_000;
 
-/** @param cause the error of its connection, if known */
+/** @param cause the error of the connection, if known */
 export function away(why: string, cause?: unknown): HeadgateError {
   const { message = '', code = '' } = (cause ?? {}) as { message?: string; code?: string };
-  const said = message || code;
-  const text = `The store's client is not connected: ${why}${said && ` (${said})`}.`;
+  const detail = message || code;
+  const text = `The store's client is not connected: ${why}${detail && ` (${detail})`}.`;
   return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
 }
 
-/** What a client is waiting for that is neither connected nor has failed. */
+/** The state of a client that is neither connected nor has failed. */
 export function connecting(tls: boolean): string {
   const what = 'Its client is still connecting';
   if (!tls) return `${what}.`;
@@ -28,8 +28,8 @@ export function connecting(tls: boolean): string {
 /**
  * Resolves with the first event of `up`.
  *
- * @param isOne whether an error tells that the client could not connect. Some have no other event before they try again. A cluster's client
- * may still reach another server.
+ * @param isOne whether an error means that the client could not connect. Some clients emit no other event before the next attempt. A
+ * cluster's client may still reach another server.
  * @throws HeadgateError `HEADGATE_STORE_AWAY` with the first event of `down`
  */
 export function connection(
@@ -54,7 +54,7 @@ export function connection(
       done();
       reject(away('it could not connect', lastError.get()));
     };
-    const timer = setTimeout(fail, LONGEST).unref();
+    const timer = setTimeout(fail, MAX_CONNECT_WAIT_MS).unref();
     for (const event of up) client.once(event, succeed);
     for (const event of down) client.once(event, fail);
     if (isOne) lastError.next.add(fail);

@@ -1,6 +1,6 @@
 import type { Hazard } from './commands.js';
 
-/** @param example what to write in the client's options */
+/** @param example the setting in the client's options */
 export function noSocketTimeout(example: string): Hazard {
   return {
     level: 'warning',
@@ -13,14 +13,14 @@ export function noSocketTimeout(example: string): Hazard {
 export const NEVER_RECONNECTS: Hazard = {
   level: 'error',
   message:
-    'The client does not connect again after it has lost its connection. Give it a function that returns the delay until it does.',
+    'The client does not connect again after a lost connection. Pass it a function that returns the delay before the next attempt.',
 };
 
 export const NO_FAILOVER_DETECTOR: Hazard = {
   level: 'warning',
   message:
-    'The client uses Sentinels without failoverDetector, so it notices a planned failover some ten seconds late. What the old primary ' +
-    'charges until then is lost. Set failoverDetector: true.',
+    'The client uses Sentinels without failoverDetector, so it notices a planned failover about ten seconds late. The charges of the ' +
+    'old primary until then are lost. Set failoverDetector: true.',
 };
 
 export const ONE_SLOT: Hazard = {

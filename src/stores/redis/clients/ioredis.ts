@@ -1,12 +1,12 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../../common/errors.js';
-import { OVER, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
+import { PASSED_DEADLINE, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, NO_FAILOVER_DETECTOR, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
-/** What `redisStore` needs of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
+/** The members that `redisStore` uses of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
 export interface IoredisLike {
   readonly status: string;
   readonly options: object;
@@ -33,7 +33,7 @@ interface IoredisOptions {
   readonly failoverDetector?: boolean;
 }
 
-/** A command object of ioredis. It is encoded again each time ioredis writes it. */
+/** A command object of ioredis, which encodes it again for each write. */
 interface Command {
   readonly args: unknown[];
   setTimeout(ms: number): void;
@@ -48,20 +48,20 @@ interface Node extends IoredisLike {
 }
 
 interface ClusterLike extends IoredisLike {
-  /** For each slot the nodes that have it. The primary comes first. */
+  /** The nodes of each slot. The primary comes first. */
   readonly slots: readonly (readonly string[] | undefined)[];
   nodes(role?: 'master'): readonly Node[];
   on(event: string, listener: (node: IoredisLike) => void): unknown;
 }
 
-/** A call that the server has not answered yet. */
+/** A call without an answer from the server. */
 interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
   readonly call: ScriptCall;
-  /** Its index among the calls under way. */
+  /** The index among the calls under way. */
   at: number;
-  /** Whether its connection was lost. The call may have run. */
+  /** Whether the connection of the call was lost. The call may have run. */
   lost: boolean;
 }
 
@@ -71,16 +71,16 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 
 /**
  * After a reconnect, ioredis writes unanswered commands again (`autoResendUnfulfilledCommands`; a Cluster after a failover), although the
- * server may have run them. So when a connection is lost, this class sets back the deadlines of the calls under way. The server then
- * refuses the repeated calls.
+ * server may have run them. When a connection is lost, this class therefore sets back the deadlines of the calls under way, so that the
+ * server refuses the repeated calls.
  */
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: IoredisLike;
   readonly #lastError: LastError;
-  /** The client with two changes: no autopipelining, which delays commands; and each command goes through `#take`. */
+  /** The client with two changes: without autopipelining, which delays commands; and with each command passing through `#taken`. */
   readonly #sender: Sender;
-  /** The client's options. For a cluster: also those of its connections. */
+  /** The client's options, with the options of a cluster's connections. */
   readonly #options: IoredisOptions;
   /** The calls under way, in no order. */
   readonly #flights: Flight[] = [];
@@ -217,7 +217,7 @@ export class IoredisCommands implements Commands {
     );
   }
 
-  /** Ends a call. Returns false if it has already ended because its connection was lost. */
+  /** Ends a call. @returns false if it has already ended because its connection was lost */
   #landed(flight: Flight): boolean {
     if (this.#flights[flight.at] !== flight) return false;
     const last = this.#flights.pop()!;
@@ -228,26 +228,26 @@ export class IoredisCommands implements Commands {
     return true;
   }
 
-  /** @param server that of the connection; `undefined`: the only one, or all of a cluster */
+  /** @param server the server of the connection; `undefined` for the only one, or for all of a cluster */
   #lost(server?: string): void {
     for (const listener of this.#listeners) listener(server);
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
-      flight.command.args[flight.deadlineAt] = OVER;
+      flight.command.args[flight.deadlineAt] = PASSED_DEADLINE;
       flight.lost = true;
       if (!this.cluster) flight.call.done(connectionLost());
     }
   }
 }
 
-/** The name of a node, as the client's table of slots has it. */
+/** The name of a node in the client's table of slots. */
 function nameOf({ options }: IoredisLike): string {
   const { host, port } = options as IoredisOptions;
   return `${host}:${port}`;
 }
 
-/** The last refusal of a call that a Cluster has sent again until it gave up. Servers have refused it each time. */
+/** The last refusal of a call that a Cluster repeated until it gave up. Servers have refused the call each time. */
 function refusalOf(error: Error): Error {
   const [, words] = /^Too many Cluster redirections\. Last error: (?:\w+: )?(.*)$/s.exec(error.message) ?? [];
   return words === undefined ? error : new Error(words, { cause: error });

@@ -9,7 +9,7 @@ interface EvalOptions {
   arguments: (string | Buffer)[];
 }
 
-/** What `redisStore` needs of node-redis: a `createClient()` or a `createCluster()` of the package `redis`. */
+/** The members that `redisStore` uses of node-redis: a `createClient()` or a `createCluster()` of the package `redis`. */
 export interface NodeRedisLike {
   readonly isOpen: boolean;
   evalSha(sha: string, options: EvalOptions): Promise<unknown>;
@@ -47,7 +47,7 @@ interface Client extends NodeRedisLike {
 }
 
 interface Cluster extends Omit<Client, 'sendCommand'> {
-  /** @param firstKey the key whose server is asked; undefined: any server */
+  /** @param firstKey a key of the server; `undefined` for any server */
   sendCommand(
     firstKey: string | undefined,
     isReadonly: boolean,
@@ -64,20 +64,20 @@ interface Address {
   readonly port: number;
 }
 
-/** Where the client finds a node that announces another address. */
+/** The addresses at which the client reaches nodes that announce a different address. */
 type AddressMap = Readonly<Record<string, Address | undefined>> | ((address: string) => Address | undefined);
 
 function isCluster(client: Client | Cluster): client is Cluster {
   return 'slots' in client;
 }
 
-/** node-redis never writes a command twice. It writes a command late if it could not before; the deadline makes that harmless. */
+/** node-redis never writes a command twice, but may write one late, which the deadline makes harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;
   /** The same client and connection, with other options for these commands. */
   readonly #sender: NodeRedisLike;
-  /** The event that tells that the client is ready. */
+  /** The event that means that the client is ready. */
   readonly #up: string;
   readonly #lastError: LastError;
   #reconnecting = false;
@@ -89,7 +89,7 @@ export class NodeRedisCommands implements Commands {
     this.#client = client as Client;
     this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
-    // The client's own timeout costs as much as the command, and the store has one already. A cluster keeps it, because there it also
+    // The client's own timeout costs as much as the command, and the store already has one. A cluster keeps it, because there it also
     // bounds the wait for a node.
     this.#sender = this.cluster
       ? this.#client.withTypeMapping(undefined)
@@ -99,7 +99,7 @@ export class NodeRedisCommands implements Commands {
     client.on('ready', () => (this.#reconnecting = false));
   }
 
-  // The client collects what is sent in a turn of the event loop, and writes it at the end.
+  // The client collects the commands of a turn of the event loop, and writes them at its end.
   together(send: () => void): void {
     send();
   }
@@ -164,7 +164,7 @@ export class NodeRedisCommands implements Commands {
     return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
   }
 
-  /** Makes the client look up who has a slot. A client with outdated knowledge does so only after a server refuses a key. */
+  /** Makes the client look up the server of a slot. A client with an outdated table does so only after a server refuses a key. */
   #findServerOf(client: Cluster, key: string): void {
     if (this.#isFinding) return;
     this.#isFinding = true;
@@ -213,7 +213,7 @@ export class NodeRedisCommands implements Commands {
   }
 }
 
-/** The announced address of the node that a client reaches at this one. `undefined` if the node is unknown. */
+/** The announced address of the node that a client reaches at this address. `undefined` if the node is unknown. */
 function nameAt({ masters, _options }: Cluster, { host, port }: Address): string | undefined {
   const map = _options?.nodeAddressMap;
   if (!map) return `${host}:${port}`;
@@ -237,28 +237,29 @@ const GIVES_UP: Hazard = {
 };
 
 /** Room for any time in ms, and for a step in microseconds with its sign. */
-const DIGITS = 20;
+const DEADLINE_LENGTH = 20;
 
 /**
  * An argument whose value is set when the client asks for its length to encode it. The client writes calls one turn of the event loop after
- * they were sent, and it is unknown how long that turn takes.
+ * they were sent, and the length of that turn is unknown.
  */
 class WhenWritten extends Uint8Array {
   #call: ScriptCall | undefined;
 
   constructor(call: ScriptCall) {
-    super(DIGITS);
+    super(DEADLINE_LENGTH);
     this.#call = call;
   }
 
   override get length(): number {
     if (this.#call) {
-      const text = this.#call.deadline().padEnd(DIGITS);
+      const text = this.#call.deadline().padEnd(DEADLINE_LENGTH);
       this.#call = undefined;
-      for (let i = 0; i < DIGITS; i++) this[i] = text.charCodeAt(i);
+      for (let i = 0; i < DEADLINE_LENGTH; i++) this[i] = text.charCodeAt(i);
     }
-    return DIGITS;
+    return DEADLINE_LENGTH;
   }
 }
-// The prototype makes clients treat it as a Buffer. Defining `length` on each object would cost several times as much as the call.
+// The prototype makes clients treat the argument as a Buffer. Defining `length` on each object would cost several times as much as the
+// call.
 Object.setPrototypeOf(WhenWritten.prototype, Buffer.prototype as object);

@@ -1,4 +1,4 @@
-/** A connection to a server. Once it is lost, the server that answers next may not know the charges made through it. */
+/** A connection to a server. After its loss, the server that answers next may not know the charges made through this connection. */
 export interface Connection {
   isLost: boolean;
 }

@@ -13,34 +13,34 @@ import {
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
-const MOST = 10_000;
+const MAX_REMEMBERED = 10_000;
 
-/** The store's clock counts whole milliseconds, so it may admit up to one earlier than it said. */
-const TICK = 1;
+/** The store's clock counts whole milliseconds, so the store may admit one millisecond before the end of the wait. */
+const CLOCK_TICK_MS = 1;
 
-/** How long a denial is remembered at most if an override may change the limits at any time, ms. */
-const MOST_STALE = 1000;
+/** The longest time for which a denial is remembered if an override may change the limits, ms. */
+const MAX_STALE_MS = 1000;
 
 /** The longest text of several keys that is remembered with a denial. */
-const LONGEST = 1000;
+const MAX_KEYS_LENGTH = 1000;
 
-/** What is known about the keys of one limiter name and one dimension. */
+/** The memory of the keys of one limiter name and one dimension. */
 interface KnownKeys {
   readonly denied: DeniedKeys;
-  /** When a key's charges were last changed, other than by a decision. The oldest change comes first. Long keys are hashed. */
+  /** The time of the last change of a key's charges other than by a decision. The oldest change comes first. Long keys are hashed. */
   readonly changes: Map<string, number>;
   /** The time of the last change that is no longer in `changes`. A question from before that time may be older than a change of its key. */
   forgotten: number;
 }
 
-/** What is known about the keys of a set's part. */
+/** A set's part, and the memory of its keys. */
 interface KnownPart extends Part {
   readonly known: KnownKeys;
 }
 
-/** What is known about a policy set. Sets of one name with equal policies share it. */
+/** The memory of a policy set. Sets of one name with equal policies share it. */
 interface KnownSet {
-  /** The scope of its only part, or of its first. */
+  /** The scope of the only part, or of the first. */
   readonly scope: KnownKeys;
   readonly parts: readonly KnownPart[];
   readonly policies: string;
@@ -49,9 +49,10 @@ interface KnownSet {
 }
 
 /**
- * Remembers denials, so that a key that is being denied costs no call. Only the same question is answered from memory: the same key, cost
- * and policies. It is answered until the store might admit it, by a monotonic clock, counted from when it was asked. A refund, reset, ban
- * or unban through this process ends the memory at once. What other processes give back is noticed after `longest` ms at the latest.
+ * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies.
+ * The memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset,
+ * ban or unban through this process ends the memory at once. Units that other processes return are noticed after `longest` ms at the
+ * latest.
  */
 export class Denials {
   readonly #longest: number;
@@ -59,7 +60,7 @@ export class Denials {
   readonly #scopes = new Map<string, KnownKeys>();
   readonly #scoped = perSet((set) => this.#makeScoped(set));
 
-  /** @param clock monotonic, ms; for tests */
+  /** @param clock a monotonic clock in ms, for tests */
   constructor(longest: number, clock = () => performance.now()) {
     this.#longest = longest;
     this.#clock = clock;
@@ -83,7 +84,7 @@ export class Denials {
     const id = `${dimension} ${name}`;
     let scope = this.#scopes.get(id);
     if (!scope) {
-      scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
+      scope = { denied: new DeniedKeys(policies, MAX_REMEMBERED), changes: new Map(), forgotten: -Infinity };
       this.#scopes.set(id, scope);
     }
     return scope;
@@ -98,13 +99,13 @@ export class Denials {
     if (peek || denied.size === 0) return undefined;
     const row = denied.find(key);
     if (row === 0) return undefined;
-    // Only the store knows when it admits another cost, or the same cost by other policies.
+    // Only the store knows when it admits a different cost, or the same cost by other policies.
     return denied.policiesOf(row) === policies
       ? denied.reply(row, textOf(cost, costs), this.#clock())
       : undefined;
   }
 
-  /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
+  /** Like `recall`, for several keys. One of them finds the denial, but it only answers queries with exactly the same keys. */
   #recallAny(
     parts: readonly KnownPart[],
     policies: string,
@@ -124,35 +125,35 @@ export class Denials {
     return undefined;
   }
 
-  /** Learns from the store's answer to a query that was asked at `asked`. */
+  /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
-    if ((peek && cost === 0) || answer.rules) return;
+    if ((peek && cost === 0) || answer.clientChanges) return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? toTheNext(set, answer) : answer;
-    // A denial by an override is not remembered, because another one may come at any time.
+    // A denial by an override is not remembered, because a new override may come at any time.
     const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
-      // The charge may have made a remembered wait too short. A peek shows that something was given back.
+      // The charge may have made a remembered wait too short. An admitted peek shows that units were returned.
       for (const { known, keyOf } of parts)
         if (known.denied.size > 0) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
     if (peek) return;
     const { known, keyOf } = decider(parts, reply);
-    const its = keyOf(key);
-    if (asked <= (known.changes.get(escapeKey(its)) ?? known.forgotten)) return;
-    const longest = set.overrides ? Math.min(this.#longest, MOST_STALE) : this.#longest;
-    const until = asked + Math.min(longest, wait - TICK);
+    const deniedKey = keyOf(key);
+    if (asked <= (known.changes.get(escapeKey(deniedKey)) ?? known.forgotten)) return;
+    const longest = set.overrides ? Math.min(this.#longest, MAX_STALE_MS) : this.#longest;
+    const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
     const received = this.#clock();
     if (until <= received) return;
     const { now, step, ban } = reply;
     const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
     const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
-    if (keys !== undefined && keys.length > LONGEST) return;
-    known.denied.set(its, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
+    if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
+    known.denied.set(deniedKey, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }
 
-  /** Forgets a key's denial. Call it before the store is told of a change, and again after the store has answered or failed. */
+  /** Forgets a key's denial. Call it before the store receives a change, and again after the store has answered or failed. */
   forget({ set, key }: Subject): void {
     for (const { known, keyOf } of this.#scoped(set).parts) this.#forget(known, keyOf(key));
   }
@@ -163,19 +164,19 @@ export class Denials {
     const id = escapeKey(key);
     changes.delete(id);
     changes.set(id, this.#clock());
-    if (changes.size <= MOST) return;
+    if (changes.size <= MAX_REMEMBERED) return;
     const [oldest, at] = changes.entries().next().value!;
     scope.forgotten = at;
     changes.delete(oldest);
   }
 }
 
-/** A cost, so that it can be compared. */
+/** The comparable form of a cost. */
 function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
   return costs === undefined ? cost : costs.join();
 }
 
-/** What a reply says about the next query of the same kind, which charged attempts affect. */
+/** The reply to the next query of the same kind, after the charged attempts of this one. */
 function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   if (reply.verdicts.length === 0) return reply;
   const verdicts: number[] = [];
@@ -187,7 +188,7 @@ function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   return { ...reply, verdicts };
 }
 
-/** The part whose key is banned, or which denies longest. Giving back to another key does not end the denial. */
+/** The part with the banned key, or with the longest denial. A return to another key does not end the denial. */
 function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPart {
   if (ban !== 0) return parts.find(({ set }) => set.ban)!;
   let decider = parts[0]!;
@@ -204,7 +205,7 @@ function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPa
   return decider;
 }
 
-/** How long a reply denies, whatever other requests do, ms. 0 if it admits, or if the store must count each denial. */
+/** The time for which a reply denies regardless of other requests, ms. 0 if it admits, or if the store must count each denial. */
 function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
@@ -212,7 +213,7 @@ function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): numbe
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // When its key gets units back, this policy charges attempts again. A denial remembered under another key would not notice.
+    // When units of its key return, this policy charges attempts again. A denial remembered under another key would not notice.
     if (policies[i]!.attempts && dimensions) return 0;
     if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any time.
@@ -221,6 +222,6 @@ function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): numbe
     if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
-  // The store counts denials towards a ban, so it must see them.
+  // The store counts denials towards a ban, so the denials must reach it.
   return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : Math.min(longest, uncharged);
 }

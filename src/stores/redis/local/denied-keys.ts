@@ -9,22 +9,22 @@ import {
   waitOf,
 } from '../../../contract/verdicts.js';
 
-/** A denial of the store, and how long it lasts. Times are by the clock of `Denials`. */
+/** A denial of the store, and its duration. Times are by the clock of `Denials`. */
 export interface Denial {
   readonly policies: string;
-  /** For a denial by keys of several dimensions: all keys. Undefined: the denial applies whatever the other keys are. */
+  /** For a denial by keys of several dimensions: all keys. Undefined if the denial does not depend on the other keys. */
   readonly keys?: string | undefined;
-  /** As text if it differs by policy. */
+  /** A text if the cost differs by policy. */
   readonly cost: number | string;
   readonly reply: Reply;
-  /** When the reply came. The wait that it tells began no later. */
+  /** The time of the reply, which is not earlier than the beginning of the wait. */
   readonly received: number;
   readonly until: number;
 }
 
-/** A record has the size of one line of the processor's cache: ten integers and three floating-point numbers. */
-const INTEGERS = 16;
-const NUMBERS = 8;
+/** The size of a record in integers and in floating-point numbers, which is one line of the processor's cache. */
+const INTEGERS_PER_ROW = 16;
+const FLOATS_PER_ROW = 8;
 
 /**
  * Positions among the integers, after the key's fingerprint (4): the next record of its bucket, and the content of a denial by one policy.
@@ -40,40 +40,40 @@ const RECEIVED = 5;
 const UNTIL = 6;
 const NOW = 7;
 
-/** The wait of a record whose denial did not fit and is stored elsewhere. */
+/** The wait in a record if the denial did not fit and is stored in a map. */
 const ELSEWHERE = -1;
 
-const LEAST = 64;
+const MIN_ROWS = 64;
 
 /**
- * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. This reads one line of memory; a map of
- * objects reads ten. Row 0 means none.
+ * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. A lookup reads one line of memory; a map of
+ * objects reads ten. Row 0 is not used.
  */
 export class DeniedKeys {
   /** The policies of all denials in records. */
   readonly #policies: string;
   readonly #most: number;
-  #integers = new Int32Array(INTEGERS);
+  #integers = new Int32Array(INTEGERS_PER_ROW);
   #numbers = new Float64Array(this.#integers.buffer);
   /** The denials that do not fit into records. */
   readonly #elsewhere = new Map<number, Denial>();
-  /** The first row of each bucket. There are twice as many buckets as rows, and a power of two. */
+  /** The first row of each bucket. The count of buckets is a power of two, and at least twice the count of rows. */
   #heads = new Int32Array(1);
   #rows = 0;
-  /** The row that was last given to a key. The next row is the oldest. */
+  /** The row of the last stored key. The next row is the oldest. */
   #hand = 0;
-  /** How many keys are remembered. */
+  /** The count of remembered keys. */
   size = 0;
 
-  /** @param policies the policies of most denials @param most the most keys; with more, the oldest give way */
+  /** @param policies the policies of most denials @param most the most keys; beyond that the oldest are replaced */
   constructor(policies: string, most: number) {
     this.#policies = policies;
     this.#most = most;
   }
 
-  /** A key's row, or 0. */
+  /** Returns a key's row, or 0. */
   find(key: string): number {
-    // Skip the fingerprint, which takes most of the time.
+    // Skips the fingerprint, which takes most of the time.
     if (this.size === 0) return 0;
     takeFingerprint(key);
     return this.#find();
@@ -82,8 +82,8 @@ export class DeniedKeys {
   #find(): number {
     const integers = this.#integers;
     let row = this.#heads[fingerprint[0]! & (this.#heads.length - 1)]!;
-    while (row !== 0 && !hasFingerprint(integers, row * INTEGERS)) {
-      row = integers[row * INTEGERS + LINK]!;
+    while (row !== 0 && !hasFingerprint(integers, row * INTEGERS_PER_ROW)) {
+      row = integers[row * INTEGERS_PER_ROW + LINK]!;
     }
     return row;
   }
@@ -93,17 +93,17 @@ export class DeniedKeys {
   }
 
   policiesOf(row: number): string {
-    return this.#integers[row * INTEGERS + WAIT] === ELSEWHERE
+    return this.#integers[row * INTEGERS_PER_ROW + WAIT] === ELSEWHERE
       ? this.#elsewhere.get(row)!.policies
       : this.#policies;
   }
 
-  /** The answer to a query of this cost now. Undefined if the denial was for another cost. If the denial is over, it is forgotten. */
+  /** The answer to a query of this cost now. Undefined if the denial was for a different cost. A denial that is over is deleted. */
   reply(row: number, cost: Denial['cost'], time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
-    const at = row * INTEGERS;
-    const numbersAt = row * NUMBERS;
+    const at = row * INTEGERS_PER_ROW;
+    const numbersAt = row * FLOATS_PER_ROW;
     if (time >= numbers[numbersAt + UNTIL]!) {
       this.delete(row);
       return undefined;
@@ -133,7 +133,7 @@ export class DeniedKeys {
     const { cost, reply, received, until } = denial;
     takeFingerprint(key);
     const row = this.#find() || this.#claim(received);
-    const at = row * INTEGERS;
+    const at = row * INTEGERS_PER_ROW;
     if (this.#fits(denial)) {
       this.#integers[at + COST] = cost as number;
       this.#integers[at + WAIT] = waitOf(reply.verdicts, 0);
@@ -144,22 +144,23 @@ export class DeniedKeys {
       this.#integers[at + WAIT] = ELSEWHERE;
       this.#elsewhere.set(row, denial);
     }
-    this.#numbers[row * NUMBERS + RECEIVED] = received;
-    this.#numbers[row * NUMBERS + UNTIL] = until;
-    this.#numbers[row * NUMBERS + NOW] = reply.now;
+    this.#numbers[row * FLOATS_PER_ROW + RECEIVED] = received;
+    this.#numbers[row * FLOATS_PER_ROW + UNTIL] = until;
+    this.#numbers[row * FLOATS_PER_ROW + NOW] = reply.now;
   }
 
   delete(row: number): void {
     const integers = this.#integers;
-    const at = row * INTEGERS;
+    const at = row * INTEGERS_PER_ROW;
     if (row === 0 || integers[at] === VACANT) return;
     const bucket = this.#bucketOf(row);
     let before = this.#heads[bucket]!;
     if (before === row) {
       this.#heads[bucket] = integers[at + LINK]!;
     } else {
-      while (integers[before * INTEGERS + LINK] !== row) before = integers[before * INTEGERS + LINK]!;
-      integers[before * INTEGERS + LINK] = integers[at + LINK]!;
+      while (integers[before * INTEGERS_PER_ROW + LINK] !== row)
+        before = integers[before * INTEGERS_PER_ROW + LINK]!;
+      integers[before * INTEGERS_PER_ROW + LINK] = integers[at + LINK]!;
     }
     integers[at] = VACANT;
     this.#elsewhere.delete(row);
@@ -179,12 +180,13 @@ export class DeniedKeys {
     return verdicts.every(isSmall);
   }
 
-  /** A row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
+  /** Returns a row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
   #claim(time: number): number {
     const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =
       next <= this.#rows &&
-      (this.#integers[next * INTEGERS] === VACANT || this.#numbers[next * NUMBERS + UNTIL]! <= time);
+      (this.#integers[next * INTEGERS_PER_ROW] === VACANT ||
+        this.#numbers[next * FLOATS_PER_ROW + UNTIL]! <= time);
     let row = next;
     if (!isFree && this.#rows < this.#most) {
       row = this.#rows + 1;
@@ -192,33 +194,33 @@ export class DeniedKeys {
     }
     this.#hand = row;
     this.delete(row);
-    this.#integers.set(fingerprint, row * INTEGERS);
+    this.#integers.set(fingerprint, row * INTEGERS_PER_ROW);
     this.#link(row);
     this.size++;
     return row;
   }
 
   #grow(): void {
-    const rows = Math.min(this.#most, Math.max(LEAST, 2 * this.#rows));
+    const rows = Math.min(this.#most, Math.max(MIN_ROWS, 2 * this.#rows));
     const { length } = this.#integers;
-    const integers = new Int32Array((rows + 1) * INTEGERS).fill(VACANT, length);
+    const integers = new Int32Array((rows + 1) * INTEGERS_PER_ROW).fill(VACANT, length);
     integers.set(this.#integers);
     this.#integers = integers;
     this.#numbers = new Float64Array(integers.buffer);
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * rows)));
     for (let row = 1; row <= this.#rows; row++) {
-      if (integers[row * INTEGERS] !== VACANT) this.#link(row);
+      if (integers[row * INTEGERS_PER_ROW] !== VACANT) this.#link(row);
     }
     this.#rows = rows;
   }
 
   #bucketOf(row: number): number {
-    return this.#integers[row * INTEGERS]! & (this.#heads.length - 1);
+    return this.#integers[row * INTEGERS_PER_ROW]! & (this.#heads.length - 1);
   }
 
   #link(row: number): void {
     const bucket = this.#bucketOf(row);
-    this.#integers[row * INTEGERS + LINK] = this.#heads[bucket]!;
+    this.#integers[row * INTEGERS_PER_ROW + LINK] = this.#heads[bucket]!;
     this.#heads[bucket] = row;
   }
 }
@@ -228,7 +230,7 @@ function isSmall(value: number): boolean {
   return value >= 0 && (value | 0) === value;
 }
 
-/** What is left of a time after `passed` ms, at least 0. */
+/** The remainder of a time after `passed` ms, at least 0. */
 function rest(ms: number, passed: number): number {
   return ms > passed ? ms - passed : 0;
 }

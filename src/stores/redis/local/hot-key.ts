@@ -17,18 +17,18 @@ import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 import { SliceSize } from './slice-size.js';
 
-/** From this size on, the next slice is asked for when half of one is spent. */
-const AHEAD_FROM = 32;
+/** From this size on, the next slice is fetched when half of the current one is spent. */
+const MIN_UNITS_FETCHED_AHEAD = 32;
 
-/** What remains of a slice after so many times the usual time between two decisions is idle. */
-const IDLE_AFTER = 4;
+/** The rest of a slice counts as idle after this many times the usual time between two decisions. */
+const IDLE_GAPS = 4;
 
-/** What the hot keys of a store have in common. */
+/** The common settings of the hot keys of a store. */
 export interface Keeping extends Slicing {
   readonly store: Store;
   /** Called when a key begins to have a slice. */
   readonly holds: (hot: HotKey) => void;
-  /** Receives what is to be given back of a slice. */
+  /** Receives the units of a slice that must be returned. */
   readonly giveBack: (rest: Change, slice: Slice) => void;
   /** The connection to the server of a key, as far as the client knows. */
   readonly connectionOf: (subject: Subject) => Connection;
@@ -42,16 +42,16 @@ const bareOf = perSet((set): PolicySet => {
   return { ...set, policies: bare, ban: undefined };
 });
 
-/** Hands an answer on, and tells somebody else first. */
-export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
+/** Passes an answer on, after the listener has received it. */
+export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => void): MaybePromise<Reply> {
   if (!isPromise(answer)) {
-    tell(answer);
+    listener(answer);
     return answer;
   }
   const outcome = new Eventual<Reply>();
   Eventual.listen(answer, {
     resolve: (reply) => {
-      tell(reply);
+      listener(reply);
       outcome.resolve(reply);
     },
     reject: (error) => outcome.reject(error),
@@ -59,17 +59,17 @@ export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void
   return outcome;
 }
 
-/** A key that is decided in this process as long as there are units of it: all its counts together. */
+/** A key that this process decides as long as it holds units of the key, with all counts together. */
 export class HotKey {
   readonly #keeping: Keeping;
   #current: Slice | undefined;
   #next: Slice | undefined;
   #refilling: Promise<unknown> | undefined;
-  /** Until when no slice is asked for, after one could not be had. */
+  /** The end of the pause after a slice could not be charged. */
   #pausedUntil = 0;
   /** Set when the key was reset, or is no longer kept. */
   #isGone = false;
-  /** How large the next slice should be. */
+  /** The size of the next slice. */
   readonly #size: SliceSize;
 
   constructor(keeping: Keeping) {
@@ -77,7 +77,7 @@ export class HotKey {
     this.#size = new SliceSize(keeping);
   }
 
-  /** Notes that units are asked for. */
+  /** Records a request for units. */
   ask(set: PolicySet, cost: number, now: number): void {
     this.#size.ask(set, cost, now);
   }
@@ -105,19 +105,18 @@ export class HotKey {
   /** Whether it is time for the next slice. */
   isLow(now: number): boolean {
     const slice = this.#current;
-    if (!slice || this.#next || this.#refilling || slice.units < AHEAD_FROM) return false;
+    if (!slice || this.#next || this.#refilling || slice.units < MIN_UNITS_FETCHED_AHEAD) return false;
     return slice.left(now) < slice.units / 2;
   }
 
-  /** Asks for a slice if one is worth a call. */
+  /** Fetches a slice if one is worth a call. */
   refill(subject: Subject, cost: number, now: number): void {
     const units = this.worth(subject.set, cost, now);
     if (units > 0) this.#keep(this.#fetch(subject, units, now)).catch(() => {});
   }
 
   /**
-   * Decides without a slice. If one is worth a call, its call decides, too: where much is left it
-   * is admitted for certain.
+   * Decides without a slice. If a slice is worth a call, its call also decides: while many units remain, the query is certainly admitted.
    */
   decide(query: Query, subject: Subject, now: number): MaybePromise<Reply> {
     const { cost } = query;
@@ -140,7 +139,7 @@ export class HotKey {
     return tapped(answer, (reply) => this.learn(query.set, reply, query.cost));
   }
 
-  /** How many units a slice should have. 0: none is worth a call. */
+  /** The units of the next slice. 0 if a slice is not worth a call. */
   worth(set: PolicySet, cost: number, now: number): number {
     if (this.#refilling || this.#next || now < this.#pausedUntil) return 0;
     return this.#size.next(set, cost, this.#current?.left(now) ?? 0, now);
@@ -155,7 +154,7 @@ export class HotKey {
     return refilling;
   }
 
-  /** @param carried the decision that is made by this call, if the units are granted */
+  /** @param carried the decision that is part of this call, if the units are granted */
   async #fetch(
     { set, key }: Subject,
     units: number,
@@ -175,7 +174,7 @@ export class HotKey {
       const now = performance.now();
       const isGranted = this.learn(subject.set, reply, units);
       if (!isGranted) return undefined;
-      // The call may have been sent on to another server, which the client knows by now.
+      // The call may have been redirected to a server that the client knows only now.
       const connections = [...new Set([before, connectionOf(subject)])];
       const slice = new Slice(subject, units, reply, asked, now, keptFor(hold), connections);
       if (reply.limits) {
@@ -204,21 +203,21 @@ export class HotKey {
   }
 
   /**
-   * Learns from what the store says of the key.
+   * Learns from the store's reply about the key.
    *
    * @param set the policies of this key
-   * @param at their places in the reply; default: it is about no other policies
+   * @param at their positions in the reply; by default the reply is about these policies only
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
-    const { ban, verdicts, limits, rules } = reply;
-    // The store itself decides by the limits that an override gives a key.
-    if (limits || rules) this.#pausedUntil = performance.now() + this.#keeping.hold;
-    if (ban !== 0 || limits || rules) this.#giveBackAll();
+    const { ban, verdicts, limits, clientChanges } = reply;
+    // If an override changes the limits of a key, only the store decides.
+    if (limits || clientChanges) this.#pausedUntil = performance.now() + this.#keeping.hold;
+    if (ban !== 0 || limits || clientChanges) this.#giveBackAll();
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
-  /** Gives back the rest of a slice. If that fails, its units stay charged until they expire. */
+  /** Returns the rest of a slice. If that fails, its units stay charged until they expire. */
   #giveBack(slice: Slice, now: number): void {
     const rest = slice.rest(now);
     if (!rest) return;
@@ -226,10 +225,10 @@ export class HotKey {
     this.#keeping.giveBack(rest, slice);
   }
 
-  /** Gives back what has ended or is idle. @returns whether the key still has a slice */
+  /** Returns slices that have ended or are idle. @returns whether the key still has a slice */
   sweep(now: number): boolean {
     const [idle, gap] = this.#size.idle(now);
-    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS, IDLE_AFTER * gap);
+    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS_PER_HOLD, IDLE_GAPS * gap);
     const keeps = (slice: Slice | undefined): Slice | undefined => {
       if (!slice || (!isIdle && slice.left(now) > 0)) return slice;
       this.#giveBack(slice, now);
@@ -237,13 +236,13 @@ export class HotKey {
     };
     const next = keeps(this.#next);
     const current = keeps(this.#current);
-    // The next slice takes the place of one that is spent: decisions look there.
+    // The next slice replaces a spent one, because decisions use the current slice.
     this.#current = current ?? next;
     this.#next = current && next;
     return this.#current !== undefined;
   }
 
-  /** Whether nothing is worth remembering of the key. */
+  /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
     return !this.#current && !this.#next && !this.#refilling && this.#size.isCold(now);
   }
@@ -255,7 +254,7 @@ export class HotKey {
     this.#current = this.#next = undefined;
   }
 
-  /** Gives back everything, also what is still to come. */
+  /** Returns all units, including those of a slice under way. */
   async drop(): Promise<void> {
     this.#isGone = true;
     this.#giveBackAll();
@@ -263,10 +262,10 @@ export class HotKey {
   }
 }
 
-/** How often in a `hold` slices are looked through that have ended or are idle. */
-export const SWEEPS = 8;
+/** The count of sweeps within `hold` that look for ended or idle slices. */
+export const SWEEPS_PER_HOLD = 8;
 
-/** A slice ends one look earlier, so that its units are back within `hold`. */
+/** A slice ends one sweep earlier, so that its units are returned within `hold`. */
 function keptFor(hold: number): number {
-  return hold - hold / SWEEPS;
+  return hold - hold / SWEEPS_PER_HOLD;
 }

@@ -4,36 +4,36 @@ import { admits, remainingOf, resetOf, waitOf, type Verdicts } from '../../../co
 import { lifeOf, lostPerMs } from './slice.js';
 import type { Slicing } from './slice-options.js';
 
-/** A slice must be expected to save at least so many decisions a call. */
-const WORTH = 3;
+/** A slice must be expected to save at least this many decisions per call. */
+const MIN_DECISIONS_PER_SLICE = 3;
 
-/** A slice is never more than this part of the key's lowest limit, */
-const OF_LIMIT = 1 / 10;
+/** The largest part of the key's lowest limit in a slice. */
+const MAX_LIMIT_SHARE = 1 / 10;
 
-/** nor than this part of what is left of it, times this process' share of what is charged. */
-const OF_REST = 1 / 8;
+/** The largest part of the remaining units in a slice, before it is multiplied by this process' share of the charges. */
+const MAX_REST_SHARE = 1 / 8;
 
-/** The part of what is asked for in `hold`: so most slices are spent before they end. */
-const SPENT = 3 / 4;
+/** The part of the demand within `hold` that a slice covers, so that most slices are spent before they end. */
+const DEMAND_SHARE = 3 / 4;
 
-/** How much of what was charged still counts after the next reply. */
-const FADES = 0.9;
+/** The part of the charged units that still counts after the next reply. */
+const FADING_FACTOR = 0.9;
 
 const rateOf = perSet(lostPerMs);
 
 const lowestOf = perSet(({ policies }) => Math.min(...policies.map(({ traits }) => traits.capacity)));
 
-/** How large a key's next slice should be: by what this process asks for, what is left, and who else charges it. */
+/** The size of a key's next slice, by the demand of this process, the remaining units, and the charges of other processes. */
 export class SliceSize {
   readonly #slicing: Slicing;
-  /** The units asked for in the last `hold`, as of `#askedAt`. They fade. */
+  /** The demand in units during the last `hold`, as of `#askedAt`, which fades. */
   #demand = 0;
   #askedAt = 0;
-  /** The units that the store last said are left. Undefined: not known. */
+  /** The remaining units in the store's last reply. Undefined until there is one. */
   #remaining: number | undefined;
-  /** When units charged last stop being spendable, as far as their window or segment tells. */
+  /** The time at which the units charged last can no longer be spent, as far as their window or segment shows. */
   #endsAt = 0;
-  /** The units that this process, and all others, charged lately. They fade. */
+  /** The units that this process, and all others, charged lately, which fade. */
   #mine = 1;
   #others = 0;
 
@@ -41,9 +41,10 @@ export class SliceSize {
     this.#slicing = slicing;
   }
 
-  /** Notes that units are asked for. What no slice could pay for is no demand for slices. */
+  /** Records a request for units. A cost too large for any slice is not demand for slices. */
   ask(set: PolicySet, cost: number, now: number): void {
-    if (WORTH * cost > Math.min(this.#slicing.size, lowestOf(set) * OF_LIMIT)) return;
+    if (MIN_DECISIONS_PER_SLICE * cost > Math.min(this.#slicing.size, lowestOf(set) * MAX_LIMIT_SHARE))
+      return;
     this.#demand = this.#demandAt(now) + cost;
     this.#askedAt = now;
   }
@@ -53,46 +54,46 @@ export class SliceSize {
     return (this.#demand * hold) / (hold + now - this.#askedAt);
   }
 
-  /** Whether the key is asked for so often that its replies are worth reading. Most keys are never asked for again. */
+  /** Whether the key is in such demand that its replies are worth parsing. Most keys are never asked for again. */
   isWanted(cost: number): boolean {
     return this.#demand >= 2 * cost;
   }
 
-  /** Whether nothing is worth remembering of the key. */
+  /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
     return this.#demandAt(now) < 1;
   }
 
-  /** How long nothing was asked for, and the usual time between two questions, ms. */
+  /** The time since the last request, and the usual time between two requests, ms. */
   idle(now: number): readonly [idle: number, gap: number] {
     return [now - this.#askedAt, this.#slicing.hold / Math.max(1, this.#demand)];
   }
 
-  /** The units of the next slice. 0: none is worth a call. @param held what this process still has */
+  /** The units of the next slice. 0 if a slice is not worth a call. @param held the units that this process still has */
   next(set: PolicySet, cost: number, held: number, now: number): number {
     const { size, hold } = this.#slicing;
     const share = this.#mine / (this.#mine + this.#others);
-    const rest = (this.#remaining ?? Infinity) * share * OF_REST;
-    const most = Math.floor(Math.min(size, lowestOf(set) * OF_LIMIT, rest)) - held;
+    const rest = (this.#remaining ?? Infinity) * share * MAX_REST_SHARE;
+    const most = Math.floor(Math.min(size, lowestOf(set) * MAX_LIMIT_SHARE, rest)) - held;
     const rate = rateOf(set);
     const life = now < this.#endsAt ? Math.min(hold, this.#endsAt - now) : hold;
     const wanted = (this.#demand * life) / hold;
-    const units = Math.min(most, Math.ceil(wanted * SPENT) + Math.ceil(rate * life));
-    // Units that drain are spent only as far as they are asked for faster than that.
+    const units = Math.min(most, Math.ceil(wanted * DEMAND_SHARE) + Math.ceil(rate * life));
+    // Units that drain are spent only as far as the demand is faster than the drain.
     const spends = rate === 0 ? units : units / (1 + (rate * hold) / this.#demand);
-    return Math.min(wanted, spends) >= WORTH * cost ? units : 0;
+    return Math.min(wanted, spends) >= MIN_DECISIONS_PER_SLICE * cost ? units : 0;
   }
 
-  /** Whether the store would grant a slice for certain. */
+  /** Whether the store would certainly grant a slice. */
   isCertain(units: number): boolean {
     return this.#remaining !== undefined && this.#remaining >= 2 * units;
   }
 
   /**
-   * Learns what is left, and how fast others spend it.
+   * Learns the remaining units, and how fast other processes spend them.
    *
-   * @param verdicts what the store said to a question for so many units
-   * @param at the places of the set's policies in them; default: they are of no other policies
+   * @param verdicts the store's verdicts on a question for so many units
+   * @param at the positions of the set's policies in them; by default the verdicts are about these policies only
    * @returns whether the store has charged the units
    */
   learn(set: PolicySet, verdicts: Verdicts, units: number, at?: readonly number[]): boolean {
@@ -109,15 +110,15 @@ export class SliceSize {
     }
     const spent = this.#remaining === undefined ? 0 : this.#remaining - charged - remaining;
     this.#remaining = remaining;
-    // When units have come back, or none were charged, nothing is learned of who charges.
+    // If units have returned, or none were charged, the reply does not show the shares of the processes.
     if (spent >= 0 && charged + spent > 0) {
-      this.#mine = this.#mine * FADES + charged;
-      this.#others = this.#others * FADES + spent;
+      this.#mine = this.#mine * FADING_FACTOR + charged;
+      this.#others = this.#others * FADING_FACTOR + spent;
     }
     return isAdmitted;
   }
 
-  /** This process gives units back. */
+  /** Records that this process returns units. */
   gaveBack(units: number): void {
     if (this.#remaining !== undefined) this.#remaining += units;
   }

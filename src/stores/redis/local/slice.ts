@@ -4,26 +4,26 @@ import { chargedOf, type Change, type PolicySet, type Reply, type Subject } from
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
 import type { Connection } from './connections.js';
 
-/** The store's clock counts whole ms, so what it timed may end up to one earlier than it said. */
-const TICK = 1;
+/** The store's clock counts whole ms, so a time of the store may end one millisecond earlier. */
+const CLOCK_TICK_MS = 1;
 
 function aheadOf({ traits }: CompiledPolicy): Ahead {
   return traits.slices!;
 }
 
-/** How long after a charge its units may be spent, ms, by what the verdicts say of each policy. */
+/** The time after a charge in which its units may be spent, ms, by the verdict of each policy. */
 export function lifeOf({ policies }: PolicySet, resetMs: (i: number) => number): number {
-  return Math.min(...policies.map((policy, i) => aheadOf(policy).endsIn(resetMs(i)))) - TICK;
+  return Math.min(...policies.map((policy, i) => aheadOf(policy).endsIn(resetMs(i)))) - CLOCK_TICK_MS;
 }
 
-/** How many units of a charge can no longer be spent for each ms that passes. */
+/** The units of a charge that expire with each ms. */
 export function lostPerMs({ policies }: PolicySet): number {
   return Math.max(...policies.map((policy) => aheadOf(policy).lostPerMs));
 }
 
 /**
- * Units that the store has charged, to be spent in this process. All times are those of the
- * process, and each is taken so that the slice ends too early rather than too late.
+ * Units that the store has charged, to be spent in this process. All times are by the clock of this process, and each is chosen so that the
+ * slice ends too early rather than too late.
  */
 export class Slice {
   readonly #subject: Subject;
@@ -38,10 +38,10 @@ export class Slice {
 
   /**
    * @param reply the admission of `units` units
-   * @param asked when they were asked for
-   * @param received when the reply came
-   * @param hold how long they may be kept, ms
-   * @param connections those through which the units may have been charged
+   * @param asked the time of the question
+   * @param received the time of the reply
+   * @param hold the longest time for which the units may be kept, ms
+   * @param connections the connections through which the units may have been charged
    */
   constructor(
     subject: Subject,
@@ -72,7 +72,7 @@ export class Slice {
     return this.#units;
   }
 
-  /** Whether the server that answers now may not know the charge. Then nothing of it may be spent or given back. */
+  /** Whether the server that answers now may not know the charge, so that its units may be neither spent nor returned. */
   get isLost(): boolean {
     for (const { isLost } of this.#connections) if (isLost) return true;
     return false;
@@ -83,22 +83,22 @@ export class Slice {
     if (now >= this.#until || this.isLost) return 0;
     const unspent = this.#units - this.#spent;
     if (this.#lostPerMs === 0) return unspent;
-    return unspent - Math.ceil((now - this.#asked + TICK) * this.#lostPerMs);
+    return unspent - Math.ceil((now - this.#asked + CLOCK_TICK_MS) * this.#lostPerMs);
   }
 
-  /** Whether a set of the same counts has room for the units, too. Its limits may be lower. */
+  /** Whether a set of the same counts also has room for the units, because its limits may be lower. */
   fits(set: PolicySet): boolean {
     if (set === this.#subject.set) return true;
     return set.policies.every(({ traits }, i) => this.#used(i) <= traits.capacity);
   }
 
-  /** What a policy had counted after the charge. */
+  /** The units that a policy had counted after the charge. */
   #used(i: number): number {
     const { capacity } = this.#subject.set.policies[i]!.traits;
     return capacity - remainingOf(this.#reply.verdicts, i);
   }
 
-  /** An admission. Its charge expires together with the slice's. */
+  /** An admission with a charge that expires together with the charge of the slice. */
   spend({ policies }: PolicySet, cost: number, now: number): Reply {
     this.#spent += cost;
     const { now: then, step, verdicts: charged } = this.#reply;
@@ -113,8 +113,8 @@ export class Slice {
   }
 
   /**
-   * What gives back the units that were not spent. Nothing of them can be spent afterwards.
-   * Undefined if there are none, if all of them have expired, or if their connection is lost.
+   * The change that returns the unspent units, none of which can be spent afterwards. Undefined if there are none, if all of them have
+   * expired, or if their connection is lost.
    */
   rest(now: number): Change | undefined {
     const { set, key } = this.#subject;
@@ -125,7 +125,7 @@ export class Slice {
     const hasExpired = set.policies.every((_, i) => now - this.#received > resetOf(verdicts, i));
     if (left === 0 || hasExpired || this.isLost) return undefined;
     const charged = chargedOf(this.#reply);
-    // Of units that drain in turn, those that were spent stand last: the others end before them.
+    // Units that drain expire in order, and the spent units are the last: the others end before them.
     const marks = charged.marks.map((mark, i) => {
       const rate = aheadOf(set.policies[i]!).lostPerMs;
       return rate === 0 ? mark : mark - Math.ceil(spent / rate);

@@ -21,46 +21,46 @@ import {
   type Subject,
 } from '../../../contract/store.js';
 import type { BanNote } from '../../../contract/ban-options.js';
-import { HotKey, SWEEPS, tapped, type Keeping } from './hot-key.js';
+import { HotKey, SWEEPS_PER_HOLD, tapped, type Keeping } from './hot-key.js';
 import type { Commands } from '../clients/commands.js';
 import { Connections } from './connections.js';
 import type { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 
-/** The most keys that are watched, per dimension of a scope. */
-const MOST = 10_000;
+/** The most watched keys per dimension of a scope. */
+const MAX_WATCHED_KEYS = 10_000;
 
-/** The watched keys of one dimension, as far as they have the same counts. */
+/** The watched keys of one dimension with the same counts. */
 interface HotKeys {
-  /** Whose keys they are: texts that distinguish the quota's scope, and the dimension. */
+  /** The owner of the keys: a text for the quota's scope and the dimension. */
   readonly owner: string;
   readonly keys: Map<string, HotKey>;
-  /** Whether nobody finds it here any more. */
+  /** Whether these keys were removed from the shared ones. */
   isGone: boolean;
 }
 
-/** The watched keys that stores on one client have in common, by what distinguishes their counts. */
+/** The watched keys that stores on one client share, by the identity of their counts. */
 class Shared extends Map<string, HotKeys> {
   readonly connections = new Connections();
 }
 
 const known = new WeakMap<Commands, Shared>();
 
-/** What the stores on one client share. A slice ends with the connection through which it was charged. */
+/** The state that the stores on one client share. A slice ends with the connection through which it was charged. */
 export function sharedOf(commands: Commands): Shared {
   const before = known.get(commands);
   if (before) return before;
   const shared = new Shared();
   known.set(commands, shared);
-  // The server that comes next may not know what was charged to the last one.
+  // The next server may not know the charges on the last one.
   commands.onLost((server) => shared.connections.lose(server));
   return shared;
 }
 
-/** A part of a set, and where its keys are. */
+/** A part of a set, and the place of its keys. */
 interface Place {
   readonly part: Part;
-  /** Distinguishes its counts from others. */
+  /** The identity of its counts. */
   readonly id: string;
   readonly owner: string;
   hotKeys: HotKeys;
@@ -68,27 +68,27 @@ interface Place {
 
 /** A store that slices can be charged to. */
 export interface Sliceable extends Store {
-  /** Gives back several charges. Rejects if one could not be given back. */
+  /** Returns several charges. Rejects if one could not be returned. */
   giveBack(changes: readonly Change[]): Promise<void>;
 }
 
 /**
- * A store that charges slices of hot keys' quota in advance, and admits requests from them: see
- * `Ahead` for why no limit is exceeded. A decision by several keys needs a slice of each. Whatever
- * has the same counts on one client shares their slices: limiters, tiers, sets, stores.
+ * A store that charges slices of hot keys' quota in advance, and admits requests from them. `Ahead` explains why no limit is exceeded. A
+ * decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on one client share their
+ * slices.
  */
 export class Slices implements Store {
   readonly #store: Sliceable;
   readonly #keeping: Keeping;
   /** The keys that have slices. */
   readonly #holding = new Set<HotKey>();
-  /** The units that are given back next, and the slices that they are the rests of. */
+  /** The units that are returned next, with their slices. */
   #rests: [rest: Change, slice: Slice][] = [];
   readonly #shared: Shared;
   readonly #identity: string;
-  /** The shared keys whose slices this store charges. */
+  /** The shared keys with slices that this store charges. */
   readonly #own = new Map<string, HotKeys>();
-  /** The places of a set's parts. Undefined: it cannot be decided from slices. */
+  /** The places of a set's parts. Undefined if the set cannot be decided from slices. */
   readonly #placesOf = perSet((set): readonly Place[] | undefined => {
     const parts = partsOf(set);
     if (!parts.every((part) => canBeSliced(part.set))) return undefined;
@@ -104,10 +104,7 @@ export class Slices implements Store {
   #sweeper: NodeJS.Timeout | undefined;
   #cleaner: NodeJS.Timeout | undefined;
 
-  /**
-   * @param shared of the stores on one client
-   * @param identity distinguishes stores on one client that count apart
-   */
+  /** @param shared the state of the stores on one client @param identity distinguishes stores on one client that count separately */
   constructor(store: Sliceable, { size, hold }: Slicing, shared = new Shared(), identity = '') {
     this.#store = store;
     this.#shared = shared;
@@ -141,13 +138,13 @@ export class Slices implements Store {
     const id = place.part.keyOf(key);
     let hot = keys.get(id);
     if (!hot) {
-      if (keys.size >= MOST) return undefined;
+      if (keys.size >= MAX_WATCHED_KEYS) return undefined;
       keys.set(id, (hot = new HotKey(this.#keeping)));
     }
     return hot;
   }
 
-  /** What a key's slices were charged by the limits that it had. Other processes keep theirs for `hold` at most. */
+  /** A key's slices were charged by its earlier limits, so they are returned. Other processes keep theirs for `hold` at most. */
   get overrides(): Store['overrides'] {
     const { overrides } = this.#store;
     if (!overrides) return undefined;
@@ -168,7 +165,7 @@ export class Slices implements Store {
 
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, costs, peek } = query;
-    // A slice has the same units of each policy, as they are configured.
+    // A slice has the same units of each policy, as configured.
     const isPlain = costs === undefined && (!set.overrides || isAsConfigured(set.overrides));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#store.decide(query);
@@ -193,7 +190,7 @@ export class Slices implements Store {
     const slices = places.map(({ part }, i) => hots[i]?.take(part.set, cost, now));
     const has = slices.every((slice) => slice !== undefined);
     const replies = has ? slices.map((slice, i) => slice.spend(places[i]!.part.set, cost, now)) : [];
-    // A slice of one key is useless as long as another key of the decision has none.
+    // A slice of one key is useless as long as another key of the decision lacks one.
     const isLow = hots.map((hot, i) => !slices[i] || hot!.isLow(now));
     const isWorthIt = places.every(
       ({ part }, i) => !isLow[i] || hots[i]?.worth(part.set, cost, now) || slices[i],
@@ -217,10 +214,10 @@ export class Slices implements Store {
   }
 
   #arm(): void {
-    this.#sweeper ??= setTimeout(this.#sweep, this.#keeping.hold / SWEEPS).unref();
+    this.#sweeper ??= setTimeout(this.#sweep, this.#keeping.hold / SWEEPS_PER_HOLD).unref();
   }
 
-  /** Gives back slices that have ended or are idle. */
+  /** Returns slices that have ended or are idle. */
   readonly #sweep = (): void => {
     this.#sweeper = undefined;
     const now = performance.now();
@@ -229,13 +226,13 @@ export class Slices implements Store {
     if (this.#holding.size > 0) this.#arm();
   };
 
-  /** What cannot be given back stays charged until it expires. */
+  /** Units that cannot be returned stay charged until they expire. */
   async #giveBack(): Promise<void> {
     const rests = this.#rests.splice(0).flatMap(([rest, { isLost }]) => (isLost ? [] : rest));
     if (rests.length > 0) await this.#store.giveBack(rests).catch(() => {});
   }
 
-  /** Forgets keys that are no longer asked for. */
+  /** Forgets keys without recent demand. */
   readonly #clean = (): void => {
     this.#cleaner = undefined;
     const now = performance.now();
@@ -253,7 +250,7 @@ export class Slices implements Store {
   }
 
   async adjust(change: Change): Promise<ChangeReply> {
-    // A refund that names no charge must not give back what slices have not spent yet.
+    // A refund without a charge must not return units that slices have not spent yet.
     if (!change.charged && change.units.some((units) => units < 0)) {
       await this.#drop(change);
       await this.#giveBack();
@@ -275,7 +272,7 @@ export class Slices implements Store {
     return this.#store.ban(subject, duration, note);
   }
 
-  /** Drops the slices of a key, of all tiers and stores. They were charged before what follows. */
+  /** Drops the slices of a key, of all tiers and stores, because they were charged before the next call. */
   async #drop({ set, key }: Subject): Promise<void> {
     const owners = partsOf(set).map(({ scope, keyOf }) => ({
       owner: JSON.stringify([this.#identity, set.name, scope]),
@@ -313,7 +310,7 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
-  /** Gives back all slices. A server that hangs is waited for only as long as a decision would wait. */
+  /** Returns all slices. A server that hangs delays this only for the time that a decision would wait. */
   async close(): Promise<void> {
     clearTimeout(this.#sweeper);
     clearTimeout(this.#cleaner);
@@ -322,7 +319,7 @@ export class Slices implements Store {
     for (const [id, hotKeys] of this.#own) {
       this.#disown(id, hotKeys);
       for (const hot of hotKeys.keys.values()) returns.push(hot.drop());
-      // Who still refers to them, such as a closed limiter, keeps no keys alive.
+      // Objects that still refer to the keys, such as a closed limiter, keep none of them alive.
       hotKeys.keys.clear();
     }
     const returned = Promise.all(returns).then(() => this.#giveBack());
@@ -345,18 +342,18 @@ function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys):
   return { set: withinSlot(selected), key: at.map((i) => key[i]!) };
 }
 
-/** Slots are never charged ahead, which is no surprise. */
+/** Warns of policies with units that cannot be charged ahead, except for slots, for which this is expected. */
 function warnOfUnfit(policies: readonly CompiledPolicy[]): void {
   const unfit = policies.find(({ traits }) => traits.slices === undefined && !traits.holdsSlots);
   if (!unfit) return;
   warnOnce(
     'HEADGATE_NOT_SLICED',
-    `The units of the policy '${unfit.name}' (${unfit.algorithm}) cannot be charged ahead: each counts from its own moment on. So each ` +
-      'decision by it is a call, although the store has slices. If it is for a hot key, write another algorithm, without maxDelay.',
+    `The units of the policy '${unfit.name}' (${unfit.algorithm}) cannot be charged in advance, because each counts from its own moment. ` +
+      'Each decision by the policy is therefore a call, although the store has slices. For hot keys, choose another algorithm, without maxDelay.',
   );
 }
 
-/** Whether units can be spent later than they are charged, by each policy. */
+/** Whether units of each policy can be spent later than they are charged. */
 function canBeSliced({ policies }: PolicySet): boolean {
   return policies.length > 0 && policies.every(({ traits }) => traits.slices !== undefined);
 }

@@ -1,15 +1,15 @@
--- Charges units, even beyond what is left, or gives units back.
+-- Charges units, even more than remain, or returns units.
 --
--- KEYS:  one per policy; then one per policy for its history, if the charge to give back has a known step. A history is the step of
---        the last reset (0: none); then cells of a step and ticks: charges up to this step, back to the cell before, have moved
---        forward by so many ticks, because charges before them were given back; with overrides, then one record per policy (see
---        overrides.lua)
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and per
---        policy its id; then per policy its units (< 0: give
---        back), the step of the charge to give back (0: no particular one), its mark, how long a charge counts (ms)
--- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
+-- KEYS:  one per policy; then one history per policy, if the step of the returned charge is known; with overrides, then one record per
+--        policy (see overrides.lua). A history begins with the step of the last reset (0 without a reset). Cells of a step and ticks
+--        follow: the charges up to that step, back to the previous cell, have moved forward by the ticks, because earlier charges were
+--        returned
+-- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and the
+--        id of each policy; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
+--        mark, how long a charge counts (ms)
+-- Reply: step, then per policy the charged units, and an admitting verdict (see headgate_say in common.lua)
 
--- Reads what happened to a key since it was charged. `stop` is the expiry for a history that has lost its TTL.
+-- Reads the changes to a key since its charge. `stop` is the expiry for a history that has lost its TTL.
 local function read_history(key, stop)
   local history = {}
   local value = redis.call('GET', key)
@@ -19,7 +19,7 @@ local function read_history(key, stop)
   return history
 end
 
--- By how many ticks a charge has moved forward, or a little more.
+-- The ticks by which a charge has moved forward, or slightly more.
 local function shift_of(history, charge)
   for i = 2, #history, 2 do
     if charge <= history[i] then return history[i + 1] end
@@ -27,7 +27,7 @@ local function shift_of(history, charge)
   return 0
 end
 
--- Makes a cell end at a step.
+-- Splits a cell so that one ends at a step.
 local function split_history(history, at)
   for i = 2, #history, 2 do
     if history[i] == at then return end
@@ -41,10 +41,10 @@ local function split_history(history, at)
   history[#history + 1] = 0
 end
 
--- How much the cells at i and after it differ.
+-- The difference between the cell at i and the next cell.
 local function difference(history, i) return math.abs(history[i + 1] - history[i + 3]) end
 
--- Moves the charges since `charge` forward. Keeps at most 32 cells: of more, the two become one that differ least.
+-- Moves the charges since `charge` forward. Keeps at most 32 cells by merging the two neighbours that differ least.
 local function write_history(key, history, charge, ticks, stop)
   split_history(history, charge - 1)
   split_history(history, step)
@@ -86,14 +86,14 @@ for i, policy in ipairs(policies) do
   local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   at = at + 4
   local returns = units < 0 and charge > 0
-  -- What an override has charged may count for longer.
+  -- A charge made under an override may count for longer.
   if returns and policy.record then
     life = math.max(life, redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[#policies + i]))
   end
   local history = returns and read_history(KEYS[#policies + i], now + life)
-  -- A reset after the charge has already given it back. The units that are charged now belong to other requests.
+  -- A reset after the charge has already returned it. The current charges belong to other requests.
   if history and history[1] >= charge then units = 0 end
-  -- This comes first: while a cluster moves a slot, a key that is deleted below cannot be asked for any more.
+  -- The PTTL call comes first: while a cluster moves a slot, the server refuses calls about a key that was deleted below.
   if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local remaining, reset, changed
   if units == 0 then

@@ -1,4 +1,4 @@
--- Tries commands in a way that reads nothing and writes nothing.
+-- Tries commands without reading or writing data.
 --
 -- KEYS:  a key that does not exist
 -- ARGV:  deadline (see common.lua), then for each command: its name, the count of its arguments after the key, these arguments
@@ -6,7 +6,7 @@
 
 local reply = { now }
 
--- Some arguments are invalid on purpose. The server looks at them only if the command is permitted.
+-- Some arguments are invalid on purpose: the server checks the arguments only after it has checked the permission.
 local function is_of_arguments(words)
   return string.find(words, '^ERR value is not')
     or string.find(words, '^ERR Invalid stream ID')

@@ -1,14 +1,14 @@
 -- The beginning of every script.
 --
--- KEYS:  those of the script that follows
--- ARGV:  the deadline by the server's time (ms), or, in tests, minus the step at which to decide; then those of the script
--- Reply: none. Past the deadline: the error 'HEADGATE_LATE' with the server's time, because the caller no longer waits
+-- KEYS:  the keys of the script that follows
+-- ARGV:  the deadline by the server's time (ms), or, in tests, the negated step at which to decide; then the arguments of the script
+-- Reply: empty. Past the deadline: the error 'HEADGATE_LATE' with the server's time, because the caller has stopped waiting
 
 local deadline = ARGV[1] + 0
--- The time in microseconds. Each call has its own, so that it also tells which call came first.
+-- The time in microseconds, which differs between calls and so also shows their order.
 local step = -deadline
 if deadline >= 0 then
-  -- TIME is read once, because on Redis 7.0 time goes on within a script.
+  -- TIME is read once, because on Redis 7.0 the time advances within a script.
   local time = redis.call('TIME')
   step = time[1] * 1000000 + time[2]
 end
@@ -17,9 +17,9 @@ if deadline >= 0 and now > deadline then return redis.error_reply(string.format(
 
 --- rest
 
--- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
--- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
--- resetAfter. With a limit from an override, -2 and the limit come first.
+-- Appends one policy's verdict to a reply with `filled` elements, and returns the new length of the reply. Clients parse numbers slowly, so
+-- the most common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other verdict is -1, wait,
+-- remaining, resetAfter. A limit from an override precedes the verdict, as -2 and the limit.
 local function headgate_say(reply, filled, wait, remaining, reset, limit)
   if limit then
     reply[filled + 1], reply[filled + 2] = -2, limit
@@ -33,20 +33,20 @@ local function headgate_say(reply, filled, wait, remaining, reset, limit)
   return filled + 4
 end
 
--- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly, and
--- '%d' is the fastest way; on some machines it has only 32 bits.
+-- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly: '%d' is
+-- the fastest format, but on some machines it has only 32 bits.
 local function headgate_set(key, value, stop)
   if deadline >= 0 then
     local life = stop - now
     redis.call('SET', key, value, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
   else
-    -- Keys expire by the server's time, which a test's time may differ from.
+    -- Keys expire by the server's time, and a test's time may differ.
     redis.call('SET', key, value)
     redis.call('PEXPIREAT', key, stop)
   end
 end
 
--- Gives a key a TTL again after someone removed it (PERSIST). `look` is the look function of the key's algorithm.
+-- Restores the TTL of a key after PERSIST removed it. `look` is the look function of the key's algorithm.
 local function headgate_heal(key, look, p)
   local wait, _, reset = look(key, p, 0, now, false)
   if not wait then return end
@@ -55,8 +55,8 @@ end
 
 --- changes
 
--- Runs a function that writes keys before it sets their TTL. If the server refuses a part of it, for lack of a permission, keys that
--- have no TTL are deleted.
+-- Runs a function that writes keys before it sets their TTL. If the server refuses some of its commands for lack of a permission, keys
+-- without a TTL are deleted.
 local function headgate_bounded(write)
   local done, reply = pcall(write)
   if done then return reply end
@@ -66,8 +66,8 @@ local function headgate_bounded(write)
   return redis.error_reply(type(reply) == 'table' and reply.err or reply)
 end
 
--- The `adjust` of counters whose units all come back at once. `read` and `write` are the algorithm's functions. A counter that begins now
--- ends at `stop_if_new`.
+-- The `adjust` of counters, where all units return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
+-- at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
   local limit = p[1]
   local used, stop = read(key, p, now, true)

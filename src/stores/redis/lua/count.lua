@@ -1,7 +1,7 @@
--- Stores what one instance of the store counted in a second, for `headgate top`. No decision reads it.
+-- Stores the counts of one second by one instance of the store, for `headgate top`. No decision reads them.
 --
 -- KEYS:  the stream of counts
--- ARGV:  deadline (see common.lua), what was counted (JSON), the most entries that are kept (about), for how long (ms)
+-- ARGV:  deadline (see common.lua), the counts (JSON), the approximate maximum of entries, how long the stream is kept (ms)
 -- Reply: 1
 
 return headgate_bounded(function()

@@ -1,28 +1,28 @@
--- evaluate.lua for sets of one policy and no ban, by far the most common: the same decisions in less code. The functions of
--- the policy's algorithm are the locals `kernel_look`, `kernel_commit` and, if it has one, `kernel_charge`; the count of its params
--- is `kernel_params`. Shadows need no special code: they also charge nothing where they would deny.
+-- evaluate.lua for sets of one policy without a ban, the most common ones by far: the same decisions in less code. The functions of the
+-- policy's algorithm are the locals `kernel_look`, `kernel_commit` and, if the algorithm has one, `kernel_charge`; `kernel_params` is the
+-- count of its params. Shadows need no special code, because they charge nothing where they would deny.
 --
--- The sections do not run one after the other: `compose` in scripts.ts pastes others between them. Between `costs` and `charge`, inside
--- the `if`, stands the section `charge` of the algorithm's file. It reads the params as text, from p[at + 1] on.
+-- The sections do not run one after the other: `compose` in scripts.ts pastes others between them. The section `charge` of the algorithm's
+-- file follows `costs`, inside the `if`. It reads the params as text, from p[at + 1] on.
 --
--- KEYS:  one per request; with overrides, then what `headgate_records` reads (see overrides.lua)
--- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params take into account, the record
---        of all keys; the policy's params; per request its cost, or one for all, or none if all cost 1;
---        to look without writing, a cost c is sent as -1 - c; with overrides, last, what was sent of them
--- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if another change must be taken into
---        account, nil and the change (see headgate_change in overrides.lua)
+-- KEYS:  one per request; with overrides, then the keys of the records (`headgate_records` in overrides.lua)
+-- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params already include, the record
+--        of all keys; the policy's params; per request its cost, or one cost for all, or nothing if all cost 1; to look without writing, a
+--        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for them
+-- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if the params lack a change, nil and
+--        the change (see headgate_client_change in overrides.lua)
 
--- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
+-- The variables that the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
--- The records of overrides, and whether all requests are concerned. For a request that is concerned, `live` returns its params, or the
--- override that the caller must take into account first.
+-- The records of overrides, and whether overrides concern all requests. For such a request, `live` returns its params, or the override that
+-- the caller must apply first.
 local records, concerned, live = nil, false
 local requests = last
 
 --- overrides
 
 at, concerned = 4, ARGV[3] ~= '' or ARGV[4] ~= ''
--- The debts of a bucket depend on earlier lines, too.
+-- The debts of a bucket depend on earlier entries, too.
 local drains = ARGV[#ARGV] == 'b'
 requests, records = headgate_records(1, 1)
 if not requests then return records end
@@ -37,7 +37,7 @@ end
 --- costs
 
 local text, alike = p[at + 1 + kernel_params], not p[at + 2 + kernel_params]
--- Lua reads numbers from texts slowly.
+-- Lua converts text to numbers slowly.
 local cost = text and text + 0 or 1
 text = text or '1'
 if alike and cost > 0 then
@@ -50,11 +50,11 @@ end
 --- live
 
 live = function(configured, record)
-  -- One of the two records alone says at a glance what is in force.
+  -- If only one of the two records exists, its first entry usually suffices.
   local sole = not drains and ARGV[3] == '' and (ARGV[4] == '' and record or record == '' and ARGV[4])
-  local known = sole and headgate_glance(configured, ARGV[2], sole)
+  local known = sole and headgate_first_entry_params(configured, ARGV[2], sole)
   if known then return known end
-  if headgate_rule(record) ~= ARGV[3] then return configured, headgate_change(record) end
+  if headgate_revision(record) ~= ARGV[3] then return configured, headgate_client_change(record) end
   if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end
   return record == '' and configured or headgate_override(configured, ARGV[2], record, now)
 end
@@ -67,7 +67,7 @@ while request <= requests do
   if not alike then text = ARGV[at + kernel_params + request] end
   local record = concerned and (records[request] or '') or records and records[request]
   last = request
-  -- Requests of one cost are charged together, up to the next one that has a record.
+  -- Requests of one cost are charged together, up to the next request with a record.
   while alike and not record and last < requests and not (records and records[last + 1]) do last = last + 1 end
   cost = tonumber(text)
   local writable = cost >= 0
@@ -98,7 +98,7 @@ while request <= requests do
     if wait then
       filled = headgate_say(reply, filled, wait, remaining, reset, params.limit)
     else
-      -- Nothing follows the error: not the limit that may stand there.
+      -- Only the text follows for an error, so the limit is overwritten.
       reply[filled + 1], reply[filled + 2] = remaining, nil
       filled = filled + 1
     end

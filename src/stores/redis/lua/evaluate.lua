@@ -1,35 +1,33 @@
--- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only those are charged
--- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once. For the order in
--- which its sections run, see `compose` in scripts.ts.
+-- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only the policies that count
+-- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once. `compose` in
+-- scripts.ts has the order in which the sections run.
 --
--- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then what `headgate_records` reads: per
---        request one record per dimension of a policy (see overrides.lua)
--- ARGV:  deadline (see common.lua), count of policies;
---        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
---        with overrides: the count of dimensions, per dimension the revision of the change that the params take into account, the record of
---        all keys, per policy its id and the number of its dimension;
---        per request its cost, or one for all, or none if all cost 1, or for each request one per policy (to look without writing, a
---        cost c is sent as -1 - c);
---        per request its lease if units of a policy are slots; with overrides, last, what was sent of them
--- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
---        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if another change must be
---        taken into account, nil, then per dimension the change (see headgate_change in overrides.lua)
+-- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
+--        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
+-- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
+--        the set has a ban; with overrides: the count of dimensions, per dimension the revision of the change that the params already
+--        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
+--        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
+--        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
+-- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
+--        denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if the params lack a change, nil, then
+--        per dimension the change (see headgate_client_change in overrides.lua)
 
--- How many keys per request are those of bans, as the script has bans or not: `strikes`, which is declared before.
+-- `strikes`, which is declared before this section, is the count of ban keys per request: 1 if the script has bans, or 0.
 local policies, at = headgate_policies(2)
 local configured
 local count = #policies
 local bans = at
 at = at + 5 * strikes
 local stride = count + strikes
--- The records of overrides, and whether all requests are concerned. For a request that is concerned, `live` returns its policies, or the
--- overrides that the caller must take into account first.
+-- The records of overrides, and whether overrides concern all requests. For such a request, `live` returns its policies, or the overrides
+-- that the caller must apply first.
 local records, concerned, live, has_record = nil, false
 local requests, plain = #KEYS / stride
 
 --- overrides
 
--- Where the revisions and the policies' ids stand.
+-- The positions of the revisions and of the policies' ids in ARGV.
 local dimensions = ARGV[at] + 0
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
@@ -39,7 +37,7 @@ requests = requests / stride
 concerned = ARGV[ids - 1] ~= ''
 for i = 1, dimensions do concerned = concerned or ARGV[revisions + i] ~= '' end
 
--- Whether a record concerns a request.
+-- Whether an override may concern a request.
 has_record = function(request)
   for i = 1, records and dimensions or 0 do
     if records[request * dimensions + i] then return true end
@@ -47,7 +45,7 @@ has_record = function(request)
   return concerned
 end
 
--- How many requests come before the first that a record concerns.
+-- The count of requests before the first with a record.
 plain = 0
 while plain < requests and not has_record(plain) do plain = plain + 1 end
 
@@ -58,15 +56,15 @@ local a = { nil, nil }
 local reply = { step, nil, nil }
 local request, filled = 0, 1
 local cost, text = 1, '1'
--- Whether each policy has a cost of its own.
+-- Whether each policy has its own cost.
 local each = costs > requests
 
--- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
+-- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local outright = true
 for i = 1, count do outright = outright and policies[i].charge end
 
--- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
--- must be looked at first. In that case it also returns how many policies were charged, and whether one denies.
+-- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; or nil if a policy denies or
+-- needs a look first, then the count of charged policies, and whether a policy denies.
 local function charge_outright(base, to)
   for i = 1, count do
     local place, policy, from, ran, after = base + i, policies[i], to, true
@@ -110,8 +108,8 @@ live = function(request)
   local of, changes, differ = {}, {}, false
   for i = 1, dimensions do
     of[i] = records and records[request * dimensions + i] or ''
-    changes[i] = headgate_change(of[i])
-    if headgate_rule(of[i]) ~= ARGV[revisions + i] then differ = true end
+    changes[i] = headgate_client_change(of[i])
+    if headgate_revision(of[i]) ~= ARGV[revisions + i] then differ = true end
   end
   if differ then return policies, changes end
   local own = {}
@@ -125,7 +123,7 @@ end
 
 --- rest
 
--- Now all fields of the kernels are known.
+-- All fields of the kernels are defined from here on.
 policies = headgate_policies(2)
 configured = policies
 local banning = ban and headgate_params(ban, bans)
@@ -137,7 +135,7 @@ end
 local attempts = false
 for i = 1, count do attempts = attempts or policies[i].attempts end
 
--- Takes back what charge_outright has charged to the first `last` policies of a request, and said of it.
+-- Reverts the charges of charge_outright to the first `last` policies of a request, and its verdicts.
 local function take_back(base, last)
   for i = 1, last do
     local key, before = KEYS[base + i], a[i]
@@ -153,19 +151,19 @@ end
 
 local wait, remaining, reset, b, c = {}, {}, {}, {}, {}
 
--- What the policies cost, if each has a cost of its own. `cost` is the largest then.
+-- The costs by policy, if each policy has its own cost. `cost` is then the largest of them.
 local units = {}
 
 local admitted
 
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
 
--- A shadow that would deny charges nothing, just as if it had denied.
+-- A shadow that would deny charges nothing, like a policy that denies.
 local function charges(i)
   return admits(i) and (admitted or policies[i].attempts) and (not each or units[i] > 0)
 end
 
--- Gives back what the first `last` policies of a request were charged.
+-- Returns the units that the first `last` policies of a request were charged.
 local function undo(base, last, cost, lease)
   for i = 1, last do
     local key, policy = KEYS[base + i], policies[i]
@@ -180,8 +178,9 @@ end
 
 local function run_plainly(commit, ...) return true, commit(...) end
 
--- Charges the policies that a request must be charged to. If a later policy cannot be written, the earlier ones are given back, and its
--- error is returned. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
+-- Charges the policies of a request that must be charged. If a later policy cannot be written, the charges of the earlier ones are
+-- returned, and the function returns the error. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so
+-- that clients see it.
 local function charge(base, cost, lease)
   local written = false
   for i = 1, count do
@@ -199,8 +198,8 @@ local function charge(base, cost, lease)
   end
 end
 
--- For a denied request whose attempt was charged: looks again, so that `retryAfter` takes the charge into account. The verdict still
--- admits, and also tells the wait.
+-- Looks again after the attempt of a denied request was charged, so that `retryAfter` includes the charge. The verdict still admits, and
+-- also contains the wait.
 local function look_again(base, cost)
   for i = 1, count do
     if charges(i) then

@@ -1,14 +1,14 @@
 -- Releases or renews the concurrency slots of one admission.
 --
--- KEYS:  one per policy whose units are slots
+-- KEYS:  one per policy with slots
 -- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, count of policies; per policy: kernel, '0', its params; per policy the
 --        units of the lease
--- Reply: 1 if every slot was still held, else 0
+-- Reply: 1 if the lease still held every slot, else 0
 
 local policies, at = headgate_policies(4)
 local held = 1
 for i, policy in ipairs(policies) do
-  -- This comes first: while a cluster moves a slot, a key that is deleted below cannot be asked for any more.
+  -- The PTTL call comes first: while a cluster moves a slot, the server refuses calls about a key that was deleted below.
   if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[at + i - 1]), now)
   if not still then return redis.error_reply(err) end

@@ -1,14 +1,14 @@
--- Records which bans began and ended. The index makes it unnecessary to search all keys for bans. The notes tell who banned a key by
--- hand, and why. The log lists all changes by hand. No decision reads any of these.
+-- Records the beginning and the end of bans. The index of bans replaces a search through all keys. The notes have the operator and the
+-- reason of a ban by hand. The log lists all changes by hand. No decision reads any of these.
 --
 -- KEYS:  the index, a sorted set of `name:key` by the ban's end; the notes, a hash; the log, a stream; the seal (see seal-bans.lua)
--- ARGV:  deadline (see common.lua), the most bans in the index, the most entries of the log (about), how long the log is kept (ms);
---        then per ban: `name:key`, its length (ms, 0: it has ended), its note (JSON; empty: keep the old one; '-': delete it),
---        its entry in the log (JSON; empty: none)
--- Reply: how many bans found no room in the index
+-- ARGV:  deadline (see common.lua), the maximum of bans in the index, the approximate maximum of entries in the log, how long the log is
+--        kept (ms); then per ban: `name:key`, its length (ms, 0: it has ended), its note (JSON; empty: keep the old one; '-': delete it),
+--        its entry in the log (JSON, or empty)
+-- Reply: the count of bans for which the index had no room
 
 return headgate_bounded(function()
-  -- Remove a bounded number of expired entries. Later calls remove the rest.
+  -- Removes a bounded number of expired entries. Later calls remove the rest.
   local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
   if #over > 0 then
     redis.call('ZREM', KEYS[1], unpack(over))
@@ -37,12 +37,12 @@ return headgate_bounded(function()
     end
   end
 
-  -- The index and the notes live as long as their longest ban, the log as long as it is kept.
+  -- The index and the notes live as long as their longest ban; the log has its own time.
   local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
   for i = 1, 2 do
     if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
   end
-  -- The index is incomplete now. Without the seal, readers look at all keys instead.
+  -- The index is incomplete now. Without the seal, readers search all keys instead.
   if left_out > 0 then redis.call('DEL', KEYS[4]) end
   if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
   return left_out

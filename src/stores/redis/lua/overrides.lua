@@ -1,18 +1,19 @@
--- The limits that keys have instead of the configured ones. Part of scripts that decide for limiters with overrides.
+-- The limits of keys with an override. This file is part of scripts that decide for limiters with overrides.
 --
--- A record is the value of a key beside the state, of lines, the newest first. A line has when it began and when it ends (ms; 0: not yet
--- known). Behind tabs follow '*' and the revision of a change that only clients can read, if it is one; then, per policy, its id and numbers:
--- its limit, then the params that differ, or none if only the limit does; last the change as JSON. See contract/overrides.ts.
+-- A record is the value of a key beside the state. Each of its lines is an entry, and the newest comes first. An entry begins with its
+-- start and its end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
+-- policy, its id and numbers: its limit, then the params that differ (none if only the limit differs); last the change as JSON. See
+-- contract/overrides.ts.
 --
--- KEYS:  those of the script, whose last ones `headgate_records` reads
--- ARGV:  those of the script; the last one tells what was sent of overrides
--- Reply: none
+-- KEYS:  the keys of the script, of which `headgate_records` reads the last ones
+-- ARGV:  the arguments of the script; the last one is the kind of keys that were sent for overrides
+-- Reply: empty
 
 --- first
 
--- Reads the records of a call. Sent are the records, as many per request as there are dimensions ('r', or 'b' for buckets); or, as long as
--- the limiter has none, a single key that tells whether it has any by now ('f'). Returns how many of the keys stand before them, and the
--- records; or nil and the error by which the caller learns that there are records.
+-- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the
+-- limiter has no overrides, a single key that exists while it has any ('f'). Returns the count of keys before the records, and the records;
+-- or nil and an error from which the caller learns that there are records.
 local function headgate_records(dimensions, stride)
   local sent = table.remove(ARGV)
   if sent == 'f' then
@@ -20,67 +21,67 @@ local function headgate_records(dimensions, stride)
     return nil, redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
   end
   local before = #KEYS / (stride + dimensions) * stride
-  -- A set whose policies are all left out has no records.
+  -- A set without policies, because all are left out, has no records.
   return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
 end
 
 --- rest
 
--- A field of a line: the numbers of a policy, or the revision.
-local function headgate_field(line, id)
-  local _, from = string.find(line, '\t' .. id .. '\t', 1, true)
-  return from and string.match(line, '^[^\t]*', from + 1)
+-- Returns a field of an entry: the numbers of a policy, or the revision.
+local function headgate_field(entry, id)
+  local _, from = string.find(entry, '\t' .. id .. '\t', 1, true)
+  return from and string.match(entry, '^[^\t]*', from + 1)
 end
 
--- A field with numbers, of which the first is a limit. What anybody else has written changes nothing.
-local function headgate_numbers(line, id)
-  local field = headgate_field(line, id)
+-- Returns a field with numbers, of which the first is a limit. A field that Headgate did not write changes nothing.
+local function headgate_limits(entry, id)
+  local field = headgate_field(entry, id)
   local limit = field and string.find(field, '^%d+[ %d]*$') and tonumber(string.match(field, '^%d+'))
   return limit and limit >= 1 and limit <= 1e12 and field
 end
 
--- Whether a line says what is in force for a policy. One about other policies leaves that to the lines behind it.
-local function headgate_is_about(line, id)
-  return not id or headgate_numbers(line, id) or string.find(line, '\t*\ttier=', 1, true)
+-- Whether an entry concerns a policy. An entry about other policies leaves this one to the entries behind it.
+local function headgate_concerns(entry, id)
+  return not id or headgate_limits(entry, id) or string.find(entry, '\t*\ttier=', 1, true)
 end
 
--- What is in force at a time, for a policy if its id is given: a line; nil if nothing is.
-local function headgate_line_at(record, time, id)
-  for line in string.gmatch(record, '[^\n]+') do
-    local since, stop = string.match(line, '^(%d+) (%d+)')
+-- Returns the entry in force at a time, for a policy if its id is given; or nil.
+local function headgate_entry_at(record, time, id)
+  for entry in string.gmatch(record, '[^\n]+') do
+    local since, stop = string.match(entry, '^(%d+) (%d+)')
     since, stop = tonumber(since), tonumber(stop)
-    if since and since <= time and (stop == 0 or time < stop) and headgate_is_about(line, id) then return line end
+    if since and since <= time and (stop == 0 or time < stop) and headgate_concerns(entry, id) then return entry end
   end
 end
 
--- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
-local function headgate_line_now(record, id)
-  -- An empty line stands for a key without a record of its own, before that of all keys.
+-- Returns the entry in force now, or nil. If the clock went back, the newest entry stays in force.
+local function headgate_entry_now(record, id)
+  -- An empty line before the record of all keys represents a key without its own record.
   local since, stop = string.match(record, '^\n?(%d+) (%d+)')
   if since and since + 0 > now and (stop == '0' or now < stop + 0) then
     local last = string.match(record, '[^\n]+')
-    if headgate_is_about(last, id) then return last end
+    if headgate_concerns(last, id) then return last end
   end
-  return headgate_line_at(record, now, id)
+  return headgate_entry_at(record, now, id)
 end
 
--- When what is in force has changed, after one time and up to another.
-local function headgate_turns(record, from, to)
-  local turns, known = {}, {}
+-- Returns the times after `from` and up to `to` at which an entry begins or ends.
+local function headgate_boundaries(record, from, to)
+  local boundaries, known = {}, {}
   for since, stop in string.gmatch('\n' .. record, '\n(%d+) (%d+)') do
-    for _, turn in ipairs({ tonumber(since), tonumber(stop) }) do
-      if turn > from and turn <= to and not known[turn] then
-        known[turn] = true
-        turns[#turns + 1] = turn
+    for _, boundary in ipairs({ tonumber(since), tonumber(stop) }) do
+      if boundary > from and boundary <= to and not known[boundary] then
+        known[boundary] = true
+        boundaries[#boundaries + 1] = boundary
       end
     end
   end
-  table.sort(turns)
-  return turns
+  table.sort(boundaries)
+  return boundaries
 end
 
--- Params with the numbers of a field: the limit, then the params that differ.
-local function headgate_with_numbers(p, field)
+-- Returns params with the numbers of a field: the limit, then the params that differ.
+local function headgate_with_limits(p, field)
   local changed = setmetatable({}, { __index = p })
   local at = -1
   for number in string.gmatch(field, '%d+') do
@@ -91,12 +92,13 @@ local function headgate_with_numbers(p, field)
   return changed
 end
 
--- The same of a policy that is no bucket, by a first line that says another limit of it, and of no other before it. Nil: that does not tell.
-local function headgate_glance(p, id, record)
+-- Returns the params of a policy that is not a bucket, if the first entry of its record suffices: an entry that changes only the limit of
+-- this policy. Otherwise returns nil.
+local function headgate_first_entry_params(p, id, record)
   local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
   if of ~= id or since + 0 > now then return end
   if stop ~= '0' then
-    -- Older lines have ended before.
+    -- Older entries have ended before.
     return now >= stop + 0 and p or nil
   end
   limit = limit + 0
@@ -104,43 +106,43 @@ local function headgate_glance(p, id, record)
   return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
 end
 
--- The params of a policy as they were at a time.
+-- Returns the params of a policy at a time.
 local function headgate_params_at(p, time)
-  local line = headgate_line_at(p.record, time, p.id)
-  local field = line and headgate_numbers(line, p.id)
-  return field and headgate_with_numbers(p.base, field) or p.base
+  local entry = headgate_entry_at(p.record, time, p.id)
+  local field = entry and headgate_limits(entry, p.id)
+  return field and headgate_with_limits(p.base, field) or p.base
 end
 
--- All params that may have been in force within a millisecond.
-local function headgate_params_near(p, time)
-  local near = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
-  for line in string.gmatch(p.record, '[^\n]+') do
-    local since, stop = string.match(line, '^(%d+) (%d+)')
+-- Returns all params that may have been in force within a millisecond of a time.
+local function headgate_params_around(p, time)
+  local params = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
+  for entry in string.gmatch(p.record, '[^\n]+') do
+    local since, stop = string.match(entry, '^(%d+) (%d+)')
     since, stop = tonumber(since), tonumber(stop)
     if since and since <= time and (stop == 0 or time <= stop) then
-      local field = headgate_numbers(line, p.id)
-      near[#near + 1] = field and headgate_with_numbers(p.base, field) or p.base
+      local field = headgate_limits(entry, p.id)
+      params[#params + 1] = field and headgate_with_limits(p.base, field) or p.base
     end
   end
-  return near
+  return params
 end
 
 local headgate_wait
 
--- The params of a policy as a record changes them at a time. They keep what a bucket needs to know of earlier rates.
+-- Returns the params of a policy as a record changes them at a time, with the earlier rates that a bucket needs.
 local function headgate_override(p, id, record, time)
-  local line = time == now and headgate_line_now(record, id) or headgate_line_at(record, time, id)
-  local field = line and headgate_numbers(line, id)
-  local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
+  local entry = time == now and headgate_entry_now(record, id) or headgate_entry_at(record, time, id)
+  local field = entry and headgate_limits(entry, id)
+  local changed = field and headgate_with_limits(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
-  changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
+  changed.params_at, changed.params_around, changed.boundaries = headgate_params_at, headgate_params_around, headgate_boundaries
   changed.wait = headgate_wait
-  changed.stop = line and tonumber(string.match(line, '^%d+ (%d+)'))
+  changed.stop = entry and tonumber(string.match(entry, '^%d+ (%d+)'))
   return changed
 end
 
--- A denial lasts no longer than the override that denies, unless what follows it denies, too. `look` is that of the policy's kernel. Returns
--- the wait.
+-- Limits the wait of a denial to the end of the override that denies, unless the next limits deny, too. `look` is the function of the
+-- policy's kernel. Returns the wait.
 headgate_wait = function(look, key, p, cost, wait)
   if wait == 0 or wait < -1 then return wait end
   local time, stop = now, p.stop or 0
@@ -148,7 +150,7 @@ headgate_wait = function(look, key, p, cost, wait)
     time = stop
     local later = headgate_override(p.base, p.id, p.record, time)
     local known, after = pcall(look, key, later, cost, time, false)
-    -- A calendar does not know a period so far ahead. Nothing is charged to it yet.
+    -- A calendar does not know a period so far ahead, to which nothing is charged yet.
     if not known then
       if not string.find(tostring(after), 'HEADGATE_PERIOD', 1, true) then error(after, 0) end
       after = cost > later[1] and -1 or 0
@@ -159,14 +161,14 @@ headgate_wait = function(look, key, p, cost, wait)
   return wait == -1 and -1 or time - now + wait
 end
 
--- The revision that a record has now, empty if there is none.
-local function headgate_rule(record)
-  local line = headgate_line_now(record)
-  return line and headgate_field(line, '*') or ''
+-- Returns the revision of a record now, or an empty string.
+local function headgate_revision(record)
+  local entry = headgate_entry_now(record)
+  return entry and headgate_field(entry, '*') or ''
 end
 
--- The revision that a record has now, a tab, and the change as it was written; empty unless only clients can read it.
-local function headgate_change(record)
-  local rule = headgate_rule(record)
-  return rule == '' and '' or rule .. '\t' .. string.match(headgate_line_now(record), '[^\t]*$')
+-- Returns the revision of a record now, a tab and the change as JSON; or an empty string unless only clients can apply the change.
+local function headgate_client_change(record)
+  local revision = headgate_revision(record)
+  return revision == '' and '' or revision .. '\t' .. string.match(headgate_entry_now(record), '[^\t]*$')
 end

@@ -1,24 +1,24 @@
 -- Follows common.lua in scripts that take any policies.
 --
--- KEYS:  those of the script that follows
--- ARGV:  those of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
+-- KEYS:  the keys of the script that follows
+-- ARGV:  the arguments of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
 --        shadow, 2: it counts attempts), its params
--- Reply: none
+-- Reply: empty
 
--- The script's algorithms by name, and bans if the script has them. The parts that follow fill these in. They are declared here because
+-- The script's algorithms by name, and bans if the script has them. The parts that follow set both. The declaration comes first because
 -- Redis does not let a script read an undefined global.
 local kernels, ban = {}
 
--- Reads an algorithm's params from ARGV[at] on. Also returns where they end.
+-- Reads an algorithm's params from ARGV[at] on. Also returns the position after them.
 local function headgate_params(kernel, at)
-  -- With room for the params of most algorithms, and for what else a policy has.
+  -- The table has room for the params of most algorithms, and for the other fields of a policy.
   local params = { nil, nil, nil, nil, nil, shadow = false, attempts = false }
   for i = 1, kernel.params do params[i] = tonumber(ARGV[at + i - 1]) end
   return params, at + kernel.params
 end
 
--- Reads the policies whose count is ARGV[at]. Also returns where they end. A policy has the fields of its kernel, too. `slots` tells whether
--- the units of one policy are slots.
+-- Reads the policies whose count is ARGV[at]. Also returns the position after them. A policy also has the fields of its kernel. `slots` is
+-- set if the units of one policy are slots.
 local function headgate_policies(at)
   local policies = { nil, nil, slots = nil }
   local count = tonumber(ARGV[at])
@@ -38,14 +38,14 @@ end
 
 --- rest
 
--- Makes an algorithm's functions known. What is known of it already stays.
+-- Registers an algorithm's functions, and keeps the function that was registered before them.
 local function headgate_kernel(name, kernel)
   local known = kernels[name]
   if known then kernel.charge = known.charge end
   kernels[name] = kernel
 end
 
--- The caller's params may not cover the current time. Then this raises an error, before anything is done.
+-- Raises an error, before any change, if the caller's params do not cover the current time.
 local function headgate_check(policies)
   for _, policy in ipairs(policies) do
     if policy.check then policy.check(policy, now) end

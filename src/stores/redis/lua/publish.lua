@@ -1,9 +1,9 @@
--- Publishes the limiters of one instance of the store, for the command line. No decision reads it.
+-- Publishes the limiters of one instance of the store, for the command line. No decision reads them.
 --
--- KEYS:  the sorted set of instances, by when their publications expire; the instance's publication
--- ARGV:  deadline (see common.lua), the instance, its publication (empty: it has no limiters any more), for how long (ms), the
---        most instances that are kept
--- Reply: 1; 0 if there are too many others
+-- KEYS:  the sorted set of instances, by the expiry of their publications; the instance's publication
+-- ARGV:  deadline (see common.lua), the instance, its publication (empty: it no longer has limiters), how long the publication is kept
+--        (ms), the maximum of instances
+-- Reply: 1; 0 if there are too many other instances
 
 return headgate_bounded(function()
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)

@@ -2,6 +2,6 @@
 --
 -- KEYS:  the record
 -- ARGV:  deadline (see common.lua)
--- Reply: step, the record, empty if there is none
+-- Reply: step, the record (empty if the key has none)
 
 return { step, redis.call('GET', KEYS[1]) or '' }

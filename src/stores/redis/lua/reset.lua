@@ -1,4 +1,4 @@
--- Forgets all charges. The step of the reset is kept, so that earlier charges cannot be given back afterwards.
+-- Deletes all charges. The step of the reset is kept, so that earlier charges cannot be returned afterwards.
 --
 -- KEYS:  one per policy, then one per policy for its history (see adjust.lua)
 -- ARGV:  deadline (see common.lua), then per policy how long a charge counts (ms; 0: as long as the key lives)

@@ -1,26 +1,26 @@
 -- Changes the record of a key's overrides (see overrides.lua).
 --
--- KEYS:  the record; unless it is in another slot, what tells that the limiter has overrides
--- ARGV:  deadline (see common.lua), a line without its times (empty: what is in force ends), for how long (ms; 0: until it is ended),
---        the longest time that a charge counts (ms), how long a record without an end is kept (ms), the most lines
--- Reply: step, the record as it was
+-- KEYS:  the record; unless it is in another slot, the key that exists while the limiter has overrides
+-- ARGV:  deadline (see common.lua), an entry without its times (empty: the entry in force ends), its duration (ms; 0: until it is removed),
+--        the longest time for which a charge counts (ms), how long a record without an end is kept (ms), the maximum of entries
+-- Reply: step, the record before the change
 
-local line, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local entry, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.pcall('GET', KEYS[1]) or ''
--- A value of another type, which somebody else has written, gives way.
+-- A value of another type, which Headgate did not write, is replaced.
 if type(before) == 'table' then before = '' end
 local kept, last = {}, 0
 for since, stop, rest in string.gmatch('\n' .. before, '\n(%d+) (%d+)([^\n]*)') do
   since, stop = tonumber(since), tonumber(stop)
   stop = stop == 0 and now or math.min(now, stop)
-  -- A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+  -- An entry that ends in the millisecond in which it began is kept, because charges of that time may be by it.
   if since <= now and stop + life > now and #kept < tonumber(ARGV[6]) - 1 then
     kept[#kept + 1] = string.format('%.0f %.0f', since, stop) .. rest
     last = math.max(last, stop + life)
   end
 end
-if line ~= '' then
-  table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. line)
+if entry ~= '' then
+  table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. entry)
   last = math.max(last, now + (duration == 0 and tonumber(ARGV[5]) or duration + life))
 end
 if KEYS[2] and last > now then

@@ -2,74 +2,74 @@ import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
-import { escapeName, escapeWho, whoOf, type KeyText } from '../../keys.js';
+import { escapeName, keyTextOf, ownerText, type KeyText } from '../../keys.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { BanNote } from '../../../contract/ban-options.js';
 import type { Reply, Subject } from '../../../contract/store.js';
 
-/** Limits of what is stored. `docs/redis.md` lists them. */
-export const MOST_BANS = 100_000;
-const MOST_LOGGED = 10_000;
-const LOG_LIFE = 90 * 24 * 60 * 60 * 1000;
+/** Limits of the stored data. `docs/redis.md` lists them. */
+export const MAX_RECORDED_BANS = 100_000;
+const MAX_LOG_ENTRIES = 10_000;
+const LOG_LIFE_MS = 90 * 24 * 60 * 60 * 1000;
 
-/** Limits of what this process remembers: bans that are recorded in Redis, and bans that wait to be recorded. */
-const MOST_KNOWN = 10_000;
-const MOST_WAITING = 10_000;
+/** Limits of the memory of this process: bans that are recorded in Redis, and bans that wait to be recorded. */
+const MAX_REMEMBERED_BANS = 10_000;
+const MAX_WAITING_BANS = 10_000;
 
 /** After this time a banned key that still sends requests is recorded again, ms: the index may have been deleted meanwhile. */
-const AGAIN = 60_000;
+const RECORD_AGAIN_MS = 60_000;
 
 /** The most bans per call. */
-const TOGETHER = 100;
+const MAX_BANS_PER_CALL = 100;
 
 /** The pause before a failed record is repeated, ms. */
-const LATER = 5000;
+const RETRY_PAUSE_MS = 5000;
 
 /** The arguments before those of the bans. */
-export const BOOK_BOUNDS = [MOST_BANS, MOST_LOGGED, LOG_LIFE].map(String);
+export const BOOK_BOUNDS = [MAX_RECORDED_BANS, MAX_LOG_ENTRIES, LOG_LIFE_MS].map(String);
 
 /**
  * The keys of the index, the notes, the log and the seal. They have no colon between the braces, so they are never a limiter's. All four
- * lie in one cluster slot.
+ * are in one cluster slot.
  */
 export function bookKeys(prefix: string): [index: string, notes: string, log: string, seal: string] {
   const head = `${prefix}:{bans}`;
   return [head, `${head}:notes`, `${head}:log`, `${head}:whole`];
 }
 
-/** Who is banned, as the index names them: the text between the braces of the state's keys. */
+/** The name of a banned key in the index: the text between the braces of the state's keys. */
 export function bookEntry(name: string, key: string, by: string, text: KeyText): string {
-  return `${escapeName(name)}:${escapeWho(by, key, text)}`;
+  return `${escapeName(name)}:${keyTextOf(by, key, text)}`;
 }
 
 /** An entry of the log. */
 export interface LoggedBan extends BanNote {
   readonly action: 'ban' | 'unban' | 'import';
-  /** Who is banned, as in {@link bookEntry}: a key, or a network. Empty for an import. */
+  /** The banned subject, as in {@link bookEntry}: a key, or a network. Empty for an import. */
   readonly who: string;
-  /** How many keys. */
+  /** The count of keys. */
   readonly keys: number;
   /** The ban's length, ms. 0 for an unban, and for an import, where each ban has its own length. */
   readonly forMs: number;
-  /** `program`: made by `limiter.ban` or `limiter.unban`. */
+  /** `program` for `limiter.ban` and `limiter.unban`. */
   readonly from: 'cli' | 'program';
 }
 
-const UNKNOWN =
+const UNLISTED_WARNING =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
-/** What happens to the note of the key's earlier ban. */
-const KEEP = '';
-const DROP = '-';
+/** The arguments that keep or delete the note of the key's earlier ban. */
+const KEEP_NOTE = '';
+const DELETE_NOTE = '-';
 
 /** The arguments of one ban for `note-bans.lua`. A length of 0 ms ends the ban. Without a note, the note of the earlier ban stays. */
 export function bookArgs(who: string, length: number, note?: BanNote, entry?: LoggedBan): string[] {
-  return [who, String(length), note ? noteArg(note) : KEEP, entry ? JSON.stringify(entry) : ''];
+  return [who, String(length), note ? noteArg(note) : KEEP_NOTE, entry ? JSON.stringify(entry) : ''];
 }
 
 function noteArg({ by, reason }: BanNote): string {
-  return by === null && reason === null ? DROP : JSON.stringify({ by, reason });
+  return by === null && reason === null ? DELETE_NOTE : JSON.stringify({ by, reason });
 }
 
 /**
@@ -81,10 +81,10 @@ export class BanBook {
   readonly #breaking: Aside;
   readonly #keys: readonly string[];
   readonly #text: KeyText;
-  /** For each recorded ban: when it ends, and when it was recorded, by the store's time. The oldest comes first. */
+  /** The end and the time of record of each recorded ban, by the store's clock. The oldest comes first. */
   readonly #known = new Map<string, { readonly until: number; readonly at: number }>();
   #waiting: string[][] = [];
-  /** Whether some ban is missing in the index and will not be added. */
+  /** Whether a ban is missing in the index and will not be added. */
   #hasMissed = false;
   #isSending = false;
   #timer: NodeJS.Timeout | undefined;
@@ -101,12 +101,12 @@ export class BanBook {
     const who = this.#bannedBy(subject);
     const until = now + Math.abs(ban);
     const known = this.#known.get(who);
-    if (ban > 0 && known && known.until >= until && known.at + AGAIN > now) return;
+    if (ban > 0 && known && known.until >= until && known.at + RECORD_AGAIN_MS > now) return;
     this.#known.delete(who);
     this.#known.set(who, { until, at: now });
-    if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
+    if (this.#known.size > MAX_REMEMBERED_BANS) this.#known.delete(this.#known.keys().next().value!);
     // A ban that began earlier may have been made by hand, so its note must stay.
-    this.#note([who, String(until - now), ban > 0 ? KEEP : DROP, '']);
+    this.#note([who, String(until - now), ban > 0 ? KEEP_NOTE : DELETE_NOTE, '']);
   }
 
   /** Records a ban by the program; with 0 ms, its end. */
@@ -119,7 +119,7 @@ export class BanBook {
   }
 
   #bannedBy({ set, key }: Subject): string {
-    return whoOf(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION, this.#text);
+    return ownerText(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION, this.#text);
   }
 
   close(): void {
@@ -127,12 +127,12 @@ export class BanBook {
   }
 
   #note(args: string[]): void {
-    if (this.#waiting.length < MOST_WAITING) this.#waiting.push(args);
+    if (this.#waiting.length < MAX_WAITING_BANS) this.#waiting.push(args);
     else this.#hasMissed = true;
     if (!this.#timer) this.#send();
   }
 
-  /** Sends one call at a time. Bans that come meanwhile go with the next call. */
+  /** Sends one call at a time. Bans in the meantime go with the next call. */
   #send(): void {
     if (this.#isSending) return;
     if (!this.#aside.isPermitted && this.#waiting.length > 0) {
@@ -144,7 +144,7 @@ export class BanBook {
   }
 
   #write(): void {
-    const some = this.#waiting.splice(0, TOGETHER);
+    const some = this.#waiting.splice(0, MAX_BANS_PER_CALL);
     this.#isSending = true;
     this.#aside.send(this.#keys, [...BOOK_BOUNDS, ...some.flat()], (isDone) => {
       if (!isDone) this.#waiting.unshift(...some);
@@ -154,7 +154,7 @@ export class BanBook {
 
   #break(): void {
     if (!this.#breaking.isPermitted) {
-      warnOnce('HEADGATE_BANS_UNKNOWN', UNKNOWN);
+      warnOnce('HEADGATE_BANS_UNKNOWN', UNLISTED_WARNING);
       return;
     }
     this.#hasMissed = false;
@@ -168,7 +168,7 @@ export class BanBook {
   #answered(goesOn: boolean): void {
     this.#isSending = false;
     if (goesOn) this.#send();
-    else this.#timer = setTimeout(() => this.#again(), LATER).unref();
+    else this.#timer = setTimeout(() => this.#again(), RETRY_PAUSE_MS).unref();
   }
 
   #again(): void {

@@ -2,40 +2,40 @@ import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
-import { inForce, isDamaged, isReadable } from '../../../contract/overrides.js';
+import { entryInForce, isDamaged, isEffective } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { ALL_KEYS, escapeName, parseWho, recordKey } from '../../keys.js';
+import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
 /** One result of a check of a store. */
 export interface Finding {
-  /** `'error'`: no limits apply, or not those of every policy. `'warning'`: they may stop to apply. `'ok'`: all is well. */
+  /** `'error'`: limits do not apply, or not those of every policy. `'warning'`: limits may stop to apply. `'ok'`: the check passed. */
   readonly level: 'ok' | 'warning' | 'error';
-  /** What was checked. */
+  /** The subject of the check. */
   readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client' | 'overrides';
-  /** What was found and what to do, for people. For a cluster it begins with the server's address. */
+  /** The finding and its fix, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }
 
-/** How long to wait for an answer, ms. */
-const PATIENCE = 5000;
+/** The time limit for an answer, ms. */
+const ANSWER_TIMEOUT_MS = 5000;
 
 /** The smallest difference of clocks that is reported, ms. */
-const DIFFERENCE = 1000;
+const MIN_CLOCK_DIFFERENCE_MS = 1000;
 
-/** How many keys are tried to find one that a server of a cluster has. */
-const ATTEMPTS = 10_000;
+/** The attempts to find a key that a server of a cluster has. */
+const MAX_KEY_ATTEMPTS = 10_000;
 
 /** A deadline that never passes. */
-const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
+const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 
-/** The most overrides that are read, and that are named. */
-const MOST_READ = 1000;
-const MOST_NAMED = 10;
+/** The most overrides that are read, and the most names in a message. */
+const MAX_READ_OVERRIDES = 1000;
+const MAX_NAMES = 10;
 
-/** A limiter with overrides, and its policies by tier; `''`: those without one. */
+/** A limiter with overrides, and its policies by tier, with `''` for the policies without one. */
 export interface LiveLimiter {
   readonly name: string;
   readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
@@ -44,8 +44,8 @@ export interface LiveLimiter {
 /**
  * Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws.
  *
- * @param live the limiters whose overrides are checked
- * @param uses the purposes whose commands are tried; default: all that limiters may have
+ * @param live the limiters with the overrides to check
+ * @param uses the purposes, with the commands to try; by default all that limiters may have
  */
 export async function checkServers(
   commands: Commands,
@@ -99,9 +99,9 @@ async function checkServer(
   return findings;
 }
 
-/** A key of Headgate's that a server has. */
+/** A key of Headgate that a server has. */
 function keyOn(commands: Commands, prefix: string, { name }: Server): string | undefined {
-  for (let i = 0; i < ATTEMPTS; i++) {
+  for (let i = 0; i < MAX_KEY_ATTEMPTS; i++) {
     const key = `${prefix}:{headgate-check:${Math.random()}}`;
     if (!commands.cluster || commands.serverOf(key) === name) return key;
   }
@@ -124,7 +124,7 @@ async function tryCommands(
       commands.run(command, text, {
         keys: [key],
         args: ['', ...tries],
-        deadline: () => NEVER_OVER,
+        deadline: () => NO_DEADLINE,
         done: (error, reply) => (error ? reject(error) : resolve(reply)),
       });
     });
@@ -135,7 +135,7 @@ async function tryCommands(
 function versionFound(info: string): Finding {
   const version = versionOf(info);
   if (!version) {
-    const message = 'The version is unknown: the client may not run INFO, or the server does not tell.';
+    const message = 'The version is unknown: the client may not run INFO, or the server does not report it.';
     return { level: 'warning', code: 'version', message };
   }
   if (version.tooOld) return { level: 'error', code: 'version', message: tooOld(version) };
@@ -146,7 +146,7 @@ function evictionFound(info: string): Finding {
   const policy = fieldOf(info, 'maxmemory_policy');
   if (policy === undefined) {
     const message =
-      'The eviction policy is unknown: the client may not run INFO, or the server does not tell.';
+      'The eviction policy is unknown: the client may not run INFO, or the server does not report it.';
     return { level: 'warning', code: 'eviction', message };
   }
   if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
@@ -177,17 +177,18 @@ function commandsFound(failures: readonly string[], needed: ReadonlyMap<string, 
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
 }
 
-/** The names of the first uses, and how many there are beside them. */
+/** The names of the first uses, and the count of the others. */
 function namesOf(uses: readonly Use[]): string {
-  const names = uses.slice(0, MOST_NAMED).map(({ name }) => name);
+  const names = uses.slice(0, MAX_NAMES).map(({ name }) => name);
   if (uses.length > names.length) names.push(`${uses.length - names.length} more`);
   return names.join(', ');
 }
 
-/** @param asked when the server was asked its time `now`, and `answered`, by the clock of this process, ms */
+/** @param asked the time of the question for the server's time `now`, and `answered` of its answer, by the clock of this process, ms */
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
-  if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");
+  if (Math.abs(ahead) < MIN_CLOCK_DIFFERENCE_MS)
+    return ok('clock', "The server's clock and this process' agree.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
   const message =
     `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
@@ -209,20 +210,20 @@ async function overridesFound(
   try {
     const now = String(Date.now());
     const [index] = overrideBookKeys(prefix);
-    const whos = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MOST_READ));
+    const owners = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES));
     const idle: string[] = [];
-    for (const who of whos as string[]) {
-      const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
-      const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
-      const line = inForce(record, Date.now());
-      const by = who.endsWith(`:${ALL_KEYS}`) ? undefined : parseWho(who)?.by;
-      if (isDamaged(record) || (line && !isReadable(line, limiter!.sets, by))) idle.push(who);
+    for (const owner of owners as string[]) {
+      const limiter = live.find(({ name }) => owner.startsWith(`${escapeName(name)}:`));
+      const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
+      const entry = entryInForce(record, Date.now());
+      const by = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner)?.by;
+      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(owner);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
-    const more = idle.length > MOST_NAMED ? `, and ${idle.length - MOST_NAMED} more` : '';
+    const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     const message =
-      `Overrides of policies that the limiter no longer has, or that cannot be read, so that they change nothing: ${idle.slice(0, MOST_NAMED).join(', ')}${more}. ` +
-      'Remove them, or write others: see "Changing limits without a deployment" in docs/changing-limits.md.';
+      `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
+      'Remove or replace them: see "Changing limits without a deployment" in docs/changing-limits.md.';
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
     const words = error instanceof Error ? plainWords(error.message) : String(error);
@@ -243,7 +244,7 @@ function ok(code: Finding['code'], message: string): Finding {
 }
 
 function inTime<T>(promise: Promise<T>): Promise<T> {
-  return within(PATIENCE, promise, () => {
-    throw new Error(`it has not answered for ${PATIENCE} ms.`);
+  return within(ANSWER_TIMEOUT_MS, promise, () => {
+    throw new Error(`it has not answered for ${ANSWER_TIMEOUT_MS} ms.`);
   });
 }

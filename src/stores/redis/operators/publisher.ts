@@ -17,18 +17,18 @@ export interface PublishedLimiter {
   readonly policies: readonly string[];
   /** The policies of each tier. Absent if there are no tiers. */
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
-  /** `null`: the limiter never checks for bans. */
+  /** `null` if the limiter never checks for bans. */
   readonly ban: CompiledBan | null;
-  /** The dimension whose keys are banned. Absent: the default one. */
+  /** The dimension of bans. Absent for the default one. */
   readonly banBy?: string;
-  /** The dimension within which all other keys are counted. Absent: none. */
+  /** The dimension of the slot that all keys share. Absent without `slotBy`. */
   readonly slotBy?: string;
   readonly shadow: boolean;
   /** Whether the policies depend on the request. `policies` then has those that were used recently. */
   readonly dynamic: boolean;
   /** Present if its limits can be overridden. */
   readonly overrides?: true;
-  /** The prefix lengths that turn IPv6 addresses into keys. Empty: the program makes its own keys. */
+  /** The prefix lengths that turn IPv6 addresses into keys. Empty if the program has its own keys. */
   readonly ipv6Subnets: readonly number[];
 }
 
@@ -37,36 +37,36 @@ export interface PublishedInstance {
   readonly version: string;
   readonly host: string;
   readonly pid: number;
-  /** When it was published, by the instance's clock: ISO 8601. */
+  /** The time of the publication, by the instance's clock: ISO 8601. */
   readonly at: string;
-  /** How often the instance publishes, ms. */
+  /** The time between two publications, ms. */
   readonly every: number;
-  /** The mark of the secret that hashes the keys. Absent: keys are not hashed. */
+  /** The mark of the secret that hashes the keys. Absent if keys are not hashed. */
   readonly hashed?: string;
   readonly limiters: readonly PublishedLimiter[];
-  /** How many limiters were left out because there are too many. */
+  /** The count of limiters that were left out because there are too many. */
   readonly more: number;
 }
 
-/** Limits of what is stored: instances, limiters of each, policies of each, bytes. */
-const MOST_INSTANCES = 1000;
-const MOST_LIMITERS = 200;
-const MOST_POLICIES = 100;
-const MOST_BYTES = 64_000;
+/** Limits of the stored data: instances, limiters of each, policies of each, bytes. */
+const MAX_INSTANCES = 1000;
+const MAX_LIMITERS = 200;
+const MAX_POLICIES = 100;
+const MAX_BYTES = 64_000;
 
-/** When to publish first, ms: soon, but not while the process starts. */
-const SOON = 1000;
+/** The delay of the first publication, ms, which keeps it out of the start of the process. */
+const FIRST_PUBLICATION_MS = 1000;
 
 /** An instance that missed this many publications, plus some time (ms), counts as gone. */
-const MISSES = 3;
-const GRACE = 10_000;
+const MAX_MISSED_PUBLICATIONS = 3;
+const GRACE_MS = 10_000;
 
-/** The Redis keys of publications. They have no colon between the braces, so they are never a limiter's. */
+/** The Redis keys of publications. Without a colon between the braces, they are never a limiter's. */
 export function publishedKey(prefix: string, instance?: string): string {
   return `${prefix}:{limiters}${instance === undefined ? '' : `:${instance}`}`;
 }
 
-/** Publishes a store's limiters in Redis. It uses a timer that keeps no process alive, and never acts on a request. */
+/** Publishes a store's limiters in Redis, by a timer that keeps no process alive, and never within a request. */
 export class Publisher {
   readonly #aside: Aside;
   readonly #prefix: string;
@@ -76,7 +76,7 @@ export class Publisher {
   readonly #limiters: ReadonlySet<Announcement>;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param limiters all that use the store @param every ms @param mark the mark of the secret that hashes the keys */
+  /** @param limiters all limiters of the store @param every ms @param mark the mark of the secret that hashes the keys */
   constructor(
     limiters: ReadonlySet<Announcement>,
     commands: Commands,
@@ -91,9 +91,9 @@ export class Publisher {
     this.#every = every;
   }
 
-  /** There is a limiter more. */
+  /** Publishes soon, after a limiter was added. */
   begin(): void {
-    this.#arm(Math.min(SOON, this.#every));
+    this.#arm(Math.min(FIRST_PUBLICATION_MS, this.#every));
   }
 
   /** Withdraws the publication. */
@@ -115,18 +115,18 @@ export class Publisher {
 
   #send(document: string): void {
     const keys = [publishedKey(this.#prefix), publishedKey(this.#prefix, this.#instance)];
-    const life = this.#every * MISSES + GRACE;
-    this.#aside.send(keys, [this.#instance, document, String(life), String(MOST_INSTANCES)]);
+    const life = this.#every * MAX_MISSED_PUBLICATIONS + GRACE_MS;
+    this.#aside.send(keys, [this.#instance, document, String(life), String(MAX_INSTANCES)]);
   }
 
   #document(): PublishedInstance {
     const all = [...this.#limiters];
     const limiters: PublishedLimiter[] = [];
     let bytes = 0;
-    for (const announced of all.slice(0, MOST_LIMITERS)) {
+    for (const announced of all.slice(0, MAX_LIMITERS)) {
       const limiter = describe(announced);
       bytes += Buffer.byteLength(JSON.stringify(limiter));
-      if (bytes > MOST_BYTES) break;
+      if (bytes > MAX_BYTES) break;
       limiters.push(limiter);
     }
     return {
@@ -150,11 +150,19 @@ function describe(announcement: Announcement): PublishedLimiter {
     ...(overrides && { overrides: true as const }),
   };
   const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const told = { name, policies: textsOf(policies()), ban: ban ?? null, ...by, shadow, dynamic, ipv6Subnets };
+  const published = {
+    name,
+    policies: textsOf(policies()),
+    ban: ban ?? null,
+    ...by,
+    shadow,
+    dynamic,
+    ipv6Subnets,
+  };
   const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
-  return tiers.size > 0 ? { ...told, tiers: named } : told;
+  return tiers.size > 0 ? { ...published, tiers: named } : published;
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {
-  return policies.slice(0, MOST_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
+  return policies.slice(0, MAX_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
 }

@@ -5,9 +5,9 @@ import type { Announcement } from '../../../contract/store.js';
 
 /** A purpose for which scripts are run. */
 export interface Use {
-  /** For people: decisions, a limiter, an algorithm, or a command of the command line. */
+  /** The name for people: decisions, a limiter, an algorithm, or a command of the command line. */
   readonly name: string;
-  /** Whether limits do not hold without it. */
+  /** Whether limits depend on it. */
   readonly isEssential: boolean;
   readonly scripts: readonly Script[];
 }
@@ -22,8 +22,8 @@ export interface Features {
 const ALL_FEATURES: Features = { publishes: true, recordsBans: true, countsTraffic: true };
 
 /**
- * For each command that a script may call: the arguments after its key with which it neither reads nor writes anything, where the key
- * does not exist. Some of them are invalid on purpose.
+ * For each command that a script may call, the arguments after its key that make it neither read nor write data if the key does not exist.
+ * Some of them are invalid on purpose.
  */
 export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['GET', []],
@@ -65,7 +65,7 @@ export function needs(uses: readonly Use[]): Map<string, Use[]> {
   return needed;
 }
 
-/** The uses of a store by its limiters. Without any, or with policies that come with each request, every use is possible. */
+/** The uses of a store by its limiters. Without limiters, or with policies that come with each request, every use is possible. */
 export function usesOf(limiters: readonly Announcement[], features: Features): Use[] {
   const known = limiters.map(useOf);
   if (limiters.length === 0 || limiters.some(({ dynamic }) => dynamic)) return [...known, ...possibleUses()];
@@ -101,7 +101,7 @@ export function possibleUses(): Use[] {
   ];
 }
 
-/** The scripts that decide by policies, and that give back. */
+/** The scripts that decide by policies, and that return units. */
 function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean): Script[] {
   const holding = kernels.filter(holdsSlots);
   const alone = kernels.filter((kernel) => !holdsSlots(kernel));
@@ -121,7 +121,7 @@ function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
 }
 
-/** Uses for operators, without which limits hold. */
+/** Uses for operators, on which limits do not depend. */
 function usesAside({ publishes, recordsBans, countsTraffic }: Features, overrides: boolean): Use[] {
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];

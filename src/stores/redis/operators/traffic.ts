@@ -9,14 +9,15 @@ import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 /** Counts of decisions, for `headgate top`. */
 export interface TopOptions {
   /**
-   * The key of one in this many decisions is counted, with this weight: 1 to 10,000, default 16. Limiters and policies are counted exactly.
+   * The key of one in this many decisions is counted, with this weight: 1 to 10,000. Limiters and policies are counted exactly.
+   * @default 16
    */
   sample?: number;
 }
 
 /**
- * The option `top`: undefined if nothing is counted, otherwise the sampling rate. @throws HeadgateError `HEADGATE_INVALID_OPTION`,
- * `HEADGATE_UNKNOWN_OPTION`
+ * Checks the option `top`. @returns the sampling rate, or undefined if counting is off
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function checkTop(top: boolean | TopOptions | undefined): number | undefined {
   if (top === undefined || top === false) return undefined;
@@ -25,13 +26,13 @@ export function checkTop(top: boolean | TopOptions | undefined): number | undefi
   return top.sample === undefined ? 16 : checkInteger('redisStore.top.sample', top.sample, 1, 10_000);
 }
 
-/** What an instance counted in one second. A pair is the admitted and the denied decisions. */
+/** The counts of one limiter in one instance and second. A pair is the admitted and the denied decisions. */
 export interface CountedLimiter {
   readonly name: string;
   readonly counts: readonly [number, number];
-  /** Denied by each policy, by name. Includes what a shadow would have denied. */
+  /** The denials by each policy, by name. Includes the denials that a shadow would have made. */
   readonly policies: Readonly<Record<string, number>>;
-  /** Denied by anything other than a policy, by `decision.reason`. */
+  /** The denials by anything other than a policy, by `decision.reason`. */
   readonly reasons: Readonly<Record<string, number>>;
   /** The most frequent keys, as written in Redis keys. With sampling the counts are estimates. */
   readonly keys: Readonly<Record<string, readonly [number, number]>>;
@@ -43,20 +44,20 @@ export interface Counted {
   readonly limiters: readonly CountedLimiter[];
 }
 
-/** Limits of what is kept in this process and sent. */
-const MOST_LIMITERS = 100;
-const MOST_POLICIES = 32;
-const MOST_KEYS = 1000;
-const MOST_SENT = 20;
+/** Limits of the counts in this process and in a message. */
+const MAX_LIMITERS = 100;
+const MAX_POLICIES = 32;
+const MAX_KEYS = 1000;
+const MAX_SENT_KEYS = 20;
 
-/** How often counts are sent, ms. */
-const EVERY = 1000;
+/** The time between two messages, ms. */
+const SEND_INTERVAL_MS = 1000;
 
 /** The most entries of the stream. With 100 instances these are the last 20 seconds. */
-const MOST_ENTRIES = 2000;
-const LIFE = 60_000;
+const MAX_STREAM_ENTRIES = 2000;
+const STREAM_LIFE_MS = 60_000;
 
-/** The Redis key of the stream. It has no colon between the braces, so it is never a limiter's. */
+/** The Redis key of the stream. Without a colon between the braces, it is never a limiter's. */
 export const topKey = (prefix: string): string => `${prefix}:{top}`;
 
 interface Counts {
@@ -65,11 +66,11 @@ interface Counts {
   readonly policies: Map<string, number>;
   readonly reasons: Map<string, number>;
   readonly keys: Map<string, [number, number]>;
-  /** Decisions whose keys were sampled, including keys that found no room. */
+  /** The decisions with a sampled key, including keys for which there was no room. */
   readonly sampled: [admitted: number, denied: number];
 }
 
-/** Counts decisions in this process, and sends the counts to Redis once a second. It is called for each decision, so it must be cheap. */
+/** Counts decisions in this process, and sends the counts to Redis once a second. Each decision calls it, so it must be cheap. */
 export class Traffic {
   readonly #aside: Aside;
   readonly #key: string;
@@ -77,7 +78,7 @@ export class Traffic {
   readonly #text: KeyText;
   readonly #id = randomBytes(6).toString('base64url');
   readonly #limiters = new Map<string, Counts>();
-  /** How many decisions to skip until the next key is sampled. */
+  /** The decisions to skip until the next key is sampled. */
   #skip = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -99,7 +100,7 @@ export class Traffic {
       if (policy.allowed) continue;
       byPolicy = true;
       const denied = counts.policies.get(policy.name);
-      if (denied !== undefined || counts.policies.size < MOST_POLICIES)
+      if (denied !== undefined || counts.policies.size < MAX_POLICIES)
         counts.policies.set(policy.name, (denied ?? 0) + 1);
     }
     // These counts need no limit, because there are few reasons.
@@ -109,7 +110,7 @@ export class Traffic {
   }
 
   #add(name: string): Counts | undefined {
-    if (this.#limiters.size >= MOST_LIMITERS || !this.#aside.isPermitted) return undefined;
+    if (this.#limiters.size >= MAX_LIMITERS || !this.#aside.isPermitted) return undefined;
     const counts: Counts = {
       admitted: 0,
       denied: 0,
@@ -119,7 +120,7 @@ export class Traffic {
       sampled: [0, 0],
     };
     this.#limiters.set(name, counts);
-    this.#timer ??= setTimeout(() => this.#flush(), EVERY).unref();
+    this.#timer ??= setTimeout(() => this.#flush(), SEND_INTERVAL_MS).unref();
     return counts;
   }
 
@@ -130,7 +131,7 @@ export class Traffic {
     sampled[which] += 1;
     let counts = keys.get(key);
     if (!counts) {
-      if (keys.size >= MOST_KEYS) return;
+      if (keys.size >= MAX_KEYS) return;
       keys.set(key, (counts = [0, 0]));
     }
     counts[which] += 1;
@@ -140,8 +141,11 @@ export class Traffic {
     this.#timer = undefined;
     const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts, this.#text));
     this.#limiters.clear();
-    const told: Counted = { id: this.#id, sample: this.#sample, limiters };
-    this.#aside.send([this.#key], [JSON.stringify(told), String(MOST_ENTRIES), String(LIFE)]);
+    const message: Counted = { id: this.#id, sample: this.#sample, limiters };
+    this.#aside.send(
+      [this.#key],
+      [JSON.stringify(message), String(MAX_STREAM_ENTRIES), String(STREAM_LIFE_MS)],
+    );
   }
 
   /** Stops sending. */
@@ -160,7 +164,7 @@ function counted(name: string, counts: Counts, text: KeyText): CountedLimiter {
   ];
   const most = [...keys]
     .sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1])
-    .slice(0, MOST_SENT)
+    .slice(0, MAX_SENT_KEYS)
     .map(([key, pair]) => [text(key), shareOf(pair)] as const);
   return {
     name,

@@ -1,0 +1,151 @@
+import { createHash } from 'node:crypto';
+import { HeadgateError, invalidOption, show } from '../../common/errors.js';
+import { checkShape } from '../../common/validate.js';
+import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
+import { POLICY_FIELDS } from '../../contract/compile-policies.js';
+import { recordDimensions } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import type { PolicySet } from '../../contract/store.js';
+import type { Tiers } from '../tiers.js';
+import type { OverrideChange } from './override.js';
+
+/** The change of each policy by its name; `false` leaves the policy out. */
+export type ChangesByPolicy = ReadonlyMap<string, string | PolicyChange | false>;
+
+const EXAMPLE = "Pass a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
+
+/** Checks changes against the policies and tiers of a limiter. */
+export class ChangeChecks {
+  readonly #tiers: Tiers;
+  readonly #dynamic: boolean;
+  /** The dimensions by which every tier has a policy. A key of these dimensions may have another tier. */
+  readonly tierDimensions: readonly string[];
+
+  /** @param dynamic whether the policies come with each request, so that no name can be checked */
+  constructor(tiers: Tiers, dynamic: boolean) {
+    this.#tiers = tiers;
+    this.#dynamic = dynamic;
+    this.tierDimensions = tiers.sets.size === 0 ? [] : sharedDimensions(tiers.all);
+  }
+
+  /** The policies of each tier by a dimension. @param by undefined for all dimensions */
+  policiesBy(by: string | undefined): CompiledPolicy[][] {
+    return this.#dynamic ? [] : this.#tiers.all.map(({ policies }) => policies.filter(isOf(by)));
+  }
+
+  /**
+   * The changes that an operator's change means for each policy.
+   *
+   * @param by the dimension of the key; undefined for all keys
+   * @param sets the policies of each tier that the change concerns
+   * @param isSole whether a change without names concerns the only policy
+   * @returns undefined if the change is another tier
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`
+   */
+  byPolicy(
+    change: OverrideChange,
+    by: string | undefined,
+    sets: readonly (readonly CompiledPolicy[])[],
+    isSole = this.#dynamic || sets.every((policies) => policies.length <= 1),
+  ): ChangesByPolicy | undefined {
+    const names = [...new Set(sets.flat().map(({ name }) => name))];
+    if (typeof change !== 'string' && isEmpty(change)) throw invalidOption('override', change, EXAMPLE);
+    const fields = typeof change === 'string' ? [] : Object.keys(change);
+    if (fields.includes('tier') && !names.includes('tier')) {
+      if (fields.length > 1) throw invalidOption('override', change, 'Pass { tier } alone.');
+      if (!this.#dynamic) this.#tiers.of(tierOf(change));
+      this.#checkTierDimension(change, by);
+      return undefined;
+    }
+    const isPolicy = fields.every((field) => POLICY_FIELDS.includes(field) && !names.includes(field));
+    if (isSole && isPolicy) {
+      const policy = change as string | PolicyChange;
+      checkPolicyChange('override', policy);
+      return new Map(names.map((name) => [name, policy]));
+    }
+    if (typeof change === 'string') throw severalPolicies(change, names);
+    const unknown = fields.find((field) => !names.includes(field));
+    if (unknown !== undefined && POLICY_FIELDS.includes(unknown) && !isSole)
+      throw severalPolicies(change, names);
+    if (unknown !== undefined && !this.#dynamic) throw unknownPolicy(unknown, names, isSole);
+    const byName = Object.entries(change) as [string, string | PolicyChange | false][];
+    for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own);
+    return new Map(byName);
+  }
+
+  /**
+   * Refuses another tier for a key that some requests of the limiter do not have, because these requests would ignore it.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+   */
+  #checkTierDimension(change: OverrideChange, by: string | undefined): void {
+    if (by === undefined || this.#dynamic || this.tierDimensions.includes(by)) return;
+    const [tier] = [...this.#tiers.sets].find(([, { policies }]) => !policies.some(isOf(by))) ?? [];
+    const without = tier === undefined ? 'without a tier' : `of the tier ${show(tier)}`;
+    throw invalidOption(
+      'override',
+      change,
+      `Requests ${without} have no policy by ${show(by)}, so they would ignore the override. Give each tier a policy by ${show(by)}, or ` +
+        `override the key of another dimension${this.tierDimensions.map((name) => ` (${show(name)})`).join('')}.`,
+    );
+  }
+}
+
+/** The name of the tier in a change to another tier. */
+export function tierOf(change: OverrideChange): string {
+  return (change as { tier: string }).tier;
+}
+
+/** Identifies a change, so that a store and a process can compare theirs. */
+export function revisionOf(change: OverrideChange): string {
+  return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
+}
+
+/** Whether a policy is by a dimension. @param by undefined for all dimensions */
+export function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
+  return (policy) => by === undefined || policy.by === by;
+}
+
+/** The dimensions by which each of the sets has a policy. */
+function sharedDimensions(sets: readonly PolicySet[]): string[] {
+  const [first, ...others] = sets;
+  const dimensions = recordDimensions(first!);
+  return dimensions.filter((by) => others.every(({ policies }) => policies.some(isOf(by))));
+}
+
+function severalPolicies(change: OverrideChange, names: readonly string[]): HeadgateError {
+  const sample = names
+    .map((name) => `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '1000/1m'`)
+    .join(', ');
+  return invalidOption(
+    'override',
+    change,
+    `The limiter has several policies. Pass the change of each by its name: { ${sample} }.`,
+  );
+}
+
+function unknownPolicy(name: string, names: readonly string[], isSole: boolean): HeadgateError {
+  const policies = names.map((each) => show(each)).join(', ');
+  const fields = isSole ? ', and a policy has no such field that can change' : '';
+  return new HeadgateError(
+    'HEADGATE_UNKNOWN_OPTION',
+    `override: the limiter has no policy named ${show(name)}${fields}. Its policies are: ${policies}. ${EXAMPLE}`,
+  );
+}
+
+/** Whether a change is not an object with at least one value. */
+function isEmpty(change: unknown): boolean {
+  return (
+    typeof change !== 'object' ||
+    change === null ||
+    Array.isArray(change) ||
+    Object.values(change).every((value) => value === undefined)
+  );
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless it is a policy as text, or some fields of one */
+function checkPolicyChange(name: string, change: unknown): void {
+  if (typeof change === 'string') return;
+  if (isEmpty(change)) throw invalidOption(name, change, EXAMPLE);
+  checkShape(name, change, CHANGEABLE);
+}
