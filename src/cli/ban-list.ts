@@ -9,33 +9,33 @@ import { kindOfHash, type Hash } from '../stores/keys.js';
 import { orUsage, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from './keys.js';
 
-/** A ban that a line asks for. */
+/** A ban that a line requests. */
 export interface WantedBan {
   readonly name: string | Hash;
   readonly key: string | Hash;
   readonly dimension?: string | undefined;
-  /** The length, ms. */
+  /** The length of the ban, ms. */
   readonly duration: number;
-  /** Who made it, if the line says so. */
+  /** The ban's author, if the line names one. */
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
 
-/** What the lines say. It is not known yet which keys limiters make of their addresses. */
+/** The content of the lines. The limiters' keys for the addresses are not yet known. */
 export interface BanLines {
   readonly bans: readonly WantedBan[];
-  /** The lines that consist of a key alone. */
+  /** The lines that consist of a key only. */
   readonly typed: readonly TypedKey[];
-  /** How many bans have ended since the lines were written. */
+  /** The number of bans that have ended since the lines were written. */
   readonly over: number;
-  /** The number of lines about something else, which `list --json` also writes. */
+  /** The number of other lines, which `list --json` also writes. */
   readonly others: number;
 }
 
-/** Defaults for what a line does not say itself. */
+/** Defaults for missing fields of a line. */
 export interface Defaults extends KeyOptions {
   readonly name?: string | undefined;
-  /** The length, ms. */
+  /** The length of a ban, ms. */
   readonly duration: number | undefined;
 }
 
@@ -44,7 +44,7 @@ type Json = Readonly<Record<string, unknown>>;
 /**
  * Reads lines of `bans export`, lines of `list --json`, or one key per line.
  *
- * @throws CliError `USAGE`: which line is wrong
+ * @throws CliError `USAGE` with the number of the wrong line
  */
 export async function readBans(
   content: AsyncIterable<Buffer | string>,
@@ -69,7 +69,7 @@ export async function readBans(
   return { bans, typed, over, others };
 }
 
-/** One ban for each key: the longest. */
+/** Keeps the longest ban of each key. */
 export function longestOf(bans: Iterable<WantedBan>): WantedBan[] {
   const longest = new Map<string, WantedBan>();
   for (const ban of bans) {
@@ -91,7 +91,7 @@ function readLine(line: string, defaults: Defaults): WantedBan | TypedKey | unde
   return typed;
 }
 
-/** Refuses texts that are hardly meant as keys. @throws CliError `USAGE` */
+/** Rejects texts that are unlikely to be keys. @throws CliError `USAGE` */
 function refuseJunk(line: string): void {
   const words = line.split(/[\s,;|]+/);
   const what = /^-+$/.test(line)
@@ -115,7 +115,7 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
   if (ban.kind !== undefined && ban.kind !== 'banned') return undefined;
   const key = textOrHash(ban, 'key');
   if (key === undefined) throw usageError('it has no "key". Write a line of `bans export`, or a key alone.');
-  // Headgate's own lines name keys that really exist.
+  // Headgate's own lines contain keys that really exist.
   if (typeof key === 'string' && key.trim() === '' && ban.kind !== 'banned' && !defaults.raw)
     throw usageError('its "key" is empty. Leave it out, or write --raw if that is a key.');
   if (ban.within !== undefined)
@@ -140,7 +140,7 @@ function nameOf(ban: Json, { name }: Defaults): string | Hash {
 /** The largest difference between servers' clocks that is tolerated, ms. */
 const TOLERANCE = 24 * 60 * 60 * 1000;
 
-/** The rest of the ban's time. */
+/** The remaining time of a ban. */
 function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults): number {
   if (bannedUntil !== undefined && bannedUntil !== null) {
     const left = typeof bannedUntil === 'string' ? Date.parse(bannedUntil) - Date.now() : NaN;

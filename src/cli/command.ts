@@ -28,15 +28,15 @@ export interface Options {
   readonly limit?: number;
 }
 
-/** How many rows people are shown of a log, or of overrides, unless they write --limit. */
-const ENOUGH = 100;
+/** The default of --limit for people, rows of a log or of overrides. */
+const DEFAULT_LIMIT = 100;
 
 /** A method that commander's types do not declare. */
 const { unknownOption } = Command.prototype as unknown as {
   unknownOption(this: Command, flag: string): void;
 };
 
-/** A command of the command line, and the options that several of them have. */
+/** A command, with the options that several commands share. */
 export class CliCommand extends Command {
   override createCommand(name?: string): CliCommand {
     return new CliCommand(name);
@@ -89,7 +89,7 @@ export class CliCommand extends Command {
     );
   }
 
-  /** For commands that take a key. */
+  /** The options of commands that take a key. */
   keyOptions(): this {
     return this.subnetOption(`what the limiter has published, or ${DEFAULT_SUBNET}`)
       .option('--raw', 'take the key as it is, even if it looks like an address')
@@ -100,7 +100,7 @@ export class CliCommand extends Command {
       );
   }
 
-  /** For commands that change something: notes for others to read later. */
+  /** The options of commands that change something: notes for later readers. */
   noteOptions(): this {
     return this.option('--reason <text>', 'why, for those who look at it later').option(
       '--by <name>',
@@ -115,13 +115,13 @@ export class CliCommand extends Command {
     );
   }
 
-  limitOption(what = `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`): this {
+  limitOption(what = `at most this many; 0: all (default: ${DEFAULT_LIMIT}, with --json 0)`): this {
     const fix = 'write a whole number; 0 lists all.';
     return this.option('--limit <n>', what, integer('--limit', 0, 999_999_999, fix));
   }
 }
 
-/** Makes a reader of whole numbers. It throws a CliError `USAGE`. */
+/** Creates a parser of whole numbers, which throws a CliError `USAGE`. */
 export function integer(
   flag: string,
   least: number,
@@ -135,7 +135,7 @@ export function integer(
   };
 }
 
-/** Collects the values of an option that may be repeated. */
+/** Collects the values of a repeatable option. */
 export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
 function checkName(name: string): string {
@@ -155,8 +155,8 @@ export function nameOf({ name }: Pick<Options, 'name'>): string {
   );
 }
 
-/** The most rows to show: --limit, where 0 means all. */
-export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough = ENOUGH): number {
+/** The maximum number of rows: --limit, where 0 means all. */
+export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough = DEFAULT_LIMIT): number {
   return limit === undefined ? (json ? Infinity : enough) : limit || Infinity;
 }
 

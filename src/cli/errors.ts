@@ -3,17 +3,17 @@ import { HeadgateError, withoutPage } from '../common/errors.js';
 /** The exit codes for scripts. `docs/cli.md` lists them. */
 export const EXIT = {
   ok: 0,
-  /** The command was tried, and failed. */
+  /** The command was tried and failed. */
   failed: 1,
   /** Nothing was tried, because the command line is wrong. */
   usage: 2,
   /** `peek`: the request would be denied. */
   denied: 3,
-  /** There is no server, or it does not answer in time. */
+  /** The server does not exist, or does not answer in time. */
   unreachable: 4,
-  /** There is no limiter of this name, or none that does what was asked for. */
+  /** There is no limiter of this name, or no such limiter supports the request. */
   unknownScope: 5,
-  /** Stopped by Ctrl-C. What was found until then was written. */
+  /** Interrupted by Ctrl-C. The results so far were written. */
   interrupted: 130,
 } as const;
 
@@ -29,7 +29,7 @@ const EXIT_OF = {
 
 type CliErrorCode = keyof typeof EXIT_OF;
 
-/** An error for the person who typed the command. Its message says what to do. */
+/** An error for the user of the command. The message contains the fix. */
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly code: CliErrorCode;
@@ -40,12 +40,15 @@ export class CliError extends Error {
   }
 }
 
-/** The error for a wrong command line. The message says what was given and what to write instead. */
+/** The error for a wrong command line. The message contains the given value and the correction. */
 export function usageError(message: string): CliError {
   return new CliError('USAGE', message);
 }
 
-/** What `read` returns. If it fails, the command line is wrong. @param say makes the message of the error's own */
+/**
+ * Returns the result of `read`. An error of `read` means that the command line is wrong. @param say builds the message from the error's
+ * message
+ */
 export function orUsage<T>(read: () => T, say = (message: string): string => message): T {
   try {
     return read();
@@ -54,19 +57,19 @@ export function orUsage<T>(read: () => T, say = (message: string): string => mes
   }
 }
 
-/** The error for something that was tried and failed. */
+/** The error for a command that was tried and failed. */
 export function failure(message: string, cause?: unknown): CliError {
   return new CliError('FAILED', message, cause);
 }
 
-/** What a user is told about an error, and the exit code. */
+/** The message of an error for the user, and the exit code. */
 export function reportOf(error: unknown): { code: string; message: string; exitCode: number } {
   if (error instanceof CliError || error instanceof HeadgateError) {
     const exitCode = error instanceof CliError ? EXIT_OF[error.code] : exitCodeOf(error);
     return { code: error.code, message: withoutPage(error.message), exitCode };
   }
   const message = error instanceof Error ? error.message : String(error);
-  // For a command that it does not know, a server quotes the arguments. Those of AUTH contain the password.
+  // For an unknown command, a server quotes the arguments. The arguments of AUTH contain the password.
   const discreet = message.replace(/,? with args beginning with:.*/s, '');
   return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }

@@ -15,7 +15,7 @@ export const count = (n: number): string => n.toLocaleString('en-US');
 /** `1 client`, `2 clients`. */
 export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
 
-/** A length of time for people: its two largest units, rounded up. */
+/** A duration for people: the two largest units, rounded up. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${ms}ms`;
   const largest = UNITS.findIndex(([, unit]) => ms >= unit);
@@ -29,21 +29,21 @@ export function duration(ms: number): string {
   return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
 }
 
-/** A moment (ISO 8601) to the second, without its zone, which the heading says. */
+/** A moment (ISO 8601) to the second, without the zone, which the heading contains. */
 export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
 
-/** A text that users chose, made safe for a terminal: one line of at most `longest` characters. */
+/** Makes a user's text safe for a terminal: one line of at most `longest` characters. */
 export function printable(text: string, longest = 60): string {
   const safe = escaped(text);
   const characters = [...safe];
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
-/** Who did something by hand, and why, as far as that is known. */
+/** The author and the reason of a change by hand, as far as they are known. */
 export const noteText = (by: string | null, reason: string | null): string =>
   [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');
 
-/** Columns without borders, so that lines can be cut and searched. The text ends with a line feed. */
+/** Columns without borders, which are easy to cut and search. The text ends with a line feed. */
 export function columns(
   { colors }: Io,
   head: readonly string[],
@@ -55,7 +55,7 @@ export function columns(
   return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
 }
 
-/** How many things are shown: as lines of JSON; or for people as a table, or as a sentence if there is none. */
+/** A list of items: lines of JSON for programs; for people a table, or a sentence if the list is empty. */
 export interface Listing<T> {
   readonly json: (item: T) => object;
   readonly head: readonly string[];
@@ -63,7 +63,7 @@ export interface Listing<T> {
   readonly none: string;
 }
 
-/** Writes at most this many things. */
+/** Writes at most this many items. */
 export async function writeListing<T>(
   io: Io,
   most: number,
@@ -80,11 +80,11 @@ export async function writeListing<T>(
   if (!io.json) await write(io, rows.length === 0 ? `${none}\n` : columns(io, head, rows));
 }
 
-/** A word in the form in which a shell reads it. */
+/** Quotes a word for a shell. */
 export const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
-/** A share in percent. It is never rounded to none or all. */
+/** A share in percent. Rounding never gives 0 % or 100 %. */
 export function share(part: number, whole: number): string {
   if (part === 0) return '0 %';
   if (part === whole) return '100 %';

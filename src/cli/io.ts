@@ -6,21 +6,21 @@ import pc from 'picocolors';
 import { printableJson, printableLines } from '../common/printable.js';
 import { orUsage } from './errors.js';
 
-/** What a command reads and writes. Tests pass their own. */
+/** The input and output of a command. Tests pass their own. */
 export interface Streams {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The directory for relative paths, and where packages are looked for. */
+  /** The directory for relative paths, and for finding packages. */
   readonly cwd: string;
-  /** Calls the listener once at Ctrl-C, instead of ending the process. Returns a function that undoes this. */
+  /** Calls the listener once at Ctrl-C, instead of ending the process. Returns a function that removes the listener. */
   readonly onInterrupt?: (listener: () => void) => () => void;
-  /** The process' exit code, unless there is an error. A command sets it before it writes. */
+  /** The process' exit code, unless there is an error. A command sets the code before it writes. */
   exitCode?: number;
 }
 
-/** The streams, and how to write to them. */
+/** The streams, and settings for writing to them. */
 export interface Io extends Streams {
   /** The words after `headgate`. */
   readonly args: readonly string[];
@@ -28,9 +28,9 @@ export interface Io extends Streams {
   readonly json: boolean;
   /** Whether people watch the output while it is written. */
   readonly isTTY: boolean;
-  /** The number of columns of the terminal; 80 if there is none. */
+  /** The number of columns of the terminal, or 80 without a terminal. */
   readonly width: number;
-  /** The colours for standard output. They have no effect if colours are not wanted. */
+  /** The colours for standard output. Without colours, the functions return their text unchanged. */
   readonly colors: Colors;
   exitCode: number;
 }
@@ -50,13 +50,13 @@ export function createIo(streams: Streams, args: readonly string[], json: boolea
   });
 }
 
-/** NO_COLOR with any value means none (no-color.org), and so does FORCE_COLOR=0, as for Node.js itself. */
+/** NO_COLOR with any value disables colours (no-color.org), and so does FORCE_COLOR=0, as in Node.js. */
 function wantsColors({ NO_COLOR, FORCE_COLOR }: Io['env'], isTTY: boolean): boolean {
   if (NO_COLOR) return false;
   return FORCE_COLOR ? !['0', 'false'].includes(FORCE_COLOR) : isTTY;
 }
 
-/** Writes to standard output. It waits until the reader keeps up. */
+/** Writes to standard output, and waits until the reader keeps up. */
 export async function write({ stdout }: Io, text: string): Promise<void> {
   if (!stdout.write(text)) await once(stdout, 'drain');
 }
@@ -71,7 +71,7 @@ export function writeJsonLine(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value))}\n`);
 }
 
-/** The text of a file that the command line names. @throws CliError `USAGE` */
+/** Reads a file that the command line names. @throws CliError `USAGE` */
 export const readText = (what: string, file: string, { cwd }: Io): string =>
   orUsage(
     () => readFileSync(resolve(cwd, file), 'utf8'),

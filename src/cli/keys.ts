@@ -19,19 +19,19 @@ import type { Bans } from './redis/bans.js';
 
 export type KeyOptions = Pick<Options, 'raw' | 'dimension' | 'ipv6Subnet'>;
 
-/** A key as it was typed. It is not known yet which keys the limiter makes of addresses. */
+/** A typed key. The limiter's keys for an address are not yet known. */
 export interface TypedKey {
   readonly given: string;
   readonly entry: Network | string;
-  /** The prefix length that was typed. Undefined: the limiter's. */
+  /** The typed prefix length, or `undefined` for the limiter's. */
   readonly subnet: number | undefined;
   /** The dimension of the key. */
   readonly dimension: string;
 }
 
-/** Whose state a command is about. */
+/** The subject of a command. */
 export interface Subject {
-  /** The text as it was typed. */
+  /** The typed text. */
   readonly given: string;
   /** The limiter's keys: one key, or all keys of a network's clients. */
   readonly keys: readonly string[];
@@ -39,39 +39,39 @@ export interface Subject {
   readonly dimension: string;
 }
 
-/** What the keys of the state of a subject's keys begin with. */
+/** The prefixes of the state's keys in Redis, for a subject's keys. */
 export const headsOf = (bans: Pick<Bans, 'head'>, name: string, { keys, dimension }: Subject): string[] =>
   keys.map((key) => bans.head(name, key, dimension));
 
-/** Networks with more keys are refused. */
-const MOST_KEYS = 65_536;
+/** The maximum number of keys of a network. Larger networks are refused. */
+const MAX_KEYS_PER_NETWORK = 65_536;
 
-/** @throws CliError `USAGE` if the text is empty, or looks like an address but is none */
+/** @throws CliError `USAGE` if the text is empty, or looks like an address without being valid */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const { raw, dimension = DEFAULT_DIMENSION, ipv6Subnet: subnet } = options;
   if (raw) return { given, entry: given, subnet, dimension };
   if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
-  // Only keys of the default dimension are made of addresses.
+  // Only keys of the default dimension are addresses.
   return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
 }
 
 /**
- * The keys that limiters use for what was typed. For an address it is the client's key; for a network, the keys of all clients in it. Any
- * other text is itself a key.
+ * The limiters' keys for a typed text: for an address, the client's key; for a network, the keys of all clients in it; otherwise the text
+ * itself.
  *
- * @throws CliError `USAGE` for a network that is smaller than a key, or that has too many
+ * @throws CliError `USAGE` for a network that is smaller than a key, or that has too many keys
  */
 export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: number): Subject {
   const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told);
   return { given, keys, dimension };
 }
 
-/** The prefix of a shown key of any dimension but the default one. */
+/** The prefix of a shown key, for any dimension except the default dimension. */
 export function prefixOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
-/** The key of a command that answers for a single key. @throws CliError `USAGE` for a network of several keys */
+/** The key of a command that supports a single key only. @throws CliError `USAGE` for a network of several keys */
 export function keyOf({ given, keys }: Subject): string {
   if (keys.length > 1) {
     throw usageError(
@@ -86,7 +86,7 @@ export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
   return typeof entry !== 'string' && subnet === undefined && entry.address.kind() === 'ipv6';
 }
 
-/** For people: the key that is used, and what it was made of. */
+/** The key for people, with the text that the key was derived from. */
 export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys.length, 'key')} of ${printable(given)}`;
@@ -112,7 +112,7 @@ export function subjectJson({ given, keys, dimension }: Subject): object {
     : { network: given, keys: keys.length };
 }
 
-/** The field of the dimension in the JSON output. The default dimension has none. */
+/** The field of the dimension in the JSON output. Absent for the default dimension. */
 export function dimensionJson(dimension: string): { dimension?: string } {
   return dimension === DEFAULT_DIMENSION ? {} : { dimension };
 }
@@ -136,9 +136,9 @@ function keysOf(given: string, { address, prefix }: Network, subnet: number): st
     throw usageError(`${given} is a part of the key ${key}. Write that, or other --ipv6-subnet. ${RAW}`);
   }
   const keys = 2 ** (unit - prefix);
-  if (keys > MOST_KEYS) {
+  if (keys > MAX_KEYS_PER_NETWORK) {
     throw usageError(
-      `${given} has ${many(keys, 'key')}, and more than ${count(MOST_KEYS)} are refused. A ` +
+      `${given} has ${many(keys, 'key')}, and more than ${count(MAX_KEYS_PER_NETWORK)} are refused. A ` +
         "limiter's option denyList takes networks of any size.",
     );
   }
@@ -155,17 +155,17 @@ const numberOf = (bytes: readonly number[]): bigint =>
 const bytesOf = (number: bigint, length: number): number[] =>
   Array.from({ length }, (_, i) => Number((number >> BigInt(8 * (length - 1 - i))) & 0xffn));
 
-/** Whose something is. Of a name or a key, only the hash may be known. */
+/** The owner of a record. Of a name or a key, possibly only the hash is known. */
 export interface Whose {
   readonly name: string | Hash;
-  /** Undefined: all keys. */
+  /** The key, or `undefined` for all keys. */
   readonly key: string | Hash | undefined;
   readonly by: string;
-  /** With `slotBy`: within which key it is counted. */
+  /** With `slotBy`: the key within which this key is counted. */
   readonly slot?: StateKey['slot'];
 }
 
-/** Reads the text between the braces of a key in Redis. Undefined: it is none of this name. */
+/** Parses the text between the braces of a key in Redis. Returns `undefined` for another name. */
 export function whoseOf(who: string, name: string | undefined): Whose | undefined {
   const isAll = who.endsWith(`:${ALL_KEYS}`);
   const whose = parseOwnerText(isAll ? who.slice(0, -ALL_KEYS.length) : who);
@@ -174,32 +174,32 @@ export function whoseOf(who: string, name: string | undefined): Whose | undefine
   return { name: name ?? whose.name, key: isAll ? undefined : key, by, ...(slot && { slot }) };
 }
 
-/** For people: a key, with its dimension unless it is the default one, and within which key it is counted. */
+/** A key for people, with the dimension unless it is the default dimension, and with the key within which it is counted. */
 export function showKeyOf({ key, by, slot }: Pick<Whose, 'key' | 'by' | 'slot'>): string {
   if (key === undefined) return 'all keys';
   const within = slot && ` in ${prefixOf(slot.by)}${slot.key === undefined ? '-' : showText(slot.key)}`;
   return prefixOf(by) + showText(key) + (within ?? '');
 }
 
-/** For programs: the fields of the key. */
+/** The fields of the key for programs. */
 export const keyJson = ({ key, by, slot }: Pick<Whose, 'key' | 'by' | 'slot'>): object =>
   key === undefined
     ? { all: true }
     : { ...textOrHash('key', key), ...dimensionJson(by), ...withinJson(slot) };
 
-/** The field that says within which key another one is counted. Only keys of limiters with `slotBy` have it. */
+/** The field for the key within which another key is counted. Present only for limiters with `slotBy`. */
 export function withinJson(slot: StateKey['slot']): { within?: string } {
   if (!slot) return {};
   const { by, key = '-' } = slot;
   return { within: `${by} ${typeof key === 'string' ? key : showText(key)}` };
 }
 
-/** For people: a text, or its hash. */
+/** A text for people, or its hash. */
 export function showText(text: string | Hash): string {
   return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }
 
-/** For programs: a field, or that of its hash. */
+/** A field for programs, or the field of its hash. */
 export function textOrHash(field: string, value: string | Hash): object {
   return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
 }

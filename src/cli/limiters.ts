@@ -4,7 +4,7 @@ import type { Policy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 import type { Limits } from './limits.js';
 
-/** Makes limiters on the state that a command is about. */
+/** Creates limiters on the state that a command works on. */
 export function limitersOn(store: () => Store, timeout: number) {
   // The command reports mistakes as its own errors.
   const common = (name: string) =>
@@ -15,7 +15,7 @@ export function limitersOn(store: () => Store, timeout: number) {
       return assembleLimiter({ ...common(name), policies, shadow });
     },
 
-    /** A limiter of a scope whose limits can be changed. @param limits undefined: they come with each request */
+    /** A limiter of a scope with changeable limits. @param limits the limits, or `undefined` if they come with each request */
     liveLimiter(name: string, limits: Limits | undefined): Limiter {
       const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
       return assembleLimiter(
@@ -34,7 +34,7 @@ export function limitersOn(store: () => Store, timeout: number) {
 
 export type Limiters = ReturnType<typeof limitersOn>;
 
-/** Resolves once a limiter has read the override of all keys, if it can: before, it decides without. */
+/** Resolves once a limiter has read the override of all keys, if that is possible. Earlier decisions ignore that override. */
 export async function readOverrideOfAll(limiter: Limiter): Promise<void> {
   await limiter.overrideOf().catch(() => undefined);
 }

@@ -9,19 +9,19 @@ import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
-/** What a limiter enforces, as far as a command line can express it. */
+/** A limiter's limits, as far as a command line can express them. */
 export interface Limits {
   /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;
-  /** Whether its limits can be overridden. */
+  /** Whether the limiter supports overrides. */
   readonly overrides?: boolean;
 }
 
 interface LimitsOptions extends Pick<Options, 'name' | 'policy' | 'policies' | 'tier'> {
-  /** The option that named the file, for error messages. Default `--policies`. */
+  /** The option with the file's name, for error messages. @default --policies */
   readonly option?: string;
 }
 
@@ -45,10 +45,10 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
   return limits;
 }
 
-/** The limits of one limiter. No name is needed if there is only one. @throws CliError `USAGE` */
+/** The limits of one limiter. The name is optional if there is only one. @throws CliError `USAGE` */
 export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefined {
   const { name, policy, policies: file } = options;
-  // Policies without a limiter around them apply to the limiter, whatever its name is.
+  // Policies without a limiter around them apply to the limiter, whatever its name.
   const alone =
     policy !== undefined || (file !== undefined && Array.isArray(readJson(said(options), file, io)));
   const limits = readLimits(alone ? { ...options, name: 'default' } : options, io);
@@ -60,7 +60,7 @@ export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefine
   return limits.get(name);
 }
 
-/** The limits with the policies of a tier; without a tier, with those for requests that have none. @throws CliError `USAGE` */
+/** The limits with a tier's policies, or without a tier, with the policies for requests without one. @throws CliError `USAGE` */
 export function ofTier(limits: Limits, name: string, tier: string | undefined): Limits {
   const policies = tier === undefined ? limits.policies : limits.tiers.get(tier);
   if (policies && policies.length > 0) return { ...limits, policies };
@@ -80,7 +80,7 @@ export function policiesBy(dimension: string, policies: readonly Policy[]): Poli
   );
 }
 
-/** The limits of one dimension. @throws CliError `USAGE` if no policy is by it */
+/** The limits of one dimension. @throws CliError `USAGE` if no policy counts this dimension */
 export function ofDimension(limits: Limits, dimension: string): Limits {
   const tiers = [...limits.tiers].map(
     ([tier, all]) => [tier, all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension)] as const,
@@ -117,7 +117,7 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsOf(`${what}: ${name}`, given)]));
 }
 
-/** Reads policies, or a limiter's options. Any other option may stand among them. */
+/** Reads policies, or a limiter's options. Other options are ignored. */
 function limitsOf(what: string, value: unknown): Limits {
   if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
   orUsage(() => checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]));

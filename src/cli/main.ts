@@ -8,15 +8,15 @@ const env = { USER: systemUser(), ...process.env };
 const streams: Streams = { stdin, stdout, stderr, env, cwd: process.cwd(), onInterrupt };
 
 stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  // The reader has seen enough: `headgate list | head`. A `peek` that denies still says so.
+  // The reader has closed the pipe: `headgate list | head`. A `peek` that denies keeps its exit code.
   if (code === 'EPIPE') process.exit(streams.exitCode);
   stderr.write(`The output could not be written: ${message}\n`, () => process.exit(1));
 });
 
-// Nobody reads what is said: the command goes on, and its exit code tells the outcome.
+// Without a reader of standard error, the command continues, and the exit code is the outcome.
 stderr.on('error', () => {});
 
-/** The user's name. In a container, a user may have none. */
+/** The user's name. In a container, the user may have no name. */
 function systemUser(): string | undefined {
   try {
     return userInfo().username;
@@ -31,6 +31,6 @@ function onInterrupt(listener: () => void): () => void {
 }
 
 void run(process.argv.slice(2), streams).then((code) => {
-  // The process ends once everything is written: a client may hold on for a while to a server that is gone.
+  // The process ends after all output is written, because a client may keep trying to reach a server that is gone.
   stdout.write('', () => stderr.write('', () => process.exit(code)));
 });

@@ -10,7 +10,7 @@ import { NO_KEY, withRedis, type Session } from './redis/session.js';
 import { withFile } from './sqlite/file.js';
 import { setOf, type State } from './state.js';
 
-/** Opens what the options name, and closes it when `use` has ended. @throws as `withRedis` and `withFile` */
+/** Opens the state that the options name, and closes it when `use` has ended. @throws as `withRedis` and `withFile` */
 export async function withState(
   options: Options,
   io: Io,
@@ -47,15 +47,15 @@ function stateOf(session: Session, published: Published): State {
   };
 }
 
-/** How many records are read at a time. */
-const TOGETHER = 200;
+/** The number of records that are read at a time. */
+const BATCH_SIZE = 200;
 
 async function* recordsOf(session: Session, isWanted: (who: string) => boolean) {
   const [index] = overrideBookKeys(session.prefix);
   const all = (await session.call('ZRANGEBYSCORE', index, String(Date.now() - 60_000), '+inf')) as string[];
   const wanted = all.filter(isWanted);
-  for (let at = 0; at < wanted.length; at += TOGETHER) {
-    const some = wanted.slice(at, at + TOGETHER);
+  for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
+    const some = wanted.slice(at, at + BATCH_SIZE);
     const records = await Promise.all(some.map((who) => session.call('GET', recordKey(session.prefix, who))));
     yield* some.map((who, i) => [who, records[i]] as const);
   }

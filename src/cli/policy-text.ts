@@ -3,9 +3,9 @@ import type { Policy } from '../contract/policy.js';
 import { orUsage } from './errors.js';
 
 /**
- * Reads policies from a command line: as text, `100/1m`, or as JSON, one or an array of them.
+ * Parses policies of a command line: as text, `100/1m`, or as JSON, one policy or an array of them.
  *
- * @throws CliError `USAGE`: what is wrong, where, and what to write instead
+ * @throws CliError `USAGE` with the mistake, its position and the correction
  */
 export function parsePolicies(texts: readonly string[], what = '--policy'): Policy[] {
   const given = texts.flatMap((text) => (/^\s*[[{]/.test(text) ? parseJson(text, what) : [text]));

@@ -38,13 +38,13 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
  * Runs one command line.
  *
  * @param args the words after `headgate`
- * @returns the exit code; it never rejects
+ * @returns the exit code; never rejects
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
   const io = createIo(streams, args, asksForJson(args));
   const program = createProgram(io);
   try {
-    // Help and version end like errors.
+    // Commander also ends help and version with an error.
     await program.parseAsync(args, { from: 'user' });
     return io.exitCode;
   } catch (error) {
@@ -82,7 +82,7 @@ function createProgram(io: Io): CliCommand {
   return program;
 }
 
-/** What is wrong with a command line, in words that lead to its help. Removes user and password from a URL in the wrong place. */
+/** Converts an error of commander into an error that refers to the help. Removes user and password from a misplaced URL. */
 function misread(error: CommanderError, program: Command, args: readonly string[]): CliError {
   const command = program.commands.find((known) => args.includes(known.name()));
   const help = `headgate ${command ? `${command.name()} ` : ''}--help`;

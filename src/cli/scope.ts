@@ -11,10 +11,10 @@ interface Doubt extends Warning {
   readonly code: 'UNKNOWN_SCOPE' | 'NO_BAN';
 }
 
-/** How many other scopes are named. */
-const MOST_NAMED = 10;
+/** The maximum number of other scopes in a message. */
+const MAX_NAMED = 10;
 
-/** What is wrong with a scope, by what limiters have published. Undefined: nothing. */
+/** The problem of a scope by the limiters' publications, or `undefined` if there is no problem. */
 export function unknownScope(
   { scopes, instances, problem }: Published,
   name: string | undefined,
@@ -36,12 +36,12 @@ export function unknownScope(
     );
   }
   const all = [...scopes.keys()].map((each) => JSON.stringify(each));
-  const more = all.length > MOST_NAMED ? `, and ${all.length - MOST_NAMED} more` : '';
-  const known = `${all.slice(0, MOST_NAMED).join(', ')}${more}`;
+  const more = all.length > MAX_NAMED ? `, and ${all.length - MAX_NAMED} more` : '';
+  const known = `${all.slice(0, MAX_NAMED).join(', ')}${more}`;
   return unknown(`no limiter called ${called} is published. There are: ${known}.`);
 }
 
-/** A warning if the limiters of a name are not equal: the command's output may not apply to all of them. */
+/** A warning if the limiters of a name differ, because the command's output may not apply to all of them. */
 export function differing({ scopes }: Published, name: string): Warning | undefined {
   const [first, second, ...others] = scopes.get(name) ?? [];
   if (!first || !second) return undefined;
@@ -53,7 +53,7 @@ export function differing({ scopes }: Published, name: string): Warning | undefi
 }
 
 /**
- * Checks that a limiter's keys are those that the command makes.
+ * Checks that the command and a limiter use the same form of keys.
  *
  * @throws CliError `USAGE`
  */
@@ -81,7 +81,7 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
   );
 }
 
-/** The reason why a ban in a scope would have no effect. Undefined: there is none. */
+/** The reason why a ban in a scope would have no effect, or `undefined`. */
 export function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
@@ -89,7 +89,7 @@ export function cannotBan(published: Published, name: string, dimension: string)
     code: 'NO_BAN',
     message: `the limiter ${JSON.stringify(name)} ${why}`,
   });
-  // An instance without the option, as during a deployment, says nothing about whose keys the others ban.
+  // An instance without the option, as during a deployment, is not evidence about the keys that other instances ban.
   const banning = configurations.filter(({ ban }) => ban !== null);
   const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
   if (dimensions.includes(dimension)) return undefined;
@@ -105,7 +105,7 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
   if (without.length > 0) {
     const where = without
       .map(({ host, pid }) => `${host}:${pid}`)
-      .slice(0, MOST_NAMED)
+      .slice(0, MAX_NAMED)
       .join(', ');
     const message = `${without.length} instances of ${JSON.stringify(name)} have no option \`ban\`, and do not check for bans: ${where}.`;
     return { code: 'NO_BAN', message };
@@ -116,9 +116,9 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
 }
 
 /**
- * Checks whether bans of keys of a dimension will be enforced in a scope, by what limiters have published.
+ * Checks by the limiters' publications whether bans of a dimension's keys will be enforced in a scope.
  *
- * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless it is forced, which only warns
+ * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless the ban is forced, which only warns
  */
 export function checkBans(
   published: Published,
@@ -141,9 +141,9 @@ export function warnUnnoted(io: Io, why: string | undefined): void {
 }
 
 /**
- * Whose state is meant, by the keys that the limiters of a scope make of addresses.
+ * The subjects of typed keys, by the keys that the limiters of a scope use for addresses.
  *
- * @throws CliError `USAGE` if the limiters differ in that, or as `subjectOf`
+ * @throws CliError `USAGE` if the limiters differ, or as `subjectOf`
  */
 export function subjectsIn(
   { scopes }: Published,

@@ -11,25 +11,25 @@ import type { Session } from './redis/session.js';
 
 /** The state of limiters, in Redis or in a file. */
 export interface State extends Limiters {
-  /** Undefined: it is a file. */
+  /** The connection to Redis, or `undefined` for a file. */
   readonly redis: Session | undefined;
-  /** How keys are written. */
+  /** The format of keys. */
   readonly keyText: KeyText;
   readonly published: Published;
   readonly bans: Pick<Bans, 'head' | 'left' | 'stateOf' | 'set' | 'notes' | 'logOf'>;
   finder(wanted: Wanted): Pick<Finder, 'finds' | 'looked' | 'isOfIndex'>;
-  /** Whether there is a ban or denials of a key; then for each policy, whether it has charged anything. */
+  /** Whether a key has a ban or denials, followed by whether each policy has charged anything. */
   stored(
     name: string,
     policies: readonly CompiledPolicy[],
     key: string,
     dimension: string,
   ): Promise<boolean[]>;
-  /** The records of overrides, and whose they are: the text between the braces of a key in Redis. */
+  /** The records of overrides with their owners: the text between the braces of a key in Redis. */
   overrides(isWanted: (who: string) => boolean): AsyncIterable<readonly [who: string, record: unknown]>;
 }
 
-/** The set by which the state of a key is looked for: its policies, and the ban. */
+/** The set for finding a key's state: the policies, and the ban. */
 export function setOf(
   name: string,
   policies: readonly CompiledPolicy[],

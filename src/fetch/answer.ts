@@ -1,29 +1,29 @@
-/** One quota of a server, as its answer describes it. Missing or unreadable figures are undefined. */
+/** One quota of a server, as an answer describes it. Missing or unreadable figures are undefined. */
 export interface Quota {
   /** Units per window. */
   readonly limit?: number | undefined;
-  /** Units that are left. */
+  /** Units that remain. */
   readonly remaining?: number | undefined;
-  /** Until the quota is full again, ms. */
+  /** The time until the quota is full again, ms. */
   readonly resetMs?: number | undefined;
-  /** The length of its window, ms. */
+  /** The length of the quota's window, ms. */
   readonly windowMs?: number | undefined;
 }
 
 /** The limits that one answer of a server describes. */
 export interface Answer {
-  /** Its `Retry-After`, ms. */
+  /** The value of `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
-  /** Its quotas. */
+  /** The quotas in the answer. */
   readonly quotas: readonly Quota[];
 }
 
 /** Reads a header field: `(name) => headers.get(name)`. */
 export type Field = (name: string) => string | null | undefined;
 
-/** Servers may send anything. Longer fields are not read, nor are further quotas. */
-const LONGEST_FIELD = 2048;
-const MOST_QUOTAS = 16;
+/** The limits on a server's fields: longer fields are ignored, and so are further quotas. */
+const MAX_FIELD_LENGTH = 2048;
+const MAX_QUOTAS = 16;
 
 /** The names of a quota's fields: `*` is `limit`, `remaining`, `reset`, `reset-after` or `next`. */
 const SEPARATE_FIELDS = [
@@ -38,27 +38,27 @@ const SEPARATE_FIELDS = [
 ];
 
 /**
- * Reads the limits that an answer describes: `Retry-After` (seconds, or a date), `RateLimit` and `RateLimit-Policy` of
- * the drafts 6 to 11, `X-RateLimit-*` (GitHub and many others), and the fields of OpenAI, Azure, Anthropic, X, Discord
- * and Linear. Figures that cannot be read are left out. It never throws.
+ * Reads the limits that an answer describes: `Retry-After` (seconds, or a date), `RateLimit` and `RateLimit-Policy` of the drafts 6 to 11,
+ * `X-RateLimit-*` (GitHub and many others), and the fields of OpenAI, Azure, Anthropic, X, Discord and Linear. Unreadable figures are
+ * omitted. Never throws.
  *
  * @param field reads a header field by its lower-case name
- * @param now the time by this clock, ms. Dates are read by the server's own clock if it sends `Date`
+ * @param now the current time, ms since 1970. For dates, the server's clock counts if the answer has `Date`
  */
 export function readAnswer(field: Field, now = Date.now()): Answer {
   const read: Field = (name) => {
     const text = field(name);
-    return typeof text === 'string' && text.length <= LONGEST_FIELD ? once(text.trim()) : undefined;
+    return typeof text === 'string' && text.length <= MAX_FIELD_LENGTH ? once(text.trim()) : undefined;
   };
   const sent = Date.parse(read('date') ?? '');
   const clock = Number.isNaN(sent) ? now : sent;
-  const quotas = [...listed(read), ...separate(read, clock)].slice(0, MOST_QUOTAS);
+  const quotas = [...listed(read), ...separate(read, clock)].slice(0, MAX_QUOTAS);
   const exact = natural(read('retry-after-ms')?.split('.')[0]);
   const text = read('retry-after') ?? read('x-ratelimit-retry-after');
   return { retryAfterMs: exact ?? (text ? timeUntil(text, clock) : undefined), quotas };
 }
 
-/** A field that a proxy sent again, with the same value. Dates have a comma of their own. */
+/** Removes the copies of a field that a proxy repeated with the same value. Dates contain a comma, too. */
 function once(text: string): string {
   const parts = text.split(/,\s*/);
   for (const period of [1, 2]) {
@@ -69,13 +69,13 @@ function once(text: string): string {
   return text;
 }
 
-/** The items of `RateLimit` and `RateLimit-Policy`, joined by their names. */
+/** The quotas of `RateLimit` and `RateLimit-Policy`, whose items are joined by name. */
 function listed(read: Field): Quota[] {
   const states = itemsOf(read('ratelimit'));
   const policies = itemsOf(read('ratelimit-policy'));
   const single = states[0];
   if (single && natural(single.params.get('remaining')) !== undefined) {
-    // Draft 7 has one quota in the field: `limit=100, remaining=50, reset=30`.
+    // Draft 7 has a single quota in the field: `limit=100, remaining=50, reset=30`.
     const get = (name: string) => natural(states.map(({ params }) => params.get(name)).find(Boolean));
     const limit = get('limit');
     const policy = policies.find(({ name }) => natural(name) === limit);
@@ -97,11 +97,11 @@ interface Item {
   readonly params: ReadonlyMap<string, string>;
 }
 
-/** The members of a list and the parts of a member. Commas and semicolons in a string separate nothing. */
+/** The members of a list, and the parts of a member. Commas and semicolons within a string are not separators. */
 const MEMBERS = /(?:"(?:[^"\\]|\\.)*"|[^,])+/g;
 const PARTS = /(?:"(?:[^"\\]|\\.)*"|[^;])+/g;
 
-/** The items of a structured list. Of a dictionary, the members of which have no name, all are in the first one. */
+/** Parses a structured list. The members of a dictionary have no name, so they all become parameters of the first item. */
 function itemsOf(text: string | null | undefined): Item[] {
   if (!text) return [];
   const members = text.match(MEMBERS) ?? [];
@@ -123,14 +123,14 @@ function paramsOf(texts: readonly string[]): ReadonlyMap<string, string> {
 
 const windowOf = (policy: Item | undefined): number | undefined => ms(natural(policy?.params.get('w')));
 
-/** Quotas that have a field for each of their numbers. */
+/** The quotas of servers that use one field per number. */
 function separate(read: Field, clock: number): Quota[] {
   const quotas: Quota[] = [];
   for (const pattern of SEPARATE_FIELDS) {
     const get = (word: string) => read(pattern.replace('*', word));
     const [left] = itemsOf(get('remaining'));
     const remaining = unitsOf(left);
-    // Discord rounds its date to seconds, and sends the time that is left exactly. Akamai sends the end of a denial.
+    // Discord rounds its date to seconds, and sends the remaining time exactly. Akamai sends the end of a denial.
     const reset = get('reset-after') ?? get('reset') ?? get('next');
     const resetMs = reset ? timeUntil(reset, clock) : undefined;
     if (remaining === undefined && resetMs === undefined) continue;
@@ -143,13 +143,13 @@ function separate(read: Field, clock: number): Quota[] {
   return quotas;
 }
 
-/** Whole units: Reddit sends `0.0`. */
+/** Parses whole units, also `0.0` from Reddit. */
 function unitsOf(item: Item | undefined): number | undefined {
   return natural(/^(\d+)(\.\d+)?$/.exec(item?.name ?? '')?.[1]);
 }
 
-/** Later than any count of seconds, earlier than any date in seconds: the year 2001. */
-const EPOCH = 1e9;
+/** The boundary between a count of seconds and a date in seconds: the year 2001. */
+const MIN_DATE_SECONDS = 1e9;
 
 const UNITS: Readonly<Record<string, number>> = {
   ...{ d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 },
@@ -157,11 +157,11 @@ const UNITS: Readonly<Record<string, number>> = {
 };
 const LENGTH = /([\d.]+)(ms|us|µs|ns|[dhms])/g;
 
-/** Seconds, a time since 1970 in s, ms, µs or ns, a date, or a length of time as in `6m0s`. */
+/** Parses a time: seconds, a time since 1970 in s, ms, µs or ns, a date, or a duration such as `6m0s`. */
 function timeUntil(text: string, clock: number): number | undefined {
   if (/^\d+(\.\d+)?$/.test(text)) {
     const number = Number(text);
-    if (number < EPOCH) return Math.ceil(number * 1000);
+    if (number < MIN_DATE_SECONDS) return Math.ceil(number * 1000);
     return Math.max(0, Math.ceil(number * epochUnit(number)) - clock);
   }
   if (/^(\d+(\.\d+)?(ms|us|µs|ns|[dhms]))+$/.test(text)) {
@@ -169,17 +169,17 @@ function timeUntil(text: string, clock: number): number | undefined {
     for (const [, number, unit] of text.matchAll(LENGTH)) sum += Number(number) * UNITS[unit!]!;
     return Math.ceil(sum);
   }
-  // A date has a time of day. Without this, `5, 10`, which is a field that was sent twice, would be a day of 2001.
+  // A date has a time of day. Without this check, `5, 10`, a field that was sent twice, would be a day in 2001.
   const date = /\d:\d\d/.test(text) ? Date.parse(inUtc(text)) : NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - clock);
 }
 
-/** The unit of a time since 1970, ms. Each of them has three digits more than the one before. */
+/** The unit of a time since 1970, ms. Each unit has three digits more than the previous one. */
 function epochUnit(number: number): number {
-  return [1000, 1, 1e-3].find((_, i) => number < EPOCH * 1000 ** (i + 1)) ?? 1e-6;
+  return [1000, 1, 1e-3].find((_, i) => number < MIN_DATE_SECONDS * 1000 ** (i + 1)) ?? 1e-6;
 }
 
-/** A date without a zone is in UTC, and not in the zone of this machine. The name of a zone in parentheses is a comment. */
+/** Makes a date without a zone UTC instead of this machine's zone. A zone's name in parentheses is a comment. */
 function inUtc(text: string): string {
   const date = text.replace(/ *\([^)]*\)$/, '');
   if (/(z|ut|[a-z]{3,4}|[+-]\d\d(:?\d\d)?)$/i.test(date)) return date;

@@ -2,22 +2,21 @@ import { invalidOption } from '../common/errors.js';
 import { warnOfThrown } from '../common/warnings.js';
 import type { Answer, Quota } from './answer.js';
 
-/** The option `denied`: finds denials that no header field shows. */
+/** The option `denied`, which finds denials that no header field shows. */
 export type Denied = (response: Response) => number | undefined | Promise<number | undefined>;
 
-/** An answer that turned a call away. */
+/** A denial by the partner. */
 export interface Denial {
-  /** The wait that the partner asks for, ms; `undefined` if the answer names none. */
+  /** The wait that the partner requests, ms, or `undefined` if the answer has no wait. */
   readonly ms: number | undefined;
 }
 
-/** Statuses that deny if the answer also names a wait. Without one they have other causes. */
+/** Statuses that are denials only if the answer also has a wait. Without a wait they have other causes. */
 const DENY_WITH_A_WAIT = [403, 418, 420, 503, 509, 529];
 
 /**
- * Whether an answer denied a call, and for how long. `Retry-After` counts first, then the resets of the quotas that are
- * used up, then the reset of the quota that is the nearest to its end: a call that costs more than what is left is
- * denied, too.
+ * Returns the denial in an answer, or `undefined` if the call was not denied. The wait is the first of these: `Retry-After`; the resets of
+ * exhausted quotas; the reset of the scarcest quota, because a call that costs more than the remaining units is denied, too.
  */
 export function denialOf(status: number, { retryAfterMs, quotas }: Answer): Denial | undefined {
   const spent = quotas.filter(({ remaining, resetMs }) => remaining === 0 && resetMs !== undefined);
@@ -31,7 +30,7 @@ export function denialOf(status: number, { retryAfterMs, quotas }: Answer): Deni
   return { ms: resetMs ?? retryAfterMs ?? scarcestReset(quotas) };
 }
 
-/** The reset of the quota with the smallest part left. A quota that hides its remaining units counts as used up. */
+/** The reset of the quota with the smallest remaining fraction. A quota without remaining units in the answer counts as exhausted. */
 function scarcestReset(quotas: readonly Quota[]): number | undefined {
   const known = quotas.filter(({ resetMs }) => resetMs);
   const least = Math.min(...known.map(partLeft));
@@ -42,7 +41,7 @@ function scarcestReset(quotas: readonly Quota[]): number | undefined {
 const partLeft = ({ limit, remaining }: Quota): number =>
   remaining === undefined ? 0 : limit ? remaining / limit : 1;
 
-/** Asks the option `denied`. If it fails, the status and the fields decide, because the call itself was answered. */
+/** Calls the option `denied`. If the callback fails, the status and the fields decide, because the call itself was answered. */
 export async function askDenied(denied: Denied, response: () => Response): Promise<number | undefined> {
   try {
     const ms = await denied(response());

@@ -17,7 +17,7 @@ interface Options {
 /** Header fields by their lower-case names. */
 export type Values = Readonly<Record<string, string | string[] | undefined>>;
 
-/** What undici calls while a request is under way. */
+/** The callbacks of undici during a request. */
 interface Handler {
   onRequestStart?(...args: unknown[]): void;
   onRequestUpgrade?(...args: unknown[]): void;
@@ -33,10 +33,10 @@ export interface Turn {
   learn(status: number, values: Values): unknown;
 }
 
-/** Waits for a request's turn. Undefined: it is not limited. */
+/** Waits for a request's turn, or returns `undefined` if the request is not limited. */
 type Admit = (request: OutboundRequest, signal: AbortSignal) => Promise<Turn> | undefined;
 
-/** Sends each request of a dispatcher at its turn. Retries are left to others, such as undici's own interceptor. */
+/** Sends each request of a dispatcher at its turn. Retries are left to other interceptors, such as undici's own. */
 export function interceptorOf(admit: Admit): Interceptor {
   const limited =
     (dispatch: (options: Options, handler: Handler) => boolean) => (options: Options, handler: Handler) => {
@@ -54,19 +54,20 @@ export function interceptorOf(admit: Admit): Interceptor {
         try {
           dispatch(options, learner);
         } catch (error) {
-          // What throws instead of telling the handler must not keep the slot.
+          // An interceptor that throws instead of calling the handler must not keep the slot.
           learner.onResponseError(waiting, error as Error);
         }
       };
       void turn.then(send, (error: Error) => handler.onResponseError?.(waiting, error));
-      // undici aborts by what it is given here, whatever kind of signal there is. When the request starts it is given another.
+      // Until the request starts, undici aborts it with this object, whatever kind of signal the caller passed. The started request gets
+      // another controller.
       handler.onRequestStart?.(waiting, {});
       return true;
     };
   return limited as unknown as Interceptor;
 }
 
-/** The whole address; the path alone if a pool or a client is asked, which knows its origin itself. A path `//host` is no other host. */
+/** The complete address, or the path alone for a Pool or Client, which has a fixed origin. A path such as `//host` is not another host. */
 function urlOf({ origin, path: asked, query }: Options): string {
   const path = query ? `${asked}?${stringify(query)}` : asked;
   if (!origin) return path;
@@ -74,7 +75,7 @@ function urlOf({ origin, path: asked, query }: Options): string {
   return new URL(path.startsWith('/') ? server + path : path, server).href;
 }
 
-/** What undici takes a request that waits for: nothing can be held, and who aborts it leaves the line. */
+/** The controller that undici uses for a waiting request. It cannot pause anything, and aborting leaves the line. */
 function waitingController(leaves: AbortController): object {
   return {
     ...{ paused: false, pause() {}, resume() {} },
@@ -88,9 +89,9 @@ function waitingController(leaves: AbortController): object {
   };
 }
 
-/** The same handler, which also learns from the answer, and gives back the slot at its end. */
+/** Wraps a handler so that it also learns from the answer, and releases the slot at its end. */
 function learning(handler: Handler, { decision, learn }: Turn): Required<Handler> {
-  // If a slot cannot be given back now, it is free at the end of its lease.
+  // If the store cannot release a slot now, the slot expires with its lease.
   const release = (): void => void decision.release().catch(() => {});
   return {
     onRequestStart: (...args) => handler.onRequestStart?.(...args),
@@ -99,7 +100,7 @@ function learning(handler: Handler, { decision, learn }: Turn): Required<Handler
       handler.onRequestUpgrade?.(...args);
     },
     onResponseStart(controller, status, headers, message) {
-      // An informational answer, such as 103, comes before the answer.
+      // An informational answer, such as 103, precedes the actual answer.
       if (status >= 200) learn(status, headers);
       handler.onResponseStart?.(controller, status, headers, message);
     },
@@ -115,7 +116,7 @@ function learning(handler: Handler, { decision, learn }: Turn): Required<Handler
   };
 }
 
-/** An answer without its body, which is on its way to the handler. @throws for fields that `Headers` refuses */
+/** Creates an answer without the body, which is on its way to the handler. @throws for fields that `Headers` refuses */
 export function responseOf(status: number, values: Values): Response {
   const headers = new Headers();
   for (const [name, value] of Object.entries(values))
@@ -123,7 +124,7 @@ export function responseOf(status: number, values: Values): Response {
   return new Response(null, { status, headers });
 }
 
-/** undici takes header fields as an object, as a flat list, or as pairs. */
+/** undici accepts header fields as an object, as a flat list, or as pairs. */
 function headersOf(given: unknown): Headers {
   if (!Array.isArray(given)) return new Headers((given ?? {}) as Record<string, string>);
   const flat = given.flat() as string[];

@@ -13,112 +13,125 @@ import { Outbound, type OutboundRequest, type OutboundStats, type PartnerAnswer 
 import type { Pause } from './pauses.js';
 import { MARGIN, pace } from './pacing.js';
 
-/** The options of `limitFetch` beside those that make a limiter. */
+/** The options of `limitFetch`, besides the options that create a limiter. */
 export interface OutboundOptions {
   /**
-   * Whose limit a call counts for, as `(request) => new URL(request.url).host`, which is the default. `undefined`: the call is not limited.
+   * Returns the key that a call counts for, or `undefined` if the call is not limited.
+   *
+   * @default the host: `(request) => new URL(request.url).host`
    */
   key?: (request: OutboundRequest) => string | undefined;
   /**
-   * What a call costs: whole units, or an object of them by policy name, or a function of the request that returns either. Default 1. Calls
-   * whose costs differ (an object, a function) are not spaced evenly.
+   * The cost of a call: whole units, or an object of them by policy name, or a function of the request that returns either. Calls with
+   * different costs (an object, a function) are not evenly spaced.
+   *
+   * @default 1
    */
   cost?: Cost | ((request: OutboundRequest) => Cost);
   /**
-   * Whose turn comes first among the calls of this process that wait for a key: a whole number from -1,000 to 1,000, or a function of the
-   * request that returns one. Default 0. The highest goes first.
+   * The priority among the calls of this process that wait for the same key: a whole number from -1,000 to 1,000, or a function of the
+   * request that returns one. The highest priority goes first.
+   *
+   * @default 0
    */
   priority?: number | ((request: OutboundRequest) => number);
   /**
-   * How long a call may wait for its turn, all retries together: ms or `'30s'`. Then it is not sent. Default `'30s'` for a call of the fetch
-   * and the interceptor. Work of `schedule` waits without a time limit by default, and also without a limit of `maxWaiting` and
-   * `maxWaitingPerKey`, unless you set them.
+   * The maximum time that a call waits for its turn, including all retries: ms or `'30s'`. A call that cannot go out in time is not sent.
+   * Work of `schedule` by default waits without a time limit, and without the limits `maxWaiting` and `maxWaitingPerKey`, unless you set
+   * them.
+   *
+   * @default '30s' for a call of the fetch and the interceptor
    */
   timeout?: Duration;
   /**
-   * Whether to learn from the units left that every answer reports. Default `true`. A denial (429, or 403, 418, 420, 503, 509 and 529 with
+   * Whether to learn from the remaining units that every answer reports. A denial (429, or 403, 418, 420, 503, 509 and 529 with
    * `Retry-After`) is always obeyed.
+   *
+   * @default true
    */
   learn?: boolean;
   /**
-   * Finds denials that no header field shows, such as GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Returns how long
-   * the key pauses, ms, or `undefined` if the status and the fields decide. To read the body, read that of `response.clone()`. It may be
-   * async. For the interceptor, the response has no body.
+   * Finds denials that no header field shows, such as GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Sync or async.
+   * Returns the length of the key's pause, ms, or `undefined` if the status and the fields decide. To read the body, use
+   * `response.clone()`. For the interceptor, the response has no body.
    */
   denied?: Denied;
   /**
-   * How often a call that was denied is sent again: 0 to 10, after the wait that the partner asks for. Default: twice, if its method is
-   * idempotent. `true`: twice, whatever its method. `false`: never. Bodies that are streams are never sent again. At most one call in ten
-   * is a retry.
+   * The number of retries of a denied call, 0 to 10, each after the wait that the partner requests. `true`: 2 for every method. `false`:
+   * none. Bodies that are streams are never sent again. At most one call in ten is a retry.
+   *
+   * @default 2 for idempotent methods
    */
   retry?: boolean | number;
-  /** The longest pause that an answer may cause: ms or `'1m'`. Default `'5m'`. */
+  /** The longest pause that an answer may cause: ms or `'1m'`. @default '5m' */
   maxPause?: Duration;
   /**
-   * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default: learnt. It
-   * begins at 0.03, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes. It shrinks again while
-   * no call is denied. For that the store keeps overrides.
+   * The fraction by which windows are longer than the partner's, 0 to 1, because calls reach the partner later than they are admitted. By
+   * default the margin is learnt for evenly spaced calls, in all processes: it begins at 0.03, doubles with a 429 up to 0.2, and shrinks
+   * again while no call is denied. Learning needs a store with overrides.
+   *
+   * @default learnt
    */
   margin?: number;
-  /** Is told of every pause that this process begins. */
+  /** Receives every pause that this process begins. */
   onPause?: (pause: Pause) => void;
 }
 
-/** The options of `limitFetch`: a limiter, or what makes one, and how calls go out. */
+/** The options of `limitFetch`: a limiter or the options that create one, and the options of calls. */
 export type LimitFetchOptions = LimitedBy<'timeout'> & OutboundOptions;
 
 /** Options of `schedule`. */
 export interface ScheduleOptions {
-  /** Whose limit the work counts for. Default `'all'`. */
+  /** The key that the work counts for. @default 'all' */
   key?: string;
-  /** What it costs. Default 1. */
+  /** The cost of the work, whole units. @default 1 */
   cost?: Cost;
-  /** Whose turn comes first: see the option of `limitFetch`. Default 0. */
+  /** The priority of the work, as in the options of `limitFetch`. @default 0 */
   priority?: number;
-  /** Leaves the line when it is aborted. */
+  /** Removes the work from the line when it is aborted. */
   signal?: AbortSignal;
 }
 
 type Fetch = typeof fetch;
 
-/** What sends: the global `fetch`, or undici's, the types of which depend on its version. */
+/** The function that sends: the global `fetch`, or undici's, whose types depend on its version. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Sender = (input: any, init?: any) => Promise<{ status: number; headers: Pick<Headers, 'get'> }>;
 
-/** A fetch that keeps to a partner's limits. */
+/** A fetch that stays within a partner's limits. */
 export interface LimitedFetch extends Fetch {
   /** The limiter that admits the calls. */
   readonly limiter: Limiter;
-  /** What happened to the calls of this process so far. */
+  /** Statistics of the calls of this process so far. */
   readonly stats: OutboundStats;
   /**
-   * Calls a function at its turn, for work that is not a fetch. Work waits as long as it takes, unless you set `timeout`, `maxWaiting` or
+   * Calls a function at its turn, for work that is not a fetch. The wait is unlimited unless you set `timeout`, `maxWaiting` or
    * `maxWaitingPerKey`.
    *
    * @throws as the fetch
    */
   schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
   /**
-   * The same for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and answers
-   * are learnt from. Nothing is sent again; for that, compose undici's `interceptors.retry()` before it.
+   * The interceptor for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and
+   * the limits are learnt from the answers. For retries, compose undici's `interceptors.retry()` before it.
    */
   readonly interceptor: Interceptor;
-  /** The decision that let the call go out which a response answers. */
+  /** Returns the decision that admitted the call of a response. */
   decisionOf(response: Response): Decision | undefined;
 }
 
 const OWN_OPTIONS = [
   ...['key', 'cost', 'priority', 'timeout', 'learn', 'denied', 'retry', 'maxPause', 'margin', 'onPause'],
 ];
-/** Methods that mean the same when they are sent twice (RFC 9110). */
+/** Methods that are safe to send twice (RFC 9110). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
-/** Retries that may be made at once, and how many each call adds. */
+/** The number of retries that are possible at once, and the fraction that each call adds. */
 const BUDGET = 10;
 const BUDGET_PER_CALL = 0.1;
 
 /**
- * Makes a fetch that keeps to somebody else's limit, in all processes that share a store. Calls wait in line for their turn. When the
- * partner says that it has had enough, all processes pause.
+ * Creates a fetch that stays within a partner's limit, in all processes that share a store. Calls wait in line for their turn. When the
+ * partner denies a call, all processes pause.
  *
  * @example
  * const call = limitFetch(fetch, { store, name: 'partner', policies: ['50/1s', '10000/1d'], timeout: '30s' })
@@ -126,8 +139,8 @@ const BUDGET_PER_CALL = 0.1;
  *
  * @param sender the function that sends: the global `fetch`, or undici's
  * @param given the options, or the text of a single policy
- * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of a signal that
- * is aborted, and as `fetch` does
+ * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of an aborted
+ * signal, and as `fetch` does
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`, and as
  * `createLimiter`
  */
@@ -154,7 +167,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     decision: Decision,
     response: () => Response,
   ): Promise<number | undefined> => {
-    // A Response cannot have a status like 999, which LinkedIn sends.
+    // A Response cannot have a status such as 999, which LinkedIn sends.
     const askedMs = denied && status < 600 ? await askDenied(denied, response) : undefined;
     return outbound.learn(id, { status, field, askedMs }, decision);
   };
@@ -169,7 +182,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     try {
       return await outbound.admit(id, units, deadline, signal, priority);
     } catch (error) {
-      // As fetch does: whoever aborts gets the reason that they gave.
+      // As in fetch, the rejection is the reason of the abort.
       if (error instanceof HeadgateError && error.code === 'HEADGATE_ABORTED') signal?.throwIfAborted();
       throw error;
     }
@@ -179,7 +192,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     const request = describe(input, init);
     const id = key(request);
     if (id === undefined) return fetch(input, init);
-    // As fetch does: all is as it was at the time of the call, whatever becomes of the objects while it waits.
+    // As in fetch, the arguments count as they were at the time of the call, even if they are changed during the wait.
     if (input instanceof URL) input = request.url;
     if (init) init = { ...copyOf(init), ...(init.headers && { headers: new Headers(request.headers) }) };
     const units = typeof cost === 'function' ? cost(request) : cost;
@@ -197,7 +210,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
       try {
         response = await fetch(input, init);
       } finally {
-        // If a slot cannot be given back now, it is free at the end of its lease.
+        // If the store cannot release a slot now, the slot expires with its lease.
         await decision.release().catch(() => {});
       }
       decisions.set(response, decision);
@@ -208,7 +221,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
       if (isLate || left === 0 || budget < 1) return response;
       budget--;
       stats.retries++;
-      // The partner may have broken off in the middle of the answer, which nobody reads.
+      // The partner may have broken off in the middle of the answer, which is discarded.
       await response.body?.cancel().catch(() => {});
     }
   };
@@ -252,12 +265,12 @@ function outboundOf(options: LimitFetchOptions): Outbound {
   const learn = checkBoolean('learn', options.learn, true);
   checkFunction('onPause', onPause);
   checkFunction('onDecision', options.onDecision);
-  // A margin is learnt for all processes by an override.
+  // An override shares the learnt margin with all processes.
   const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
   const how = { maxPause, learn, margin: isLearnt ? margin : undefined, onPause };
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
-      throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
+      throw invalidOption('limiter', limiter, 'Pass a limiter that createLimiter returned.');
     const others = Object.entries(options).filter(
       ([name, value]) => ![...OWN_OPTIONS, 'limiter'].includes(name) && value !== undefined,
     );
@@ -265,8 +278,8 @@ function outboundOf(options: LimitFetchOptions): Outbound {
       const names = [...others.map(([name]) => name), ...(options.margin === undefined ? [] : ['margin'])];
       throw invalidOption(
         names.join(', '),
-        'given with `limiter`',
-        'Write a limiter, or the options of one.',
+        'passed with `limiter`',
+        'Pass a limiter, or the options that create one, but not both.',
       );
     }
     checkByKey([limiter], OMIT_BY);
@@ -276,14 +289,14 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     return new Outbound(limiter, partners, { ...how, margin: undefined });
   }
   if (typeof margin !== 'number' || !(margin >= 0 && margin <= 1))
-    throw invalidOption('margin', margin, 'Write a number from 0 to 1: 0.02 for 2 %.');
+    throw invalidOption('margin', margin, 'Pass a number from 0 to 1: 0.02 for 2 %.');
   const { policies, partners } = pace(
     policiesOf(options),
     margin,
     typeof cost === 'number' ? cost : undefined,
   );
   checkByKey([{ policies }], OMIT_BY);
-  // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
+  // `timeout` limits a call's wait. The store keeps its own default, because otherwise calls would hang that long on a stalled store.
   const rest = Object.entries(options).filter(
     ([name, value]) =>
       value !== undefined && LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
@@ -307,8 +320,8 @@ function outboundOf(options: LimitFetchOptions): Outbound {
 
 function hostOf({ url }: OutboundRequest): string {
   if (url.startsWith('/')) {
-    const why = `The request for ${show(url)} has no host, by which calls are limited.`;
-    const fix = "A Pool and a Client of undici tell none: write `key: () => 'partner'`, or compose an Agent.";
+    const why = `The request for ${show(url)} has no host, which is the default key.`;
+    const fix = "undici's Pool and Client pass only a path. Set `key: () => 'partner'`, or compose an Agent.";
     throw new HeadgateError('HEADGATE_INVALID_KEY', `${why} ${fix}`);
   }
   return new URL(url).host;
@@ -323,24 +336,27 @@ function describe(input: string | URL | Request, init: RequestInit | undefined):
   };
 }
 
-/** The request, if the first argument is one. It may be of undici's class, and not the global one. */
+/** The request, if the first argument is a request. Its class may be undici's instead of the global one. */
 function requestIn(input: string | URL | Request): Request | undefined {
   return typeof input === 'object' && 'url' in input ? input : undefined;
 }
 
-/** What `fetch` reads of its second argument besides the headers. If that is a `Request`, these are no properties of its own. */
-const READ = [
+/**
+ * The properties that `fetch` reads from its second argument, besides the headers. If the argument is a `Request`, they are not own
+ * properties.
+ */
+const INIT_PROPERTIES = [
   ...['method', 'body', 'signal', 'duplex', 'redirect', 'mode', 'credentials', 'cache', 'referrer'],
   ...['referrerPolicy', 'integrity', 'keepalive'],
 ] as (keyof RequestInit)[];
 
 function copyOf(init: RequestInit): RequestInit {
-  const read = READ.filter((name) => init[name] !== undefined).map((name) => [name, init[name]]);
+  const read = INIT_PROPERTIES.filter((name) => init[name] !== undefined).map((name) => [name, init[name]]);
   const copy = { ...init, ...Object.fromEntries(read) } as RequestInit;
   return init.body ? { ...copy, body: bodyOf(init.body) } : copy;
 }
 
-/** A copy of a body that can be changed. */
+/** Copies a body that its owner could change. */
 function bodyOf(body: NonNullable<RequestInit['body']>): NonNullable<RequestInit['body']> {
   if (body instanceof URLSearchParams) return new URLSearchParams(body);
   if (body instanceof ArrayBuffer) return body.slice(0);
@@ -351,7 +367,7 @@ function bodyOf(body: NonNullable<RequestInit['body']>): NonNullable<RequestInit
   return copy;
 }
 
-/** Whether the body can be sent a second time: a stream is used up by the first. */
+/** Whether the body can be sent twice. A stream is consumed by the first call. */
 function isReplayable(input: string | URL | Request, init: RequestInit | undefined): boolean {
   const body: unknown = init?.body ?? requestIn(input)?.body;
   return !(body instanceof ReadableStream) && !(Object(body) as object)[Symbol.asyncIterator as never];

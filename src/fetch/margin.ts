@@ -4,40 +4,40 @@ import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { spacedWindow, type Partner } from './pacing.js';
-import { BY, MOST_KEYS } from './pauses.js';
+import { BY, MAX_KEYS } from './pauses.js';
 
-/** The factor by which the margin grows with a 429, and shrinks while there is none, and the largest margin. */
+/** The factor by which the margin grows after a 429 and shrinks without one, and the largest margin. */
 const FACTOR = 2;
-const MOST_MARGIN = 0.2;
-/** How long a margin is remembered, s. */
-const LASTS = 3600;
+const MAX_MARGIN = 0.2;
+/** The lifetime of a learnt margin, s. */
+const MARGIN_LIFETIME_S = 3600;
 /**
- * How long no call must have been denied before the margin shrinks, s. Each 429 doubles it, so that a machine that needs the margin is not
+ * The time without a denial after which the margin shrinks, s. Each 429 doubles the time, so that a machine that needs the margin is not
  * denied again and again.
  */
-const CALM = 10;
-/** Several processes may be denied for one cause. Within this time, ms, they widen the margin once. */
-const ONE_CAUSE = 5000;
-/** A process looks at most this often, ms, whether the margin of a key may shrink. */
-const LOOK = 5000;
+const FIRST_CALM_S = 10;
+/** The time in which denials of several processes count as one cause, ms. The margin is widened once per cause. */
+const SAME_CAUSE_MS = 5000;
+/** The minimum time between two checks of a process whether the margin of a key may shrink, ms. */
+const CHECK_INTERVAL_MS = 5000;
 
-/** A margin that was learnt, as the reason of its override stores it. */
-interface Learnt {
+/** A learnt margin, as stored in the reason of its override. */
+interface LearntMargin {
   readonly margin: number;
-  /** How long no call must have been denied before it shrinks, s. */
+  /** The time without a denial after which the margin shrinks, s. */
   readonly calm: number;
 }
 
-/** The margins by which the windows of keys are longer than the partner's, learnt for all processes by overrides. */
+/** The fractions by which the windows of keys are longer than the partner's, learnt for all processes by overrides. */
 export class Margins {
   readonly #limiter: Limiter;
   readonly #configured: number;
   readonly #paced: readonly Partner[];
   readonly #charge: (key: string, name: string, units: number) => Promise<void>;
-  /** By key: when this process last looked whether the margin may shrink. */
+  /** By key, the time of the last check whether the margin may shrink. */
   readonly #looked = new Map<string, number>();
 
-  /** @param charge charges units of a policy, as many at once as a call costs */
+  /** @param charge charges units of a policy */
   constructor(
     limiter: Limiter,
     configured: number,
@@ -51,8 +51,8 @@ export class Margins {
   }
 
   /**
-   * The partner denied a call, because calls arrived closer together than they were admitted. The margin changes after the pause, when the
-   * turns that were given by the old one are given back.
+   * Widens the margin after a denial, which means that calls arrived closer together than they were admitted. The margin changes after the
+   * pause, when the turns of the old margin have been returned.
    */
   widenAfter(key: string, pauseMs: number): void {
     setTimeout(() => void this.#widen(key), pauseMs).unref();
@@ -60,18 +60,21 @@ export class Margins {
 
   #widen(key: string): Promise<void> {
     return this.#change(key, (learnt, age) => {
-      if (age < ONE_CAUSE) return undefined;
-      const { margin, calm } = learnt ?? { margin: this.#configured, calm: CALM / FACTOR };
-      return { margin: Math.min(MOST_MARGIN, FACTOR * margin), calm: Math.min(LASTS, FACTOR * calm) };
+      if (age < SAME_CAUSE_MS) return undefined;
+      const { margin, calm } = learnt ?? { margin: this.#configured, calm: FIRST_CALM_S / FACTOR };
+      return {
+        margin: Math.min(MAX_MARGIN, FACTOR * margin),
+        calm: Math.min(MARGIN_LIFETIME_S, FACTOR * calm),
+      };
     });
   }
 
-  /** The partner answered a call. If it has denied none for long enough, the margin shrinks. Never rejects. */
+  /** Shrinks the margin after an answer, if the partner has not denied a call for long enough. Never rejects. */
   async narrow(key: string, decision: Decision): Promise<void> {
     if (!this.#isWide(decision)) return;
     const now = performance.now();
-    if ((this.#looked.get(key) ?? -Infinity) > now - LOOK) return;
-    if (this.#looked.size >= MOST_KEYS) this.#looked.clear();
+    if ((this.#looked.get(key) ?? -Infinity) > now - CHECK_INTERVAL_MS) return;
+    if (this.#looked.size >= MAX_KEYS) this.#looked.clear();
     this.#looked.set(key, now);
     await this.#change(key, (learnt, age) => {
       if (!learnt || age < 1000 * learnt.calm) return undefined;
@@ -79,7 +82,7 @@ export class Margins {
     });
   }
 
-  /** Whether an override made the windows of a decision longer than they are configured. */
+  /** Whether an override widened the windows of a decision. */
   #isWide(decision: Decision): boolean {
     const { policies } = ofLimiter(decision).set;
     return this.#paced.some(({ name }) => {
@@ -95,10 +98,10 @@ export class Margins {
     return new Map(policies.map(({ name, resetAfterMs }) => [name, resetAfterMs]));
   }
 
-  /** Changes the margin of a key, unless an operator has made an override. */
+  /** Changes the margin of a key, unless an operator has created an override. */
   async #change(
     key: string,
-    changed: (learnt: Learnt | undefined, ageMs: number) => Learnt | undefined,
+    changed: (learnt: LearntMargin | undefined, ageMs: number) => LearntMargin | undefined,
   ): Promise<void> {
     if (this.#paced.length === 0) return;
     try {
@@ -114,7 +117,7 @@ export class Margins {
       ]);
       const ahead = await this.#reserved(key);
       await this.#limiter.override(key, Object.fromEntries(windows) as OverrideChange, {
-        ...{ for: `${LASTS}s`, by: BY, reason: `margin ${margin}, shrinks after ${calm} s` },
+        ...{ for: `${MARGIN_LIFETIME_S}s`, by: BY, reason: `margin ${margin}, shrinks after ${calm} s` },
       });
       // Another window counts anew, but calls that wait keep the turns that they have. New turns begin after those.
       const charges = this.#paced.flatMap(({ name, limit, windowMs }) => {
@@ -124,12 +127,12 @@ export class Margins {
       });
       await Promise.all(charges);
     } catch {
-      // A later answer tries it again. Until then, calls go out as before.
+      // A later answer causes another attempt. Until then the old margin stays.
     }
   }
 }
 
-function learntOf(reason: string | undefined): Learnt {
+function learntOf(reason: string | undefined): LearntMargin {
   const [, margin, calm] = /^margin (\S+), shrinks after (\S+) s$/.exec(reason ?? '') ?? [];
-  return { margin: Number(margin ?? MOST_MARGIN), calm: Number(calm ?? CALM) };
+  return { margin: Number(margin ?? MAX_MARGIN), calm: Number(calm ?? FIRST_CALM_S) };
 }

@@ -7,19 +7,19 @@ import { readAnswer, type Field, type Quota } from './answer.js';
 import { denialOf } from './denial.js';
 import { Margins } from './margin.js';
 import { MARGIN, type Partner } from './pacing.js';
-import { MOST_KEYS, Pauses, type Pause } from './pauses.js';
+import { MAX_KEYS, Pauses, type Pause } from './pauses.js';
 
-/** A call, as the options `key` and `cost` see it. */
+/** A call, as the options `key` and `cost` receive it. */
 export interface OutboundRequest {
-  /** The whole address. */
+  /** The complete address. */
   readonly url: string;
-  /** In upper case. */
+  /** The method in upper case. */
   readonly method: string;
   /** The header fields. */
   readonly headers: Headers;
 }
 
-/** An answer of the partner, as far as the limits are concerned. */
+/** The parts of a partner's answer that concern the limits. */
 export interface PartnerAnswer {
   readonly status: number;
   /** Reads a header field. */
@@ -28,27 +28,27 @@ export interface PartnerAnswer {
   readonly askedMs?: number | undefined;
 }
 
-/** What happened to the calls of this process so far. */
+/** Statistics of the calls of this process so far. */
 export interface OutboundStats {
-  /** Calls that were admitted, retries included. */
+  /** Calls that were admitted, including retries. */
   readonly calls: number;
   /** Calls that were sent again. */
   readonly retries: number;
-  /** Answers that said that a limit was exceeded (429). */
+  /** Denials by the partner. */
   readonly violations: number;
   /** Pauses that this process began. */
   readonly pauses: number;
 }
 
-/** A process compares what is left at most this often, ms, so that others have time to see what it charged. */
-const COMPARE = 1000;
-/** The part of the margin by which a call may be late before turns are given up for it, and the most turns. */
-const LATE_PART = 4 / 5;
-const MOST_GIVEN_UP = 5;
-/** Calls that may arrive late because connections are cold give up a turn each, if a turn is as short as this, ms. */
-const COLD_TURN = 100;
+/** The minimum time between two comparisons with the partner's quota, ms, so that other processes see the charge. */
+const COMPARE_INTERVAL_MS = 1000;
+/** The fraction of the margin by which a call may be late without giving up turns, and the maximum number of turns per call. */
+const LATE_FRACTION = 4 / 5;
+const MAX_TURNS_GIVEN_UP = 5;
+/** The longest turn, ms, at which calls over cold connections, which may arrive late, give up a turn each. */
+const MAX_COLD_TURN_MS = 100;
 
-/** Lets calls go out when the limiter and the partner allow it. */
+/** Sends calls when both the limiter and the partner allow it. */
 export class Outbound {
   readonly stats = { calls: 0, retries: 0, violations: 0, pauses: 0 };
   readonly limiter: Limiter;
@@ -57,9 +57,9 @@ export class Outbound {
   readonly #learn: boolean;
   /** `undefined` if the margin is not learnt. */
   readonly #margins: Margins | undefined;
-  /** By key: when a quota was last compared with the partner's. */
+  /** By key, the time of the last comparison with the partner's quota. */
   readonly #compared = new Map<string, number>();
-  /** When the calls that were decided by the store may go out. */
+  /** The times at which the calls that the store admitted may go out. */
   readonly #due = new WeakMap<Decision, number>();
 
   constructor(
@@ -121,7 +121,7 @@ export class Outbound {
         this.#goesOut(key, performance.now() - (this.#due.get(decision) ?? Infinity));
         return decision;
       }
-      // What was reserved is free for others. The line forms anew after the pause.
+      // The reserved turn becomes free. The line forms again after the pause.
       await decision.cancel();
       signal?.throwIfAborted();
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
@@ -129,7 +129,7 @@ export class Outbound {
     }
   }
 
-  /** Notes what the store said. */
+  /** Reads the store's statement about pauses from a decision. */
   see(decision: Decision): void {
     if (!decision.degraded) this.#due.set(decision, this.limiter.internals.asking.turns.of(decision));
     this.#pauses.see(decision);
@@ -138,8 +138,8 @@ export class Outbound {
   /**
    * Learns from the partner's answer.
    *
-   * @param askedMs the wait that the option `denied` found, ms; `undefined` if the status and the fields decide
-   * @returns how long the call has to wait before it is sent again, ms; `undefined` if it was not denied
+   * @param askedMs the wait that the option `denied` found, ms, or `undefined` if the status and the fields decide
+   * @returns the wait before the call is sent again, ms, or `undefined` if the call was not denied
    */
   learn(key: string, { status, field, askedMs }: PartnerAnswer, decision: Decision): number | undefined {
     const answer = readAnswer(field);
@@ -148,7 +148,7 @@ export class Outbound {
     if (denial) {
       if (status === 429) {
         this.stats.violations++;
-        // Calls that were under way when a pause began tell nothing new.
+        // Answers to calls from before the pause contain no news.
         const isNews = !this.#pauses.isOn(key);
         const pauseMs = this.#pauses.turnedAway(key, status, denial.ms);
         if (isNews) this.#margins?.widenAfter(key, pauseMs);
@@ -168,16 +168,16 @@ export class Outbound {
   }
 
   /**
-   * A call that goes out late, or over a cold connection, is nearer to those a window later. So as many of their turns are given up, as far
-   * as the margin does not make up for it.
+   * Gives up turns for a late call, or for a call over a cold connection, because it arrives closer to the calls one window later. The
+   * margin compensates for a part.
    */
   #goesOut(key: string, ms: number): void {
     const isCold = this.#pauses.goesOut(key);
     for (const { name, limit, windowMs, isPaced } of this.#partners) {
       if (!isPaced) continue;
-      const late = Math.max(0, ms - LATE_PART * MARGIN * windowMs);
-      const turns = Math.min(MOST_GIVEN_UP, Math.ceil((late * limit) / windowMs));
-      const least = isCold && windowMs / limit <= COLD_TURN ? 1 : 0;
+      const late = Math.max(0, ms - LATE_FRACTION * MARGIN * windowMs);
+      const turns = Math.min(MAX_TURNS_GIVEN_UP, Math.ceil((late * limit) / windowMs));
+      const least = isCold && windowMs / limit <= MAX_COLD_TURN_MS ? 1 : 0;
       for (let i = 0; i < Math.max(turns, least); i++) void this.#charge(key, name, 1).catch(() => {});
     }
   }
@@ -194,7 +194,7 @@ export class Outbound {
     );
   }
 
-  /** If the partner has fewer units left than the store thinks, charges the difference in every process. */
+  /** Charges the difference in every process if the partner has fewer units left than the store. */
   async #compare(
     key: string,
     { name, isPaced }: Partner,
@@ -203,17 +203,17 @@ export class Outbound {
   ): Promise<void> {
     const now = performance.now();
     const ours = verdictOf(decision, name);
-    // Calls under way are counted by us, and not yet by the partner. So ours has no reason to be more.
+    // The store also counts calls under way, which the partner does not yet. So the store should not have more units than the partner.
     if (isPaced || remaining === undefined || !ours || ours.remaining <= remaining) return;
-    if ((this.#compared.get(key) ?? -Infinity) > now - COMPARE) return;
-    if (this.#compared.size >= MOST_KEYS) this.#compared.clear();
+    if ((this.#compared.get(key) ?? -Infinity) > now - COMPARE_INTERVAL_MS) return;
+    if (this.#compared.size >= MAX_KEYS) this.#compared.clear();
     this.#compared.set(key, now);
     try {
       const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
       if (left <= remaining) return;
       await this.#charge(key, name, left - remaining);
     } catch {
-      // The next answer tells it again.
+      // The next answer reports the quota again.
     }
   }
 }
@@ -223,7 +223,7 @@ function verdictOf({ policies }: Decision, name: string): Decision['policies'][n
 }
 
 function tooLong(key: string, pause: number, decision: Decision): HeadgateError {
-  const message = `'${key}' pauses for ${Math.ceil(pause)} ms more, because the partner asked for it. Nothing was sent.`;
+  const message = `'${key}' is paused for another ${Math.ceil(pause)} ms at the server's request. Nothing was sent.`;
   const denial = ofLimiter(decision).deniedFor('banned', Math.ceil(pause));
   return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision: denial });
 }

@@ -7,7 +7,7 @@ export interface Partner {
   /** The name of our policy. */
   readonly name: string;
   readonly limit: number;
-  /** 0: it has no window. */
+  /** The length of the window, ms, or 0 if the limit has no window. */
   readonly windowMs: number;
   readonly isPaced: boolean;
 }
@@ -17,46 +17,46 @@ interface Paced {
   readonly partners: Partner[];
 }
 
-/** The margin, unless it is given, or was learnt. */
+/** The default margin, as a fraction of the window. */
 export const MARGIN = 0.03;
-/** Windows up to this, ms, are kept by spacing the calls evenly. With a longer one, a burst would be slow. */
-const LONGEST_PACED = 10_000;
-/** How far ahead turns are reserved at the store, ms. A process that dies loses its turns for so long. */
-const AHEAD = 2000;
-/** Calls reach the partner later than they were admitted, but by no more than this, ms. */
-const LATEST = 1000;
+/** The longest window, ms, whose calls are evenly spaced. Even spacing over longer windows would slow down bursts. */
+const MAX_PACED_WINDOW_MS = 10_000;
+/** The time ahead for which turns are reserved at the store, ms. A process that dies loses its turns for that time. */
+const MAX_AHEAD_MS = 2000;
+/** The maximum delay between a call's admission and its arrival at the partner, ms. */
+const MAX_DELAY_MS = 1000;
 
 /**
- * The policies that keep a partner's limits. A policy that names its algorithm is taken as it is written. Others get a
- * window that is longer by the margin, because calls arrive later than they were admitted, and not all equally late.
- * Those of short windows become leaky buckets, which give every call its turn, first come first served.
+ * Returns the policies that keep a partner's limits. A policy with an explicit algorithm is unchanged. Other policies get a window that is
+ * longer by the margin, because calls arrive later than they were admitted, and with varying delays. Policies with short windows become
+ * leaky buckets, which give every call its turn, first come first served.
  *
- * @param cost what every call costs. Undefined: it differs, and a bucket would deny the larger ones
+ * @param cost the cost of every call, or `undefined` if costs differ, because a bucket would deny higher costs
  */
 export function pace(given: Policies, margin: number, cost: number | undefined): Paced {
   const partners: Partner[] = [];
   const policies = compilePolicies('policies', given).map(({ name, limit, source }): Policy => {
     const isPlain = source.algorithm === undefined;
     const window = 'window' in source ? toMilliseconds('window', source.window) : 0;
-    const isPaced = isPlain && cost !== undefined && window <= LONGEST_PACED;
+    const isPaced = isPlain && cost !== undefined && window <= MAX_PACED_WINDOW_MS;
     partners.push({ name, limit, windowMs: window, isPaced });
     if (!isPlain) return { ...source, name };
     if (!isPaced) {
-      const slack = Math.min(Math.ceil(window * margin), LATEST);
+      const slack = Math.min(Math.ceil(window * margin), MAX_DELAY_MS);
       const later = { ...source, name, window: `${window + slack}ms` };
       return later;
     }
     const { algorithm: _, segments: _segments, ...rest } = source as Policy & { segments?: number };
-    // A cost above the limit is refused, as no call of it would be admitted.
+    // A cost above the limit is refused, because no such call would be admitted.
     const burst = Math.max(1, Math.min(cost, limit));
-    const bucket = { algorithm: 'leaky-bucket', burst, maxDelay: AHEAD } as const;
+    const bucket = { algorithm: 'leaky-bucket', burst, maxDelay: MAX_AHEAD_MS } as const;
     const spaced = { ...rest, ...bucket, name, window: spacedWindow(window, margin) };
     return spaced;
   });
   return { policies, partners };
 }
 
-/** The window of a policy by which calls are spaced. @param window the partner's, ms */
+/** The window of a policy with evenly spaced calls. @param window the partner's window, ms */
 export function spacedWindow(window: number, margin: number): string {
   return `${window + Math.ceil(window * margin)}ms`;
 }

@@ -4,96 +4,96 @@ import { notifyUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
 
-/** A pause in which nothing is sent. */
+/** A pause in which no call of a key is sent. */
 export interface Pause {
-  /** Whose calls pause. */
+  /** The key whose calls pause. */
   readonly key: string;
-  /** How long, ms. */
+  /** The length of the pause, ms. */
   readonly ms: number;
-  /** What the partner answered with. */
+  /** The status of the partner's answer. */
   readonly status: number;
 }
 
-/** What this process knows of a key. */
-interface Known {
-  /** When its pause ends, and when that was learnt; its end, if the store could not be told. */
+/** The state of a key in this process. */
+interface KeyState {
+  /** The end of the pause. `learnt` is the time of the news, or the pause's end if the store could not store it. */
   until: number;
-  /** Ends the pause. Fake timers move it, but leave the time of `performance` as it is. */
+  /** The timer that ends the pause. Fake timers move it, but leave the time of `performance` unchanged. */
   timer: NodeJS.Timeout | undefined;
   learnt: number;
-  /** When the store last said that there is no pause. */
+  /** When the store last reported that there is no pause. */
   clear: number;
-  /** When the partner last answered a call, and when the last one went out. Forgotten when a pause begins. */
+  /** When the partner last answered a call, and when the last call went out. Reset when a pause begins. */
   answered: number;
   sent: number;
   /** When the first call after a silence went out. */
   coldFrom: number;
-  /** Answers in a row that denied and did not say for how long. */
+  /** The number of consecutive denials without a wait. */
   silent: number;
-  /** The question to the store that is under way. */
+  /** The pending query to the store. */
   look: Promise<void> | undefined;
-  /** After a pause: when the next call may go out, and how much later the one after it, ms. */
+  /** After a pause: when the next call may go out, and the gap to the call after it, ms. */
   next: number;
   gap: number;
 }
 
-/** A turn that was reserved earlier than this, ms, is not taken before the store was asked for a pause. */
-const STALE = 150;
-/** A question to the store may be on its way so long, ms, and so not know of a pause that has begun meanwhile. */
-const ON_ITS_WAY = 1000;
-/** After a pause the second call goes out so long after the first, ms, and each gap is a part of the one before: two seconds in all. */
-const FIRST_GAP = 100;
-const GAP_SHRINKS = 0.95;
-const RESTART = 2000;
-/** The first pause for an answer that does not say how long, ms. Each such answer doubles it, so many times at most. */
-const FIRST_PAUSE = 1000;
-const MOST_DOUBLED = 10;
-/** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
-const SETTLED = 50;
-/** The store tells whole milliseconds, and takes some to answer: a pause is longer than another one only by more than this, ms. */
-const ROUNDING = 5;
-/** After so long without a call, ms, connections are closed. With the first answer, or after this time, ms, they are open again. */
-const SILENCE = 4000;
-const COLD = 1000;
-/** Node fires timers with a longer delay immediately. */
-const LONGEST_TIMER = 2 ** 31 - 1;
-/** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
+/** The age of a reserved turn, ms, from which the store is queried for a pause before the turn is used. */
+const STALE_MS = 150;
+/** The time, ms, for which a query to the store may be on its way, and so miss a pause that has begun in the meantime. */
+const MAX_QUERY_MS = 1000;
+/** The gap between the first two calls after a pause, ms. Each gap is a fraction of the previous one: two seconds in all. */
+const FIRST_GAP_MS = 100;
+const GAP_FACTOR = 0.95;
+const RESTART_MS = 2000;
+/** The first pause after a denial without a wait, ms. Each further such denial doubles the pause, up to this many times. */
+const FIRST_PAUSE_MS = 1000;
+const MAX_DOUBLINGS = 10;
+/** The time, ms, after which a shared pause is checked again, because another process may have begun a shorter pause at the same moment. */
+const RECHECK_MS = 50;
+/** The difference from which a pause counts as longer than another, ms: the store rounds to milliseconds and takes some to answer. */
+const ROUNDING_MS = 5;
+/** The time without a call after which connections are cold, ms, and the time after which they count as warm again without an answer. */
+const SILENCE_MS = 4000;
+const COLD_MS = 1000;
+/** The longest delay of a timer, ms. Node fires longer timers immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+/** The author of pauses and margins, as shown by `headgate bans` and `headgate overrides`. */
 export const BY = 'headgate/fetch';
-/** The most keys that are remembered. */
-export const MOST_KEYS = 10_000;
+/** The maximum number of keys in memory. */
+export const MAX_KEYS = 10_000;
 
-/** How pauses are made. */
+/** The options of pauses. */
 interface PauseOptions {
   /** The longest pause, ms. */
   readonly maxPause: number;
   readonly onPause: ((pause: Pause) => void) | undefined;
-  /** Whether the limiter spaces the calls. Then they do not all go out at once after a pause. */
+  /** Whether the limiter spaces the calls, so that they do not all go out at once after a pause. */
   readonly areSpaced: boolean;
-  /** Where the pauses of this process are counted. */
+  /** The counter of this process' pauses. */
   readonly stats: { pauses: number };
 }
 
-/** The pauses that a partner asks for. The processes share them as bans of the limiter. */
+/** The pauses that a partner requests. Processes share them as bans of the limiter. */
 export class Pauses {
   readonly #limiter: Limiter;
   readonly #options: PauseOptions;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, KeyState>();
 
   constructor(limiter: Limiter, options: PauseOptions) {
     this.#limiter = limiter;
     this.#options = options;
   }
 
-  /** Whether a key pauses, as far as this process knows. */
+  /** Whether a key is paused, as far as this process knows. */
   isOn(key: string): boolean {
     return this.#of(key).until > performance.now();
   }
 
-  /** How long a call has to wait although the limiter admitted it, ms. */
+  /** The remaining wait of a call that the limiter admitted, ms. */
   async left(key: string, { delayMs, degraded }: Decision): Promise<number> {
     const known = this.#of(key);
     const now = performance.now();
-    const isFresh = delayMs <= STALE || Math.max(known.clear, now - delayMs) > now - STALE;
+    const isFresh = delayMs <= STALE_MS || Math.max(known.clear, now - delayMs) > now - STALE_MS;
     if (known.until <= now && !isFresh && !degraded && this.#limiter.set.ban) {
       known.look ??= this.#look(key, known);
       await known.look;
@@ -102,23 +102,24 @@ export class Pauses {
   }
 
   /**
-   * After a pause, calls go out one by one, ever faster, lest all that wait go out at once. Spaced ones do so anyway.
+   * Spaces the calls after a pause with ever smaller gaps, so that waiting calls do not all go out at once. Calls that the limiter spaces
+   * need no further gap.
    *
-   * @returns how long this call has to wait for it, ms
+   * @returns the wait of this call, ms
    */
   restart(key: string): number {
     const known = this.#of(key);
     const wait = known.next - performance.now();
-    // Nobody has waited for a while.
-    if (wait < -RESTART || known.gap < 1 || this.#options.areSpaced) return 0;
+    // No call has waited for a while.
+    if (wait < -RESTART_MS || known.gap < 1 || this.#options.areSpaced) return 0;
     // The pause was ended by hand.
-    const after = wait > RESTART ? 0 : Math.max(0, wait);
+    const after = wait > RESTART_MS ? 0 : Math.max(0, wait);
     known.next = performance.now() + after + known.gap;
-    known.gap *= GAP_SHRINKS;
+    known.gap *= GAP_FACTOR;
     return after;
   }
 
-  /** Notes what the store said. */
+  /** Reads the store's statement about pauses from a decision. */
   see({ key, reason, retryAfterMs, allowed, degraded, delayMs, charged }: Decision): void {
     if (degraded) return;
     const known = this.#of(key);
@@ -127,53 +128,53 @@ export class Pauses {
       this.#pauseUntil(known, Math.max(known.until, now + retryAfterMs));
     } else if (allowed) {
       known.clear = now;
-      // A question may have been on its way while this process began a pause. Later ones tell that it was ended by hand.
-      if (known.learnt < now - ON_ITS_WAY) known.until = 0;
-      // Asking when the turn has come would make the call late.
-      if (delayMs > STALE && charged > 0)
-        setRealTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
+      // The query may have been sent before this process began a pause. A later query means that the pause was ended by hand.
+      if (known.learnt < now - MAX_QUERY_MS) known.until = 0;
+      // A query at the time of the turn would delay the call.
+      if (delayMs > STALE_MS && charged > 0)
+        setRealTimeout(() => this.#lookAhead(key, known), delayMs - STALE_MS / 2).unref();
     }
   }
 
-  /** The partner has answered a call, and did not turn it away. */
+  /** Handles an answer of the partner that is not a denial. */
   answered(key: string): void {
     Object.assign(this.#of(key), { silent: 0, answered: performance.now() });
   }
 
   /**
-   * A call goes out.
+   * Handles a call that goes out.
    *
-   * @returns whether it may arrive late: the partner has not answered yet, after a silence or a pause, so connections are opened and code is
-   * loaded. An answer that takes longer says nothing about that.
+   * @returns whether the call may arrive late: after a silence or a pause, and before the next answer, connections are opened and code is
+   * loaded. An answer that takes longer is not evidence of a late arrival.
    */
   goesOut(key: string): boolean {
     const known = this.#of(key);
     const now = performance.now();
-    if (now - Math.max(known.answered, known.sent) > SILENCE) known.coldFrom = now;
+    if (now - Math.max(known.answered, known.sent) > SILENCE_MS) known.coldFrom = now;
     known.sent = now;
-    return known.answered < known.coldFrom && now - known.coldFrom < COLD;
+    return known.answered < known.coldFrom && now - known.coldFrom < COLD_MS;
   }
 
   /**
-   * The partner has turned a call away.
+   * Handles a denial by the partner.
    *
-   * @param waitMs the wait that the partner asks for, ms; `undefined` if its answer names none
-   * @returns how long the key pauses, ms
+   * @param waitMs the wait that the partner requests, ms, or `undefined` if the answer has no wait
+   * @returns the length of the key's pause, ms
    */
   turnedAway(key: string, status: number, waitMs: number | undefined): number {
     const known = this.#of(key);
     let ms = waitMs ?? 0;
-    // Calls that were under way when a pause began tell nothing new.
+    // Answers to calls from before the pause contain no news.
     if (ms === 0 && !this.isOn(key)) {
       // `Retry-After: 0` is obeyed once. If the server repeats it, the pause doubles.
       const isObeyed = waitMs === 0 && known.silent === 0;
-      if (!isObeyed) ms = FIRST_PAUSE * 2 ** Math.min(known.silent, MOST_DOUBLED);
+      if (!isObeyed) ms = FIRST_PAUSE_MS * 2 ** Math.min(known.silent, MAX_DOUBLINGS);
       known.silent++;
     }
     return this.begin(key, ms, status);
   }
 
-  /** Begins a pause, for all processes. Returns its length. A longer one is never cut short. */
+  /** Begins a pause for all processes, unless a longer pause is in force. @returns the length of the pause, ms */
   begin(key: string, wanted: number, status: number): number {
     const { maxPause, onPause, stats } = this.#options;
     const ms = Math.max(1, Math.min(Math.ceil(wanted), maxPause));
@@ -195,61 +196,61 @@ export class Pauses {
     return ms;
   }
 
-  #pauseUntil(known: Known, until: number): void {
-    Object.assign(known, { until, next: until, gap: FIRST_GAP, answered: -Infinity, sent: -Infinity });
+  #pauseUntil(known: KeyState, until: number): void {
+    Object.assign(known, { until, next: until, gap: FIRST_GAP_MS, answered: -Infinity, sent: -Infinity });
     clearTimeout(known.timer);
     const ms = Math.ceil(until - performance.now());
-    if (ms > LONGEST_TIMER) return;
+    if (ms > MAX_TIMER_MS) return;
     const end = (): void => {
       known.until = 0;
       known.next = Math.min(known.next, performance.now());
     };
     known.timer = setTimeout(end, Math.max(0, ms));
-    // The timers of some fakes have no such method.
+    // Some fake timers have no such method.
     known.timer.unref?.();
   }
 
-  /** Asks before a turn comes, unless the store has just been asked. */
-  #lookAhead(key: string, known: Known): void {
-    if (this.#limiter.set.ban && known.clear <= performance.now() - STALE / 2)
+  /** Queries the store before a turn, unless a query has just been made. */
+  #lookAhead(key: string, known: KeyState): void {
+    if (this.#limiter.set.ban && known.clear <= performance.now() - STALE_MS / 2)
       known.look ??= this.#look(key, known);
   }
 
-  /** Asks the store whether there is a pause. */
-  async #look(key: string, known: Known): Promise<void> {
+  /** Queries the store for a pause. */
+  async #look(key: string, known: KeyState): Promise<void> {
     try {
       this.see(await this.#limiter.peek(key));
     } catch {
-      // Without the store, nobody knows of a pause. What happens to calls then was decided by the limiter.
+      // Without the store, other processes' pauses are unknown. The limiter has already decided about calls in that case.
     } finally {
       known.look = undefined;
     }
   }
 
-  /** Tells the store of a pause. */
+  /** Shares a pause with other processes through the store. */
   async #share(key: string, until: number, status: number): Promise<void> {
     try {
-      for (const after of [0, SETTLED]) {
+      for (const after of [0, RECHECK_MS]) {
         if (after > 0) await this.#limiter.internals.waits.sleep(after, undefined);
-        // A longer pause of this process has come in between, and is shared by itself.
-        if (this.#of(key).until > until + ROUNDING) return;
+        // This process has begun a longer pause in the meantime, which is shared separately.
+        if (this.#of(key).until > until + ROUNDING_MS) return;
         const { reason, retryAfterMs = 0 } = await this.#limiter.peek(key);
         const left = Math.ceil(until - performance.now());
         if (left <= 0) return;
-        if (reason !== 'banned' || retryAfterMs + ROUNDING < left)
+        if (reason !== 'banned' || retryAfterMs + ROUNDING_MS < left)
           await this.#limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
       }
     } catch {
-      // This process pauses all the same, though the store knows of no pause. Others learn of it by an answer of their own.
+      // This process pauses even though the store has not stored the pause. Other processes learn about it from their own answers.
       const known = this.#of(key);
       known.learnt = Math.max(known.learnt, until);
     }
   }
 
-  #of(key: string): Known {
+  #of(key: string): KeyState {
     let known = this.#known.get(key);
     if (!known) {
-      if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
+      if (this.#known.size >= MAX_KEYS) this.#known.delete(this.#known.keys().next().value!);
       known = {
         ...{ until: 0, timer: undefined, learnt: -Infinity, clear: -Infinity },
         ...{ answered: -Infinity, sent: -Infinity, coldFrom: -Infinity },

@@ -3,30 +3,33 @@ import { WebReply, type Connection } from './web-response.js';
 
 interface Exchange {
   readonly ip: string | undefined;
-  /** Undefined once there is a response. */
+  /** `undefined` once the request has a response. */
   reply: WebReply | undefined;
 }
 
 /** The requests that limiters have seen. */
 const exchanges = new WeakMap<object, Exchange>();
 
-/** The address that came with a request when its first limiter saw it. */
+/** The client's address when the first limiter saw the request. */
 export const addressOf = (request: Request): string | undefined => exchanges.get(request)?.ip;
 
-interface Told {
+interface PlatformInfo {
   remoteAddr?: { hostname?: string };
   requestIP?: (request: Request) => { address: string } | null;
 }
 
-/** The address that Deno (`info.remoteAddr`) and Bun (`server.requestIP`) pass on, Bun's server also as a property. */
-export function toldAddress(request: Request, told: unknown): string | undefined {
-  const { server = told, remoteAddr } = Object(told) as Told & { server?: unknown };
-  const { requestIP } = Object(server) as Told;
+/**
+ * Reads the client's address from the values that Deno (`info.remoteAddr`) and Bun (`server.requestIP`) pass to a handler. Bun's server may
+ * also be a property.
+ */
+export function platformAddress(request: Request, info: unknown): string | undefined {
+  const { server = info, remoteAddr } = Object(info) as PlatformInfo & { server?: unknown };
+  const { requestIP } = Object(server) as PlatformInfo;
   return remoteAddr?.hostname ?? requestIP?.call(server, request)?.address;
 }
 
 /**
- * Runs a limiter around what answers a request, and shares the reply among all limiters of the request.
+ * Runs a limiter around the handler of a request. All limiters of the request share the reply.
  *
  * @param id the same object for all limiters of the request
  */
@@ -46,7 +49,7 @@ export async function around(
   try {
     return await reply.finish(respond);
   } finally {
-    // A program may go on to another limiter, whose response is another one.
+    // A program may pass the request to another limiter, which needs a new reply.
     exchange.reply = undefined;
   }
 }

@@ -5,19 +5,19 @@ import { parseAddress, type Address } from './address.js';
 /** The default prefix length of IPv6 keys. Most providers give each customer a network of this size or larger. */
 export const DEFAULT_SUBNET = 56;
 
-/** How many IPv6 keys are remembered, because parsing takes microseconds. */
-const REMEMBERED = 1000;
+/** The number of IPv6 keys that are cached, because parsing takes microseconds. */
+const MAX_CACHED_KEYS = 1000;
 
 const MAPPED = '::ffff:';
 
-/** Makes a key of an address. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` */
+/** Returns the key of an address. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` */
 export type ClientKey = (ip: string | undefined) => string;
 
 /**
- * Makes keys of client addresses. An IPv4 address is used as it is, even within IPv6 (mapped, NAT64). The key of an IPv6 address is its
- * network, in canonical form and without the zone, because a client can use every address of its network.
+ * Creates keys of client addresses. An IPv4 address is its own key, even within IPv6 (mapped, NAT64). The key of an IPv6 address is its
+ * network in canonical form, because a client can use every address of the network.
  *
- * @param subnet the network's prefix length: 1 to 128
+ * @param subnet the network's prefix length, 1 to 128
  */
 export function clientKeys(subnet: number): ClientKey {
   const known = new Map<string, string>();
@@ -27,7 +27,7 @@ export function clientKeys(subnet: number): ClientKey {
     let key = known.get(ip);
     if (key === undefined) {
       key = keyOf(ip, subnet);
-      if (known.size === REMEMBERED) known.clear();
+      if (known.size === MAX_CACHED_KEYS) known.clear();
       known.set(ip, key);
     }
     return key;
@@ -36,14 +36,17 @@ export function clientKeys(subnet: number): ClientKey {
 
 const keysBySubnet = new Map<number, ClientKey>();
 
-/** The key of one address for a given prefix length: see {@link clientKeys}. */
+/** The key of one address for a prefix length: see {@link clientKeys}. */
 export function clientKeyOf(ip: string | undefined, subnet: number): string {
   let keys = keysBySubnet.get(subnet);
   if (!keys) keysBySubnet.set(subnet, (keys = clientKeys(subnet)));
   return keys(ip);
 }
 
-/** The address that the option `clientIp` returned. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` unless it is a text or missing */
+/**
+ * Checks the address that the option `clientIp` returned. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` unless the address is a string or
+ * missing
+ */
 export function checkClientIp(ip: unknown): string | undefined {
   if (ip === undefined || ip === null) return undefined;
   if (typeof ip !== 'string') throw noClientIp(ip);
@@ -70,9 +73,9 @@ function network(address: Address, subnet: number): string {
 function noClientIp(ip: unknown): HeadgateError {
   return new HeadgateError(
     'HEADGATE_NO_CLIENT_IP',
-    `The client's IP address is ${show(ip)}. Without it there is no key to limit by: with one key for all, any client could ` +
-      'lock out all others. Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
-      'a Unix socket, or the proxy sends no addresses, write a `keyGenerator`. The address is also undefined after the ' +
+    `The client's IP address is ${show(ip)}. Without an address there is no key to limit by, and if all such requests shared a key, any client could ` +
+      'lock out the others. Behind a proxy, set the framework\'s "trust proxy" to that proxy only; if the server listens on ' +
+      'a Unix socket, or the proxy sends no addresses, pass a `keyGenerator`. The address is also undefined after the ' +
       'client has disconnected.',
   );
 }

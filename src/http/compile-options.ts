@@ -20,29 +20,29 @@ import { OF_LIMITER, hasQuota, type HttpOptions, type PoliciesOf } from './optio
 /** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
-  /** Whether the limiter was made for these options, and must be closed with them. */
+  /** Whether the limiter was created for these options and must be closed with them. */
   readonly ownsLimiter: boolean;
-  /** The policies to decide by. Undefined if they depend on the request. */
+  /** The policies of every request, or `undefined` if they depend on the request. */
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
-  /** Whether a policy may be by the request's key. */
+  /** Whether any policy may use the request's key. */
   readonly needsKey: boolean;
 }
 
 const DAY = 24 * 3_600_000;
 
-/** What an adapter knows in addition to the user's options. */
+/** An adapter's additions to the user's options. */
 export interface HttpAssembly extends Assembly {
-  /** The options that are defaults from elsewhere. Where such a default has no use, it is ignored. An explicit option is refused there. */
+  /** The options that are defaults of a plugin or a module. A default that does not apply is ignored; an explicit option would be refused. */
   defaults?: ReadonlySet<string>;
-  /** The names of the limiter's policies that do not decide here. */
+  /** The names of the limiter's policies that are skipped. */
   omitted?: ReadonlySet<string>;
 }
 
 /**
- * Validates options whose names were already checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
+ * Validates options and creates their limiter. The options' names were checked before (`checkShape` with `HTTP_OPTIONS`).
  *
- * @param shared a limiter to use instead of a new one
+ * @param shared an existing limiter to use instead of a new one
  * @throws HeadgateError as `createLimiter`
  */
 export function compileOptions<Req, Res>(
@@ -56,7 +56,7 @@ export function compileOptions<Req, Res>(
   const showsKey = !isDefault('partitionKey') || canShowKey(options, isShared);
   const { cost, ...compiled } = compileAlone(options, isShared, showsKey);
   const isDefaultCost = isDefault('cost') && !policiesOf;
-  // The limiter is made last, because it claims its name.
+  // The limiter is created last, because creating it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) {
     checkCapacity(cost, given.tiers.decidingBy(options.tier));
@@ -72,7 +72,7 @@ export function compileOptions<Req, Res>(
   const wholeOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
   const setOf = part && wholeOf ? mapped(wholeOf, part) : wholeOf;
   const set = setOf ? undefined : partOf(limiter.tiers.of(tier as string | undefined));
-  // The sets that may decide. Those of a function `policies` are not known yet.
+  // The sets that may decide. The sets of a function `policies` are still unknown.
   const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all.map(partOf);
   try {
     if (isDefaultCost) checkCapacity(cost, limiter.tiers.decidingBy(tier));
@@ -95,7 +95,7 @@ export function compileOptions<Req, Res>(
 }
 
 /**
- * Compiles what needs no limiter.
+ * Compiles the options that do not need a limiter.
  *
  * @param isShared whether other programs may have the same limiter or store
  * @param showsKey whether the option `partitionKey` is used
@@ -112,14 +112,14 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolea
     clientIp: checkFunction('clientIp', options.clientIp),
     subnet,
     clientKey: clientKeys(subnet),
-    /** Returns the keys of a request by dimension. Undefined: all policies are by the request's key. */
+    /** Returns the keys of a request by dimension, or `undefined` if every policy uses the request's key. */
     keysOf: compileKeys(options.keys),
-    /** For each dimension: the name of the option that returns its keys. */
+    /** For each dimension, the name of the option that returns its keys. */
     keyOptions: {
       ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
       ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
     } as Readonly<Record<string, string>>,
-    /** How long a denied request waits, ms. Undefined: it does not. */
+    /** The time that a denied request waits, ms, or `undefined` if it is denied at once. */
     wait: options.wait === undefined ? undefined : toMilliseconds('wait', options.wait),
     cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
     costOf: typeof cost === 'function' ? cost : undefined,
@@ -127,7 +127,7 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolea
     denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
     writeHeaders: compileHeaders(options.headers, compilePartitionKey(partitionKey, isShared)),
     statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
-    /** Up to how many whole seconds later `Retry-After` is. */
+    /** The maximum delay of `Retry-After`, whole seconds. */
     jitter: jitter === undefined ? undefined : Math.floor(toMilliseconds('jitter', jitter, 1000) / 1000),
     handler: checkFunction('handler', options.handler),
     refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
@@ -142,7 +142,7 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolea
 
 type PartitionOptions = Pick<HttpOptions<never, never>, 'partitionKey' | 'headers'>;
 
-/** Options for a line are a mistake where no request ever waits. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Rejects the options of a queue if no request can ever wait. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkNobodyWaits(
   options: object,
   sets: readonly PolicySet[],
@@ -159,7 +159,7 @@ function checkNobodyWaits(
   throw invalidOption(
     name,
     (options as LimiterOptions)[name],
-    "No request waits here. Write how long one may: wait: '10s'; or leave it out.",
+    "No request waits here. Set the time that a request may wait (wait: '10s'), or omit this option.",
   );
 }
 
@@ -176,13 +176,13 @@ function costOfLimiter(cost: Cost, limiter: Limiter): Cost {
   return entries.length === 0 ? 1 : Object.fromEntries(entries);
 }
 
-/** Whether the option `partitionKey` is valid beside the others. */
+/** Whether the option `partitionKey` is compatible with the other options. */
 function canShowKey({ partitionKey, headers }: PartitionOptions, isShared: boolean): boolean {
   const isWritten = headers === undefined || [headers].flat().includes('draft-11');
   return isWritten && !(partitionKey === true && isShared);
 }
 
-/** The option `policies` if it is a function of the request. */
+/** The option `policies`, if it is a function of the request. */
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
   const { policies } = options;
   return typeof policies === 'function' ? policies : undefined;
@@ -192,13 +192,13 @@ function givenLimiter(options: object): Limiter | undefined {
   const { limiter } = options as { limiter?: unknown };
   if (limiter === undefined) return undefined;
   if (!(limiter instanceof Limiter))
-    throw invalidOption('limiter', limiter, 'Pass what createLimiter returned.');
+    throw invalidOption('limiter', limiter, 'Pass a limiter that createLimiter returned.');
   const others = OF_LIMITER.filter((option) => options[option as keyof typeof options] !== undefined);
   if (others.length > 0) {
     throw invalidOption(
       others.join(', '),
       'beside `limiter`',
-      'Pass these to createLimiter, or leave `limiter` away.',
+      'Pass these to createLimiter, or omit `limiter`.',
     );
   }
   return limiter;
@@ -208,7 +208,7 @@ function isByKey({ dimensions }: PolicySet): boolean {
   return dimensions?.names.includes(DEFAULT_DIMENSION) ?? true;
 }
 
-/** The quota of an adapter that was given none. */
+/** The quota of an adapter without any quota option. */
 const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
@@ -220,23 +220,31 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
   return assembleLimiter(own, { ...assembly, tier: options.tier, dimensions, dynamic });
 }
 
-/** Checks the option `tier` as far as possible without a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Checks the option `tier`, as far as possible without a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | undefined): void {
   const { tier, tiers, policies } = options;
   if (typeof policies === 'function' && (tier ?? tiers) !== undefined)
-    throw invalidOption('policies, tiers', 'both', 'Write `policies` as a function, or `tiers`, not both.');
+    throw invalidOption(
+      'policies, tiers',
+      'both',
+      'Pass a function as `policies`, or pass `tiers`, but not both.',
+    );
   const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
   const isNeeded = limiter ? limiter.tiers.areNeeded : names.length > 0 && !hasPolicies(options);
   if (tier === undefined && !isNeeded) return;
   const known = names.map((name) => show(name)).join(', ');
   if (typeof tier === 'string' ? !names.includes(tier) : typeof tier !== 'function' || names.length === 0) {
     const fix =
-      names.length === 0 ? 'The limiter has no `tiers`: write them, too.' : `Its tiers are: ${known}.`;
-    throw invalidOption('tier', tier, `Write a tier, or a function of the request that returns one. ${fix}`);
+      names.length === 0 ? 'The limiter has no `tiers`: pass them, too.' : `Its tiers are: ${known}.`;
+    throw invalidOption(
+      'tier',
+      tier,
+      `Pass a tier's name, or a function of the request that returns one. ${fix}`,
+    );
   }
 }
 
-/** A function that passes on what another one returns, at once or later. */
+/** Maps the result of a function, sync or async. */
 function mapped<Arg, From, To>(
   of: (arg: Arg) => MaybePromise<From>,
   map: (from: From) => To,
@@ -247,8 +255,8 @@ function mapped<Arg, From, To>(
   };
 }
 
-/** How many different results of a `policies` function are remembered. */
-const REMEMBERED = 1000;
+/** The number of different results of a `policies` function that are cached. */
+const MAX_CACHED_SETS = 1000;
 
 /** Compiles the policies that a function of the request returns. */
 function compiling<Req>(
@@ -258,13 +266,13 @@ function compiling<Req>(
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
   const compile = (policies: Policies): PolicySet => {
-    // Compare by content: an array that was changed in place means a changed limit.
+    // Policies are compared by content, because an array that was changed in place means a changed limit.
     const text = JSON.stringify(policies);
     let set = known.get(text);
     if (!set) {
       set = limiter.compile(policies);
       checkKeysOf([set], keys, true);
-      if (known.size === REMEMBERED) known.clear();
+      if (known.size === MAX_CACHED_SETS) known.clear();
       known.set(text, set);
     }
     return set;

@@ -5,31 +5,31 @@ import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.
 import { checkFunction } from '../common/validate.js';
 
 /**
- * Per dimension: a function that returns a request's key, sync or async. `undefined`: policies by the dimension do not apply to the
+ * A function per dimension that returns the request's key, sync or async, or `undefined` if policies by the dimension do not apply to the
  * request.
  */
 export type KeysOption<Req> = Readonly<
   Record<string, { call(request: Req): MaybePromise<string | undefined> }['call']>
 > & {
-  /** Not allowed: the request's own key is the option `keyGenerator`. */
+  /** Not allowed: the option `keyGenerator` returns the request's own key. */
   readonly [DEFAULT_DIMENSION]?: undefined;
 };
 
-/** The keys of a request, including that of the default dimension. Undefined if it has none. */
+/** Returns the keys of a request, including the default dimension's, or `undefined` if the request has no keys. */
 export type KeysOf<Req> = (request: Req, key: string | undefined) => MaybePromise<Key | undefined>;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function compileKeys<Req>(keys: KeysOption<Req> | undefined): KeysOf<Req> | undefined {
   if (keys === undefined) return undefined;
   if (typeof keys !== 'object' || keys === null || Array.isArray(keys) || Object.keys(keys).length === 0) {
-    const fix = 'Write a function for each dimension: { account: (req) => req.user?.id }.';
+    const fix = 'Pass a function for each dimension: { account: (req) => req.user?.id }.';
     throw invalidOption('keys', keys, fix);
   }
   const each = Object.entries(keys).map(([dimension, keyOf]) => {
     const what = `keys.${checkDimension('keys', dimension)}`;
     if (dimension === DEFAULT_DIMENSION)
-      throw invalidOption(what, keyOf, 'Write it as the option keyGenerator.');
-    if (keyOf === undefined) throw invalidOption(what, keyOf, 'Write a function.');
+      throw invalidOption(what, keyOf, 'Pass it as the option keyGenerator.');
+    if (keyOf === undefined) throw invalidOption(what, keyOf, 'Pass a function.');
     return { dimension, what, keyOf: checkFunction(what, keyOf) };
   });
   return (request, key) => {
@@ -42,7 +42,7 @@ export function compileKeys<Req>(keys: KeysOption<Req> | undefined): KeysOf<Req>
         else made[dimension] = value;
       }
     } catch (error) {
-      // The others may still fail, when nobody waits for them any more.
+      // Other promises may still reject after the caller has received the first error.
       void Promise.allSettled(later);
       throw error;
     }
@@ -74,7 +74,7 @@ function checked(what: string, key: unknown): string | undefined {
   if (key === undefined || typeof key === 'string') return key;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    `${what}: ${show(key)} is not a key. Return a string, or undefined if policies by it do not apply to the request.`,
+    `${what}: ${show(key)} is not a key. Return a string, or undefined if policies by this dimension do not apply to the request.`,
   );
 }
 
@@ -83,14 +83,14 @@ function threw(what: string, cause: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_KEY', `${what} threw: ${String(cause)}. ${fix}`, { cause });
 }
 
-/** The keys, or undefined if there are none: the request is then not limited. */
+/** The keys, or `undefined` if the request has no keys and is therefore not limited. */
 function someOf(keys: Readonly<Record<string, string | undefined>>): Key | undefined {
   return Object.values(keys).some((key) => key !== undefined) ? keys : undefined;
 }
 
 /**
- * Checks that there is a function for each dimension of the sets that may decide. Unless the functions are defaults from elsewhere, each
- * also needs a policy that uses it.
+ * Checks that there is a function for each dimension of the sets that may decide. Each function also needs a policy that uses its
+ * dimension, except for a plugin's or module's defaults.
  *
  * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
  */
@@ -105,7 +105,7 @@ export function checkKeysOf(
   if (missing !== undefined) {
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_DIMENSION',
-      `keys: policies are by '${missing}', and requests have no key of it. Write keys: { ${missing}: (req) => ... }.`,
+      `keys: policies are by '${missing}', and requests have no such key. Add keys: { ${missing}: (req) => ... }.`,
     );
   }
   const extra = made.find((name) => name !== DEFAULT_DIMENSION && !names.includes(name));

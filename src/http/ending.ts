@@ -1,6 +1,9 @@
 import type { ResponsePort } from './framework.js';
 
-/** Tells, once, how a response ends: true if it was sent completely, false if it was cut off. If it has already ended, it tells at once. */
+/**
+ * Reports once how a response ends: true if it was sent completely, false if it was cut off. A response that has already ended is reported
+ * at once.
+ */
 export class Ending<Res> {
   readonly #port: ResponsePort<Res>;
   readonly #response: Res;
@@ -15,7 +18,7 @@ export class Ending<Res> {
     if (!this.look()) this.#stopListening = port.onEnd(response, (completed) => this.#end(completed));
   }
 
-  /** Checks whether the response has ended, in case no event tells of it. */
+  /** Checks whether the response has ended, in case no event reported it. */
   look(): boolean {
     if (!this.#told && this.#port.hasEnded(this.#response)) this.#end(false);
     return this.#told;

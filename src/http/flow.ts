@@ -23,7 +23,7 @@ import { compileSteps, type RequestSoFar, type Step } from './steps.js';
 import type { Texts } from './texts.js';
 
 /**
- * Makes a limiter for the requests of a framework.
+ * Creates a limiter for the requests of a framework.
  *
  * @param given the options, or the text of a single policy
  * @param caller the function that received these options, for error messages
@@ -41,7 +41,7 @@ export function createFlow<Req extends object, Res>(
   return flow;
 }
 
-/** The way of a request through the limiter, for any framework. It creates no promise unless it has to wait. */
+/** The path of a request through the limiter, for any framework. A promise is created only if the request has to wait. */
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
@@ -50,7 +50,7 @@ export class Flow<Req extends object, Res> {
   readonly #refunds: boolean;
   /** The option `handler`. */
   readonly #handler: CompiledOptions<Req, Res>['handler'];
-  /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
+  /** Checks the first requests for mistakes in the configuration. `undefined` once enough requests were checked. */
   #checks: SetupChecks<Req> | undefined;
 
   /** @internal */
@@ -62,7 +62,7 @@ export class Flow<Req extends object, Res> {
       clientKey: options.clientKey,
     });
     this.#framework = { ...weakTrails, ...framework };
-    // Who the client is, the option says once for a request.
+    // The option `clientIp` is called once per request.
     const clients = new WeakMap<Req, string | undefined>();
     if (options.clientIp) this.#framework.ip = (req) => clients.get(req);
     const { ip } = this.#framework;
@@ -74,17 +74,17 @@ export class Flow<Req extends object, Res> {
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
-  /** The limiter, for example to reset a key, to give units back, or to close it. */
+  /** The limiter, for example to reset a key, to refund units, or to close the limiter. */
   get limiter(): Limiter {
     return this.#options.limiter;
   }
 
   /**
-   * Decides on a request, and answers it if it is denied. Returns no promise if there is nothing to wait for, as with the memory store.
+   * Decides on a request, and answers a denied one. If nothing is asynchronous, as with the memory store, the result is not a promise.
    *
-   * @returns `'next'`: the request goes on; `'answered'`: it has its answer, or its client has left
-   * @throws (or rejects with) what the request fails with: `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, what a
-   * callback throws, or what the store fails with under `onStoreError: 'throw'`
+   * @returns `'next'` if the request goes on; `'answered'` if it was answered, or its client has left
+   * @throws (or rejects with) `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, the error of a callback, or the
+   * store's error under `onStoreError: 'throw'`
    */
   handle(req: Req, res: Res): MaybePromise<Outcome> {
     const trail = this.#framework.trail(req);
@@ -102,7 +102,7 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** Like {@link Flow.handle}, for frameworks with callbacks. If `handle` returns no promise, the callback is called at once. */
+  /** Like {@link Flow.handle}, for frameworks with callbacks. If `handle` does not return a promise, the callback is called at once. */
   run(req: Req, res: Res, next: Next): void {
     let outcome: MaybePromise<Outcome>;
     try {
@@ -114,17 +114,17 @@ export class Flow<Req extends object, Res> {
     else if (outcome !== 'answered') goOn(outcome, next);
   }
 
-  /** @internal Called when a user has just made the flow. */
+  /** @internal Called when a user has created the flow. */
   made(): void {
     if (this.#options.ownsLimiter) this.#checks?.made();
   }
 
-  /** Closes the limiter if it was made for this flow. */
+  /** Closes the limiter if it was created for this flow. */
   async close(): Promise<void> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
-  /** Whether the limiter has already decided on the request. Even if it is mounted twice, it charges a request once. */
+  /** Whether the limiter has already decided on the request. A limiter that is mounted twice charges a request once. */
   #hasDecided(latest: Trail): boolean {
     for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
@@ -151,7 +151,7 @@ export class Flow<Req extends object, Res> {
     return this.#asking.decide(key, cost, set!, false);
   }
 
-  /** Waits in line as long as the client stays. Rejects with `HEADGATE_ABORTED` if it leaves. */
+  /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
   async #wait(res: Res, set: PolicySet, key: Key, cost: Cost, timeout: number): Promise<LimiterDecision> {
     const { limiter } = this.#options;
     const gone = new AbortController();
@@ -179,14 +179,14 @@ export class Flow<Req extends object, Res> {
     return (await goesOn) ? this.#goThrough(soFar, res, next) : this.#end(soFar);
   }
 
-  /** The request is skipped, or a list decides. */
+  /** Ends the steps of a request that is skipped or on a list. */
   #end({ req, key, listed }: RequestSoFar<Req>): LimiterDecision | undefined {
     if (!listed) return undefined;
     this.#look(req);
     return this.#asking.listed(key ?? this.#framework.ip(req) ?? '', listed);
   }
 
-  /** Checks one of the first requests for mistakes in the set-up. */
+  /** Checks one of the first requests for mistakes in the configuration. */
   #look(req: Req): void {
     if (this.#checks && !this.#checks.look(req)) this.#checks = undefined;
   }
@@ -208,12 +208,12 @@ export class Flow<Req extends object, Res> {
     if (decision === undefined) return 'next';
     const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
-    // Who has waited in line has had its turn.
+    // A request that waited in line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
-  /** Holds the request until its turn (leaky bucket with `maxDelay`). If its client leaves, the turn is given back. */
+  /** Holds the request until its turn (leaky bucket with `maxDelay`). If the client leaves, the turn is returned. */
   async #hold(decision: LimiterDecision, req: Req, res: Res): Promise<Outcome> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
@@ -228,7 +228,7 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** Publishes the decision, and goes on with it. */
+  /** Publishes the decision and continues with its outcome. */
   #conclude(decision: LimiterDecision, req: Req, res: Res): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
@@ -238,12 +238,11 @@ export class Flow<Req extends object, Res> {
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
-      // This is only checked here, because on Express' responses V8 looks it up slowly.
+      // Checked only here, because V8 looks up this property slowly on Express' responses.
       if (!this.#framework.headersSent(res)) throw error;
     }
     if (decision.allowed) return 'next';
-    // A denied request charges nothing, so the limiters that it has passed give their charges back. Only policies that count attempts keep
-    // them.
+    // A denied request charges nothing, so earlier limiters return their charges. Only policies that count attempts keep theirs.
     for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
@@ -267,16 +266,16 @@ export class Flow<Req extends object, Res> {
       return 'answered';
     }
     const answered = this.#handler(req, res, decision);
-    // Fastify's replies can be awaited, but their `then` returns no promise.
+    // Fastify's replies can be awaited, but their `then` does not return a promise.
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }
 
-  /** Whether an end of the response is one of those that give the cost back. */
+  /** Whether the cost is refunded for this kind of end. */
   #mayRefund(res: Res): boolean {
     return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /** Waits for the end of the response. Then slots are given back, and also the cost if it must not count. */
+  /** Waits for the end of the response. Then slots are released, and the cost is refunded if it must not count. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {
@@ -300,12 +299,12 @@ export class Flow<Req extends object, Res> {
   }
 }
 
-/** Nothing is checked about proxies where the option `clientIp` says who the client is. */
+/** The framework without its proxy settings, which do not matter if the option `clientIp` returns the client's address. */
 function withoutAddress<Req extends object, Res>(framework: Framework<Req, Res>): Framework<Req, Res> {
   return { ...framework, ip: () => undefined };
 }
 
-/** In its own function: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+/** A separate function, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
 function goOn(outcome: Promise<Outcome>, next: Next): void {
   outcome.then((is) => {
     if (is === 'next') next();
@@ -316,5 +315,5 @@ function fail(error: unknown): never {
   throw publicError(error);
 }
 
-/** Ignores errors of give-backs while the store is away: such charges end by themselves. */
+/** Ignores errors of refunds while the store is down: such charges expire by themselves. */
 function ignore(): void {}

@@ -1,17 +1,17 @@
-/** What tells by events that it is closed: a socket, or a stream. */
+/** An emitter that reports its closing by events: a socket, or a stream. */
 interface Closing {
   once(event: string, listener: () => void): unknown;
 }
 
-/** The functions to call when a connection closes. */
+/** The callbacks of each connection. */
 const followers = new WeakMap<Closing, Set<() => void>>();
 
 /**
- * Calls a function when a connection closes. All share one listener for each event: a connection may have any number of requests at a time, and
- * Node warns of more than ten listeners.
+ * Calls a function when a connection closes. All callbacks of a connection share one listener per event, because a connection may have any
+ * number of requests at a time, and Node warns of more than ten listeners.
  *
- * @param events those that tell of the end: always the same for one connection
- * @returns a function that ends it
+ * @param events the events that report the closing, always the same for one connection
+ * @returns a function that stops listening
  */
 export function follow(connection: Closing, events: readonly string[], closed: () => void): () => void {
   let all = followers.get(connection);

@@ -1,36 +1,36 @@
 import type { Decision } from '../common/decision.js';
 import type { HeaderTarget } from './headers.js';
 
-/** What happens to a request: it goes on, or it was answered. */
+/** The outcome of a request: `'next'` if it goes on, `'answered'` if the limiter answered it. */
 export type Outcome = 'next' | 'answered';
 
-/** Goes on with the request, or makes it fail. */
+/** Continues with the next handler, or fails the request with an error. */
 export type Next = (error?: unknown) => void;
 
-/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement them all. */
+/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement all of them. */
 export interface ResponsePort<Res> extends HeaderTarget<Res> {
-  /** Whether status and header fields were sent, so that they can no longer be changed. */
+  /** Whether status and header fields were sent and can no longer be changed. */
   headersSent(res: Res): boolean;
-  /** The status that the response has now. */
+  /** The current status of the response. */
   getStatus(res: Res): number;
   /** Sets the status of the answer before it is sent. */
   setStatus(res: Res, status: number): void;
-  /** Answers with this body, which is ASCII. Status and fields, including the body's type, are already set. */
+  /** Sends this ASCII body. Status and fields, including the body's type, are already set. */
   send(res: Res, body: string): void;
-  /** Whether the response has ended. Long responses are checked from time to time, in case no event tells of the end. */
+  /** Whether the response has ended. Long responses are polled, in case no event reports the end. */
   hasEnded(res: Res): boolean;
   /**
-   * Calls `ended` when the response ends: with true if it was sent completely, whatever its status; with false if it was cut off, or if its
-   * client has left. Further calls have no effect.
+   * Calls `ended` when the response ends: with true if it was sent completely, whatever its status; with false if it was cut off or its
+   * client left. Only the first call counts.
    *
    * @returns a function that stops listening
    */
   onEnd(res: Res, ended: (completed: boolean) => void): () => void;
-  /** Whether `onEnd` only ever tells false, at the end of a connection of many requests. Default: no. */
+  /** Whether `onEnd` always passes false, at the end of a connection that carries many requests. @default false */
   neverCompletes?(res: Res): boolean;
 }
 
-/** The limiters that have decided on a request. The latest comes first. */
+/** The limiters that have decided on a request, newest first. */
 export interface Trail {
   /** Identifies the limiter. */
   readonly flow: object;
@@ -40,17 +40,17 @@ export interface Trail {
   readonly before: Trail | undefined;
 }
 
-/** Where a request's trail is kept. */
+/** Storage for the trails of requests. */
 export interface Trails<Req extends object> {
-  /** The trail that was last given to `keep` for this request. */
+  /** The trail that was last passed to `keep` for this request. */
   trail(req: Req): Trail | undefined;
-  /** Keeps the trail with its request, and shows its decision to handlers, as `rateLimit` on the request. */
+  /** Stores a request's trail, and shows its decision to handlers, as `rateLimit` on the request. */
   keep(req: Req, trail: Trail): void;
 }
 
-/** What a framework knows about the proxies in front of it. */
+/** A framework's settings for the proxies in front of it, and one request's evidence of them. */
 export interface Proxies {
-  /** Whose statements about the client's address the framework trusts. */
+  /** The proxies whose statements about the client's address the framework trusts. */
   readonly trusts: 'nobody' | 'some' | 'anybody';
   /** The request's header fields, in lower case. */
   readonly headers: Readonly<Record<string, unknown>>;
@@ -58,15 +58,13 @@ export interface Proxies {
   readonly peer: string | undefined;
 }
 
-/**
- * What a limiter needs of a framework. Without `trail` and `keep`, the trails are kept in a weak map, and `rateLimit` becomes a property.
- */
+/** A framework's implementation for the limiter. By default, trails are in a weak map, and `rateLimit` is a property. */
 export interface Framework<Req extends object, Res> extends ResponsePort<Res>, Partial<Trails<Req>> {
   /** The client's address, by the framework's settings for proxies. */
   ip(req: Req): string | undefined;
   /**
-   * What is known about proxies, for the warnings about the set-up, which check the first requests of a limiter. Without it there are no
-   * such warnings.
+   * Facts about proxies, for the warnings about the configuration, which check a limiter's first requests. Without this method those
+   * warnings are off.
    */
   proxy?(req: Req): Proxies | undefined;
   /** The signature of the option `handler`, for warnings. Default `handler(request, response, decision)`. */
@@ -75,7 +73,7 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
 
 const kept = new WeakMap<object, Trail>();
 
-/** For frameworks without a faster way. */
+/** The default storage, for frameworks without a faster one. */
 export const weakTrails: Trails<object> = {
   trail: (req) => kept.get(req),
   keep: (req: { rateLimit?: Decision }, trail) => {

@@ -7,7 +7,7 @@ import type { PartitionKeys } from './partition-key.js';
 import { textsAfter, textsOf, type Texts } from './texts.js';
 
 /**
- * The header fields that tell clients their quota:
+ * The format of the header fields that show clients their quota:
  * - `'draft-11'`: `RateLimit` and `RateLimit-Policy` as structured lists, an item per policy;
  * - `'draft-7'`: `RateLimit: limit=100, remaining=42, reset=17`, `RateLimit-Policy: 100;w=60`;
  * - `'draft-6'`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, `RateLimit-Policy`;
@@ -18,9 +18,9 @@ import { textsAfter, textsOf, type Texts } from './texts.js';
  */
 export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy' | 'legacy-seconds';
 
-/** Where the header fields are written. */
+/** Reads and sets the header fields of a response. */
 export interface HeaderTarget<Res> {
-  /** The value of a field. Undefined or null if it is not set. */
+  /** The value of a field, or undefined or null if it is not set. */
   getHeader(res: Res, name: string): unknown;
   /** Sets a field, and replaces its previous value. */
   setHeader(res: Res, name: string, value: string): void;
@@ -63,7 +63,7 @@ const DIALECTS = [
 ] as const satisfies HeaderDialect[];
 
 /**
- * @param partitionKeys given if clients are told which key is counted
+ * @param partitionKeys returns the parameters `pk`, if the fields show which key is counted
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compileHeaders(
@@ -73,16 +73,16 @@ export function compileHeaders(
   const chosen = new Set<HeaderDialect>();
   if (option !== false) {
     const list: readonly unknown[] = Array.isArray(option) ? option : [option];
-    if (list.length === 0) throw invalidOption('headers', option, 'Write false for no headers.');
+    if (list.length === 0) throw invalidOption('headers', option, 'Pass false for no headers.');
     for (const dialect of list) chosen.add(checkChoice('headers', dialect, DIALECTS));
   }
   const structured = chosen.has('draft-11') ? structuredFields(partitionKeys) : undefined;
   if (partitionKeys && !structured)
-    throw invalidOption('headers', option, "Write 'draft-11', too: no other dialect has partitionKey.");
+    throw invalidOption('headers', option, "Add 'draft-11': no other dialect has partitionKey.");
   const older: WriteQuota[] = [];
   if (chosen.has('draft-6')) older.push(separateFields('RateLimit', seconds));
   if (chosen.has('legacy') && chosen.has('legacy-seconds'))
-    throw invalidOption('headers', option, "Write 'legacy' or 'legacy-seconds': both write the same fields.");
+    throw invalidOption('headers', option, "Pass 'legacy' or 'legacy-seconds': both set the same fields.");
   if (chosen.has('legacy-seconds')) older.push(separateFields('X-RateLimit', seconds));
   if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', (ms) => seconds(Date.now() + ms)));
   if (chosen.has('draft-7') && !structured) older.push(oneField);
@@ -90,7 +90,7 @@ export function compileHeaders(
   return (target, res, decision, stacked) => {
     const { set, policies, reason, shadow } = decision;
     const texts = textsOf(set);
-    // Clients are told of enforced policies only. A banned key has no verdicts.
+    // The fields show enforced policies only. A banned key has no verdicts.
     const isSilent = shadow || reason === 'disabled';
     if (isSilent || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned'))
       return texts;
@@ -101,9 +101,10 @@ export function compileHeaders(
 }
 
 /**
- * The value of `Retry-After`, never too early. Undefined if waiting does not help.
+ * The value of `Retry-After`, in seconds, never too early.
  *
- * @param jitter up to how many whole seconds later it is. A short wait is at most doubled, because a crowd gathers only in a long one
+ * @param jitter the maximum random delay, whole seconds. A short wait is at most doubled, because a crowd gathers only during a long wait
+ * @returns `undefined` if waiting does not help
  */
 export function retryAfterSeconds(
   { retryAfterMs }: LimiterDecision,
@@ -121,11 +122,11 @@ interface Quota {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** The time until the whole quota is back. For a denial, until the request is admitted, because some clients wait that long. */
+  /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait that long. */
   readonly resetMs: number;
 }
 
-/** The quota that denies longest; if none denies, the one with the least remaining. Undefined if there is no quota. */
+/** The quota that denies longest, else the quota with the least remaining, or `undefined` if the set has no quotas. */
 function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefined {
   const { set, policies, reason, retryAfterMs } = decision;
   let tightest = quotas[0];
@@ -146,8 +147,8 @@ function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefine
 }
 
 /**
- * The effective window (`t`): the seconds over which a client should spread `r`. It is at least the time that `r` units take at the
- * policy's rate, and at least the time to the next unit.
+ * The effective window (`t`): the seconds over which a client should spread `r` units. The minimum is the time that `r` units take at the
+ * policy's rate, and the time to the next unit.
  */
 function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
   const { limit, window, traits } = policy;
@@ -158,7 +159,7 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 
-/** @param keys the parameter `pk` of each policy, if clients are told */
+/** @param keys the parameter `pk` of each policy, if the fields show keys */
 function structuredItems(
   decision: LimiterDecision,
   { enforced, items }: Texts,
@@ -218,7 +219,7 @@ const oneField: WriteQuota = (target, res, quota, _texts, stacked) => {
   target.setHeader(res, 'RateLimit', `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`);
 };
 
-/** @param resetOf what the field tells of a reset in so many ms */
+/** @param resetOf returns the field's value for a reset in `ms` */
 function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQuota {
   const [limit, remaining, reset] = [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`] as const;
   return (target, res, quota, _texts, stacked) => {
@@ -230,8 +231,8 @@ function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQ
 }
 
 /**
- * Whether the earlier quota stays in the fields of dialects with a single quota. They keep the smallest remaining; a denial always replaces
- * it.
+ * Whether the earlier quota stays in the fields of dialects with a single quota. The smallest remaining quota stays, and a denial always
+ * replaces it.
  */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
   return allowed && Number(earlier ?? Infinity) <= remaining;

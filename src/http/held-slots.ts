@@ -2,7 +2,7 @@ import type { LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import type { Ending } from './ending.js';
 
-/** The shortest lease of a set's concurrency policies, ms. 0 if there are none. */
+/** The shortest lease of a set's concurrency policies, ms, or 0 if the set has no such policies. */
 export function shortestLease({ policies }: PolicySet): number {
   let least = 0;
   for (const { traits, window } of policies) {
@@ -11,14 +11,14 @@ export function shortestLease({ policies }: PolicySet): number {
   return least;
 }
 
-/** Node fires timers with a longer delay immediately. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+/** The longest delay of a timer, ms. Node fires longer timers immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Renews the slots of a response until it ends, so that it may take longer than their lease. After `longest` ms the renewing stops, and the
- * slots end with their lease.
+ * Renews the slots of a response until the response ends, so that it may take longer than their lease. After `longest` ms the renewal
+ * stops, and the slots expire with their lease.
  *
- * @returns a function that stops the renewing
+ * @returns a function that stops the renewal
  */
 export function renewSlots(
   decision: LimiterDecision,
@@ -36,9 +36,9 @@ export function renewSlots(
       if (!held) stop();
     }, ignore);
   };
-  const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), LONGEST_TIMER)).unref();
+  const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), MAX_TIMER_MS)).unref();
   return stop;
 }
 
-/** Ignores errors while the store is away: the next renewal may still be in time. */
+/** Ignores errors while the store is down, because the next renewal may still be in time. */
 function ignore(): void {}

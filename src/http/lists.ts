@@ -3,9 +3,9 @@ import type { MaybePromise } from '../contract/store.js';
 import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**
- * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any text that does
- * not look like an address); or a function of the request and its key. Addresses and networks match the client's address in any notation.
- * They never match a key, because a client may choose its own key.
+ * The members of a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any text that
+ * does not look like an address); or a function of the request and its key. Addresses and networks match the client's address in any
+ * notation. They never match a key, because a client may choose its own key.
  */
 export type ListOption<Request> =
   readonly string[] | { call(request: Request, key?: string): MaybePromise<boolean> }['call'];
@@ -18,17 +18,17 @@ export type List<Request> = (
 ) => MaybePromise<boolean>;
 
 /**
- * Compiles an `allowList` or a `denyList`. The cost per request does not depend on the number of entries. It is one lookup in a set of
- * keys, and one per prefix length in the list.
+ * Compiles an `allowList` or a `denyList`. The cost per request does not depend on the number of entries: one lookup in a set of keys, and
+ * one lookup per prefix length in the list.
  *
  * @param option the option's name, for messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is an array or a function, and for entries that are empty, or look like an
- * address but are none
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the list is an array or a function, and for entries that are empty, or look like
+ * an address without being valid
  */
 export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
   if (typeof list === 'function') return (request, _address, key) => list(request, key);
   if (!Array.isArray(list)) {
-    throw invalidOption(option, list, 'Write an array of IP addresses, networks and keys, or a function.');
+    throw invalidOption(option, list, 'Pass an array of IP addresses, networks and keys, or a function.');
   }
   const keys = new Set<string>();
   const networks = new Networks();
@@ -49,10 +49,10 @@ export interface Network {
 const NETWORK = /^([^/]+)\/(\d{1,3})$/;
 
 const FIX =
-  'Write an IP address without brackets and port, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
+  'Pass an IP address without brackets and port, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
   'begin your keys with a word: `user:1.2` instead of `1.2`.';
 
-/** Reads an address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Parses an address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function parseEntry(where: string, entry: unknown): Network | string {
   if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, FIX);
   const parts = NETWORK.exec(entry);
@@ -94,7 +94,7 @@ class Networks {
   }
 }
 
-/** An address as a string of one character per byte: four for IPv4, sixteen for IPv6. */
+/** The address as a string with one character per byte: four for IPv4, sixteen for IPv6. */
 function bitsOf(address: Address): string {
   return String.fromCharCode(...address.toByteArray());
 }

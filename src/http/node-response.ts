@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { follow } from './follow.js';
 import type { ResponsePort } from './framework.js';
 
-/** A response of HTTP/1, or of HTTP/2 with its stream. */
+/** A response of HTTP/1, or a response of HTTP/2 with its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
 /** The responses of Node's HTTP/1 and HTTP/2 servers, for all frameworks that run on them. */
@@ -33,7 +33,7 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
     const cut = (): void => ended(false);
     res.once('finish', finish);
     res.once('close', cut);
-    // Before Node 24, a response that waits behind another one of its connection emits nothing when the connection closes.
+    // Before Node 24, a response that waits behind another on the same connection emits no event when the connection closes.
     const unfollow = connection && follow(connection, ['close'], cut);
     return () => {
       res.off('finish', finish);
@@ -43,7 +43,7 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
   },
 };
 
-/** An HTTP/2 stream or a socket. Undefined for a response that a tool made without one. */
+/** The HTTP/2 stream or the socket, or `undefined` for a response that a tool created without a connection. */
 function connectionOf(res: Response): Duplex | undefined {
   return res.stream ?? (res.req as { socket?: Duplex } | undefined)?.socket;
 }

@@ -10,7 +10,7 @@ export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
 
 const hashBy = (secret: string) => keyedHash(secret, 'partition keys');
 
-/** By a secret of this process. All limiters of the process use it, so that a client sees the same value for the same key. */
+/** Hashes with a secret of this process. All limiters of the process share the secret, so that equal keys give equal values. */
 const ownHash = lazy(() => hashBy(randomBytes(32).toString('base64')));
 
 /**
@@ -25,7 +25,7 @@ export function compilePartitionKey(option: unknown, isShared: boolean): Partiti
   }
   if (isShared) {
     const fix =
-      'With a `store` or a `limiter` other processes may count the same quota, and must show the same values. Write a secret of 16 ' +
+      'With a `store` or a `limiter`, other processes may count the same quota and must show the same values. Pass a secret of 16 ' +
       'characters or more instead of true.';
     throw invalidOption('partitionKey', option, fix);
   }
@@ -36,7 +36,7 @@ function partitionKeys(hashOf: () => (text: string) => Buffer): PartitionKeys {
   return ({ set, subject: { key } }) => {
     const hash = hashOf();
     const { names = [DEFAULT_DIMENSION] } = set.dimensions ?? {};
-    // A key of one dimension must differ from the same text as a key of another dimension.
+    // Equal texts must have different values in different dimensions.
     const parameters = names.map((name, i) => {
       const text = typeof key === 'string' ? key : key[i]!;
       return `;pk=:${hash(`${name}=${text}`).toString('base64')}:`;

@@ -1,7 +1,7 @@
 import type { LimiterDecision } from '../limiter/decision.js';
 import { textsOf, type Texts } from './texts.js';
 
-/** RFC 9457. */
+/** The media type of problem details (RFC 9457). */
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */
@@ -10,7 +10,7 @@ export function statusOf(decision: LimiterDecision, quota: number): number {
   return isOurs(decision) ? 503 : quota;
 }
 
-/** Whether the service is the cause, not the client: the store is away or full, or too many requests wait. */
+/** Whether the service is the cause, and not the client: the store is down or full, or too many requests wait. */
 function isOurs({ reason }: LimiterDecision): boolean {
   return /^(store-error|store-full|process-late|queue-full)$/.test(reason ?? '');
 }

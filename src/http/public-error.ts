@@ -11,9 +11,9 @@ const UNAVAILABLE = new Set<ErrorCode>([
   'HEADGATE_CLOSED',
 ]);
 
-/** The error of a request as frameworks may send it to the client. Its `cause` is the error with all details. */
+/** The error of a request as frameworks may send it to the client. The `cause` is the error with all details. */
 class PublicError extends HeadgateError {
-  /** The status of Express' and Fastify's answers. */
+  /** The status that Express and Fastify answer with. */
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -26,19 +26,19 @@ class PublicError extends HeadgateError {
     this.stack = `${this.stack}\nCaused by: ${cause.stack}`;
   }
 
-  /** Hono's answer. */
+  /** The response that Hono sends. */
   getResponse(): Response {
     return new Response(this.message, { status: this.statusCode, headers: this.headers });
   }
 }
 
 /**
- * The error of every request while the store is down. Frameworks log each of them, so its text has only what is needed: the error of the
- * store, and the place where it arose. The `cause` has the rest.
+ * The error of every request while the store is down. Frameworks log each of them, so the text is short: the store's error and its
+ * location. The `cause` has the rest.
  */
 class UnavailableError extends PublicError {
   constructor(cause: HeadgateError) {
-    super(cause, 'Rate limiting is unavailable for a moment.', 503, { 'Retry-After': '1' });
+    super(cause, 'Rate limiting is temporarily unavailable.', 503, { 'Retry-After': '1' });
     const place = /^ +at .*$/m.exec(rootOf(cause).stack ?? '')?.[0];
     const lines = [`${this.name}: ${this.message}`, `Caused by: ${cause.name}: ${cause.message}`, place];
     this.stack = lines.filter((line) => line !== undefined).join('\n');
@@ -54,18 +54,21 @@ function rootOf(error: Error): Error {
   return error.cause instanceof Error ? rootOf(error.cause) : error;
 }
 
-/** Frameworks take some values for "go on", such as undefined, and Express also 0, '' and 'route'. A limiter must not be skipped by them. */
+/**
+ * Wraps a thrown value that frameworks would take for "continue", such as undefined, and on Express also 0, '' and 'route', so that no
+ * thrown value can skip a limiter.
+ */
 function noError(thrown: unknown): HeadgateError {
   return new HeadgateError(
     'HEADGATE_INVALID_ARGUMENT',
-    `A function of the options threw ${show(thrown)}, which is no Error. Throw an Error.`,
+    `A function of the options threw ${show(thrown)}. Throw an instance of Error.`,
     { cause: thrown },
   );
 }
 
 /**
- * The same error with a message that is safe to show: without addresses, keys, options and server texts. Messages of most errors quote what
- * a callback made of the request. Errors of others than Headgate stay as they are.
+ * The same error with a message that is safe to show: without addresses, keys, options and server texts. The messages of most errors quote
+ * a callback's result. Errors from outside Headgate are unchanged.
  */
 export function publicError(thrown: unknown): unknown {
   const error = types.isNativeError(thrown) || thrown instanceof Error ? thrown : noError(thrown);

@@ -6,36 +6,39 @@ import { FirstQuestion, isTest, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
 import type { Framework } from './framework.js';
 
-/** How many requests of a limiter are checked. */
+/** The number of requests that are checked per limiter. */
 const REQUESTS = 1000;
 
-/** From this many requests without any key on, it is no coincidence. */
-const KEYLESS = 100;
+/** The number of requests without any key that cannot be a coincidence. */
+const KEYLESS_REQUESTS = 100;
 
-/** Tests make applications for a request or two, which they ask in the same turn of the event loop. */
-const MOST_IN_A_ROW = 5;
+/**
+ * The number of limiters in a row that cannot be a coincidence. Tests create applications for one or two requests, sent in the same turn
+ * of the event loop.
+ */
+const MAX_LIMITERS_IN_A_ROW = 5;
 
-/** A single limiter that is made late is asked again before another one is made. */
+/** A single limiter that is created late receives further requests before another limiter is created. */
 const madeForRequests: Streak = {
-  most: MOST_IN_A_ROW,
+  most: MAX_LIMITERS_IN_A_ROW,
   warning:
-    `${MOST_IN_A_ROW} limiters in a row were each made for a single request. A limiter that is made for each request limits nothing. ` +
-    'Make it once, when the application starts, and use it for all requests. If you keep one for each tenant, all is well.',
+    `${MAX_LIMITERS_IN_A_ROW} limiters in a row were each created for a single request. A limiter that is created for each request limits nothing. ` +
+    'Create it once, when the application starts, and use it for all requests. If you keep a limiter for each tenant, ignore this warning.',
   length: 0,
 };
 
-/** What the checks of a limiter need to know about its options. */
+/** A limiter's options, as far as the checks need them. */
 interface Facts {
   readonly warn: Warn;
-  /** Whether addresses matter whatever the keys are, because there are lists. */
+  /** Whether addresses matter regardless of the keys, because there are lists. */
   readonly lists: boolean;
   /** For each dimension: the name of the user's option that returns its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
-  /** The default key of an address. */
+  /** Returns the default key of an address. */
   readonly clientKey: ClientKey;
 }
 
-/** Checks a limiter's first requests for mistakes in its set-up. */
+/** Checks a limiter's first requests for mistakes in the configuration. */
 export class SetupChecks<Req extends object> {
   readonly #framework: Framework<Req, never>;
   readonly #facts: Facts;
@@ -50,7 +53,7 @@ export class SetupChecks<Req extends object> {
     this.#facts = facts;
   }
 
-  /** For limiters that a user makes: one that receives a request in the same turn of the event loop was made for that request. */
+  /** For limiters that a user creates: a limiter that receives a request in the same turn of the event loop was created for that request. */
   made(): void {
     if (!isTest()) this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
@@ -62,7 +65,7 @@ export class SetupChecks<Req extends object> {
     return --this.#left > 0;
   }
 
-  /** @param key the key by which the policies of `set` count the request; undefined: the request is not limited */
+  /** @param key the key that the policies of `set` count, or `undefined` if the request is not limited */
   lookAtKey(req: Req, key: Key | undefined, set?: PolicySet): void {
     const { warn, keyOptions } = this.#facts;
     const names = set?.dimensions?.names ?? [DEFAULT_DIMENSION];
@@ -77,8 +80,8 @@ export class SetupChecks<Req extends object> {
       if (unseen.length > 0) warn('HEADGATE_NEVER_A_KEY', neverAKey(unseen, REQUESTS - 1));
     }
     this.#hadKey ||= keys.length > 0;
-    if (!this.#hadKey && ++this.#keyless === KEYLESS)
-      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions), KEYLESS));
+    if (!this.#hadKey && ++this.#keyless === KEYLESS_REQUESTS)
+      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions), KEYLESS_REQUESTS));
     const ip = this.#framework.ip(req);
     if (ip === undefined) return;
     const ofClient = keys.filter((each) => this.#isOf(ip, each.key));
@@ -99,7 +102,7 @@ export class SetupChecks<Req extends object> {
     const { headers, trusts, peer } = proxy;
     const isForwarded = headers['x-forwarded-for'] !== undefined;
     if (trusts === 'anybody') warn('HEADGATE_ANY_PROXY_TRUSTED', ANYBODY);
-    // A trusted proxy's own address is not mistaken for the client's.
+    // The address of a trusted proxy is not mistaken for the client's.
     const isUnread = trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
     if (isForwarded && (trusts === 'nobody' || isUnread)) warn('HEADGATE_UNTRUSTED_PROXY', UNTRUSTED);
     if (!isForwarded && headers['forwarded'] !== undefined && ip === peer) {
@@ -110,11 +113,11 @@ export class SetupChecks<Req extends object> {
 
 const neverAKey = (options: readonly string[], requests: number): string =>
   `For the first ${requests} requests ${options.join(' and ')} returned undefined, and the policies by that key did not limit them. If the key ` +
-  "is of a user, the limiter may run before the user is known: mount it behind the authentication, on Fastify by hook: 'preHandler'. If " +
+  "identifies a user, the limiter may run before authentication: mount it after the authentication, on Fastify with hook: 'preHandler'. If " +
   'most requests have no key on purpose, silence this warning.';
 
 const wholeIPv6 = (option: string): string =>
-  `${option} returns a text with a whole IPv6 address. A client has a network of addresses, so it gets a quota for each of them. Use ` +
+  `${option} returns a key with a complete IPv6 address. A client has a network of addresses, and gets a quota for each address. Use ` +
   "clientKey(req.ip) of 'headgate/http' instead of the address.";
 
 /** Whether a key contains an address. An address that begins with colons may be the end of another text: `tenant::1`. */
@@ -124,14 +127,14 @@ function contains(key: string, ip: string): boolean {
 }
 
 const ANYBODY =
-  "The framework trusts every proxy ('trust proxy' or trustProxy is true): a client can choose its address, and so escape its limit. Trust " +
-  'the addresses of your proxies; or how many there are, for Express by their number and for Fastify by (_address, hop) => hop < number.';
+  "The framework trusts every proxy ('trust proxy' or trustProxy is true), so a client can choose its address and escape its limit. Trust " +
+  'the addresses of your proxies, or their number: for Express the number, for Fastify (_address, hop) => hop < number.';
 
 const UNTRUSTED =
-  'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. Behind a proxy all clients now have one key, that of the proxy. Set ' +
-  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, write `clientIp`: see docs/keys.md. " +
-  'Without a proxy, a client has sent it, and all is well.';
+  'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
+  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass `clientIp`: see docs/keys.md. " +
+  'If no proxy is in front, a client sent the header; ignore this warning.';
 
 const FORWARDED =
-  'A request has Forwarded, which the framework does not read. Behind a proxy all clients now have one key, that of the proxy. Let the proxy ' +
-  'send X-Forwarded-For and trust it, or read the field in a keyGenerator.';
+  'A request has Forwarded, which the framework does not read. If a proxy is in front, all clients currently share its key. Let the proxy ' +
+  'send X-Forwarded-For, and trust the proxy; or read the field in a keyGenerator.';

@@ -4,26 +4,27 @@ import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.
 import { checkClientIp } from './client-key.js';
 import { checkGeneratedKey, type CompiledOptions } from './compile-options.js';
 
-/** What is known of a request on its way to a decision. Each step adds what it has found out. */
+/** The facts about a request on its way to a decision. Each step adds its results. */
 export interface RequestSoFar<Req> {
   readonly req: Req;
-  /** The request's key; then, with several dimensions, all of its keys. Undefined: no policy is by it. */
+  /** The request's key; later, with several dimensions, all of its keys. `undefined` if no policy applies by key. */
   key: Key | undefined;
-  /** Which list the request is on: then no policy decides. */
+  /** The list that the request is on, in which case no policy decides. */
   listed: 'allow-listed' | 'deny-listed' | undefined;
   /** The policies to decide by. */
   set: PolicySet | undefined;
   cost: Cost;
 }
 
-/** Returns whether the request goes on to the next step. If not, it is on a list, or it is not limited. */
+/** Returns whether the request continues with the next step. Otherwise the request is on a list, or is not limited. */
 export type Step<Req> = (soFar: RequestSoFar<Req>) => MaybePromise<boolean>;
 
 /**
- * The steps that the options ask for, in their order: whether to skip the request, who the client is, the key, the lists, the other keys, the
- * policies, the cost. What a user's function returns may be a promise.
+ * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost. The result of a user's
+ * function may be a promise.
  *
- * @param ipOf the client's address @param noteClient receives what the option `clientIp` has returned
+ * @param ipOf returns the client's address
+ * @param noteClient receives the result of the option `clientIp`
  */
 export function compileSteps<Req extends object, Res>(
   options: CompiledOptions<Req, Res>,
@@ -64,7 +65,7 @@ export function compileSteps<Req extends object, Res>(
       found(keysOf(soFar.req, soFar.key as string | undefined), (keys) => void (soFar.key = keys)),
     );
   }
-  // Neither is asked about a request without a key, which is not limited.
+  // Policies and cost are not computed for a request without a key, which is not limited.
   if (setOf)
     steps.push((soFar) => hasNoKey(soFar) || found(setOf(soFar.req), (set) => void (soFar.set = set)));
   if (costOf)
@@ -76,7 +77,7 @@ function hasNoKey({ key }: Pick<RequestSoFar<never>, 'key'>): boolean {
   return key === undefined;
 }
 
-/** Uses what a function of the user has returned, at once or later. @param use returns false if the request does not go on */
+/** Applies the result of a user's function, sync or async. @param use returns false if the request does not continue */
 function found<T>(value: MaybePromise<T>, use: (value: T) => boolean | void): MaybePromise<boolean> {
   return isPromise(value) ? value.then((later) => use(later) !== false) : use(value) !== false;
 }

@@ -5,14 +5,14 @@ import { perSet, type PolicySet } from '../contract/store.js';
 export interface Texts {
   /** The index of each policy that is not a shadow. */
   readonly enforced: readonly number[];
-  /** The indices of those that are quotas. The older dialects have no other units. */
+  /** The indices of the enforced policies that are quotas. The older dialects support only quotas. */
   readonly quotas: readonly number[];
-  /** Each policy's name as a JSON string; and the beginning of its item in `RateLimit`. */
+  /** Each policy's name as a JSON string, and the beginning of the policy's item in `RateLimit`. */
   readonly names: readonly string[];
   readonly items: readonly string[];
   /** Each policy's item in `RateLimit-Policy`. */
   readonly policyItems: readonly string[];
-  /** `RateLimit-Policy` of draft-11; and of the earlier drafts. */
+  /** The value of `RateLimit-Policy` in draft-11, and in the earlier drafts. */
   readonly structured: string;
   readonly plain: string;
 }
@@ -23,9 +23,9 @@ export const textsOf = perSet((set) => compileTexts(set));
 const followers = perSet((set) => ({ earlier: '', texts: textsOf(set) }));
 
 /**
- * The texts of a set on a response on which other limiters have already written. All items of a list get different names.
+ * The texts of a set on a response that other limiters have already written on. All items of a list get different names.
  *
- * @param earlier the `RateLimit-Policy` of the others, in draft-11
+ * @param earlier the earlier `RateLimit-Policy`, in draft-11
  */
 export function textsAfter(earlier: string, set: PolicySet): Texts {
   const last = followers(set);
@@ -58,16 +58,16 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
 function numbered(names: readonly string[], earlier: string): string[] {
   const result = [...names];
   names.forEach((name, i) => {
-    if (!isTold(earlier, name)) return;
+    if (!isListed(earlier, name)) return;
     let n = 2;
-    while (isTold(earlier, `${name}-${n}`) || result.includes(`${name}-${n}`)) n++;
+    while (isListed(earlier, `${name}-${n}`) || result.includes(`${name}-${n}`)) n++;
     result[i] = `${name}-${n}`;
   });
   return result;
 }
 
 /** Whether `RateLimit-Policy` has an item of this name. */
-function isTold(list: string, name: string): boolean {
+function isListed(list: string, name: string): boolean {
   return `, ${list}`.includes(`, ${structuredString(name)};`);
 }
 
@@ -78,7 +78,7 @@ function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
     : policy.name;
 }
 
-/** A string as in RFC 9651, section 3.3.3. */
+/** Quotes a text as a string of RFC 9651, section 3.3.3. */
 function structuredString(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }

@@ -35,7 +35,7 @@ const fieldsTarget: HeaderTarget<Fields> = {
   setHeader: (fields, name, value) => void (fields[name] = value),
 };
 
-/** Writers by the requested dialects. The key of a list is its content. */
+/** Header writers by the requested dialects. The key of a list is its content. */
 const writers = new Map<unknown, WriteHeaders>();
 
 function writerOf(dialects: HeaderDialect | readonly HeaderDialect[] | false | undefined): WriteHeaders {
@@ -52,11 +52,11 @@ function checkDecision(decision: Decision): LimiterDecision {
   if (Array.isArray(setOf(own)?.policies)) return own;
   throw new HeadgateError(
     'HEADGATE_INVALID_ARGUMENT',
-    `decision: ${show(decision)} is not valid. Pass what \`await limiter.consume(key)\` returns, itself and no copy of it.`,
+    `decision: ${show(decision)} is not valid. Pass the result of \`await limiter.consume(key)\` itself, not a copy.`,
   );
 }
 
-/** The policy set of a decision. Undefined if it is no decision. */
+/** The policy set of a decision, or `undefined` if the value is not a decision. */
 function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet | undefined {
   try {
     return decision?.set;
@@ -66,10 +66,10 @@ function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet
 }
 
 /**
- * The header fields that tell clients their quota, for a framework without an adapter. `Retry-After` is not among them: see {@link denial}.
- * Nor is `pk`, which the adapters' option `partitionKey` adds.
+ * Returns the header fields that show the quota, for a framework without an adapter. `Retry-After` is not included: see {@link denial}.
+ * Neither is the parameter `pk` of the adapters' option `partitionKey`.
  *
- * @param dialects like the adapters' option `headers`; default `['draft-6', 'draft-11']`
+ * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
  */
 export function rateLimitHeaders(
@@ -94,9 +94,9 @@ export interface Answer {
 }
 
 /**
- * The answer to a denied request, for a framework without an adapter. Its status is 429; 503 if the store is the reason; 403 for a deny
- * list. It has the quota's fields, problem details, and `Retry-After` if waiting helps. Waiting does not help against a deny list, or for a
- * cost that can never be admitted.
+ * Returns the answer to a denied request, for a framework without an adapter. The status is 429, or 503 if the store is the reason, or 403
+ * for a deny list. The answer has the quota's fields, problem details, and `Retry-After` if waiting helps. Waiting does not help against a
+ * deny list, or for a cost that can never be admitted.
  *
  * @param dialects as for {@link rateLimitHeaders}
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
@@ -116,10 +116,10 @@ export function denial(
 }
 
 /**
- * The adapters' default key: a client's address in canonical form. For IPv6 it is the address' network.
+ * Returns the adapters' default key: a client's address in canonical form, or the address' network for IPv6.
  *
  * @param ip the address by the framework's settings; an address from a proxy only if the proxy is trusted
- * @param ipv6Subnet IPv6 addresses with the same prefix of this length count as one client: 1 to 128, default 56
+ * @param ipv6Subnet the prefix length, 1 to 128: IPv6 addresses with the same prefix count as one client. Default 56
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
  */
 export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {

@@ -2,19 +2,19 @@ import type { ServerResponse } from 'node:http';
 import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
-/** What the platform knows besides the request. */
+/** Facts about a request's connection that only the platform has. */
 export interface Connection {
-  /** The client's address. Default: what Deno and Bun pass to a handler. */
+  /** The client's address. @default the address that Deno and Bun pass to a handler */
   ip?: string | undefined;
-  /** On Node's servers, the response that Node has made: it tells what was sent. */
+  /** On Node's servers, the response that Node created, which reports whether everything was sent. */
   outgoing?: ServerResponse | undefined;
 }
 
-/** What limiters write before there is a response, for frameworks whose handlers return a `Response`. */
+/** Collects the limiters' output until there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
   /** The fields that limiters set. */
   readonly headers: Headers = new Headers();
-  /** Until there is an answer, 499: for a client that left while its request was held, and does not see it. */
+  /** The status. Without an answer, 499: for a client that left while its request was held, and does not see the status. */
   status = 499;
   /** The body of the answer to a denied request. A `handler` may set it. */
   body: string | null = null;
@@ -24,8 +24,8 @@ export class WebReply {
   #hasEnded = false;
 
   /**
-   * @param request its `signal` tells when the client leaves
-   * @param outgoing on Node's servers: the response that the server made. Only it knows what was sent, so it is asked
+   * @param request the request, whose `signal` is aborted when the client leaves
+   * @param outgoing on Node's servers, the response that the server created, the only source for what was sent
    */
   constructor(request: Pick<Request, 'method' | 'signal'>, outgoing?: ServerResponse) {
     this.#isHead = request.method === 'HEAD';
@@ -53,14 +53,14 @@ export class WebReply {
     for (const ended of this.#listeners) ended(completed);
   }
 
-  /** The response to a request that does not go on. */
+  /** The response to a request that does not continue. */
   answer(): Response {
     return new Response(this.body, this);
   }
 
   /**
-   * The result of `respond` with the limiters' header fields. Call it once, around all limiters of the request. Without `outgoing`, a
-   * response has ended when its body was read. If `respond` fails, this counts as a response of status 500.
+   * Adds the limiters' header fields to the result of `respond`. To be called once, around all limiters of the request. Without `outgoing`,
+   * a response ends when its body has been read. A failure of `respond` counts as a response of status 500.
    */
   async finish(respond: () => Promise<Response>): Promise<Response> {
     try {
@@ -74,7 +74,7 @@ export class WebReply {
     }
   }
 
-  /** Passes the body on without reading ahead: a reader that reads on must have sent what it read before. */
+  /** Passes the body on without reading ahead, because a consumer that reads on must have sent the previous chunk. */
   #follow(response: Response): Response {
     if (this.#listeners.size === 0) return response;
     if (this.#isHead || !response.body) {

@@ -173,7 +173,7 @@ describe('allow and deny lists', () => {
       it(`the entry ${JSON.stringify(entry) ?? 'undefined'}`, () => {
         for (const option of ['allowList', 'denyList']) {
           expect(() => compileList(option, ['ok', entry as string]))
-            .to.throw(HeadgateError, new RegExp(`^${option}\\[1\\]: .* Write an IP address`))
+            .to.throw(HeadgateError, new RegExp(`^${option}\\[1\\]: .* Pass an IP address`))
             .with.property('code', 'HEADGATE_INVALID_OPTION');
         }
       });

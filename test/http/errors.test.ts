@@ -150,7 +150,7 @@ describe('the error of a request that fails', () => {
     expect(error).to.be.instanceOf(HeadgateError);
     const { code, message, cause } = error as HeadgateError;
     expect(code).to.equal('HEADGATE_STORE_ERROR');
-    expect(message).to.equal('Rate limiting is unavailable for a moment.');
+    expect(message).to.equal('Rate limiting is temporarily unavailable.');
     expect((cause as HeadgateError).message).to.include(DETAILS);
   });
 });

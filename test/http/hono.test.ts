@@ -28,6 +28,6 @@ describe('Hono', () => {
     app.use(rateLimit({ ...common, limit: 1, store, onStoreError: 'throw' }));
     const answer = await app.request('/');
     expect([answer.status, answer.headers.get('retry-after')]).to.deep.equal([503, '1']);
-    expect(await answer.text()).to.equal('Rate limiting is unavailable for a moment.');
+    expect(await answer.text()).to.equal('Rate limiting is temporarily unavailable.');
   });
 });

@@ -5,7 +5,7 @@ import { duration as showTime, printable } from '../format.js';
 import { warn, write, writeJson, type Io, type Warning } from '../io.js';
 import { headsOf, loggedOf, show, subjectJson, typedKey } from '../keys.js';
 import { withState } from '../open.js';
-import { SAME } from '../redis/bans.js';
+import { SAME_END_MS } from '../redis/bans.js';
 import { checkBans, subjectIn, warnUnnoted } from '../scope.js';
 
 interface Options extends Shared {
@@ -55,9 +55,9 @@ async function ban(given: string, length: string | undefined, options: Options, 
   });
 }
 
-/** Warns if a ban is shorter than the rest of an earlier one, which the user may not know about. */
+/** Warns if a ban is shorter than the rest of an earlier ban, which the user may not know about. */
 function shortened(before: readonly number[], duration: number, name: string): Warning | undefined {
-  const longer = before.filter((left) => left > duration + SAME);
+  const longer = before.filter((left) => left > duration + SAME_END_MS);
   if (longer.length === 0) return undefined;
   const who = before.length === 1 ? 'it was' : `${longer.length} of them were`;
   const left = showTime(Math.max(...longer));
@@ -75,7 +75,7 @@ export function lengthOf(argument: string | undefined, option: string | undefine
 }
 
 /**
- * A time that somebody typed. It needs a unit: a bare number may be meant in seconds, and would be milliseconds.
+ * Parses a typed duration. A unit is required, because a bare number may be meant in seconds, but would be milliseconds.
  *
  * @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */

@@ -9,7 +9,7 @@ import { usageError } from '../errors.js';
 import { count, duration, many, printable, utc } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { withState } from '../open.js';
-import { SAME, type BanChange } from '../redis/bans.js';
+import { SAME_END_MS, type BanChange } from '../redis/bans.js';
 import { findJson } from '../redis/finds.js';
 import { showLog, type Logged } from '../redis/log.js';
 import { checkBans, subjectsIn, unknownScope, warnUnnoted } from '../scope.js';
@@ -64,19 +64,19 @@ async function exportBans(options: Options, io: Io): Promise<void> {
   const { name } = options;
   await withState(options, io, async (state) => {
     warn(io, unknownScope(state.published, name));
-    // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
+    // The index may lack bans, because some limiters do not publish themselves, or may not write to it. An export must contain all bans.
     const nothingElse = { limited: false, admitted: false, states: false } as const;
     const finder = state.finder({ name, limits: new Map(), banned: true, ...nothingElse, scan: true });
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
 
-/** How many bans are checked and made at a time. */
-const TOGETHER = 1000;
+/** The number of bans that are checked and created at a time. */
+const BATCH_SIZE = 1000;
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
   const standard = options.for === undefined ? undefined : durationOf(options.for);
-  // Errors in the file are reported before a server is asked.
+  // Errors in the file are reported before the server is queried.
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
   const note = noteOf(options, io);
@@ -84,7 +84,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     const { published } = state;
     const { typed, over, others } = lines;
     const typedFor = typed.length > 0 ? [nameOf(options)] : [];
-    /** By limiter: the dimensions of the keys. */
+    /** By limiter, the dimensions of the keys. */
     const wantedBy = new Map<string, Set<string>>();
     const noteKey = (name: string | Hash, dimension = DEFAULT_DIMENSION): void => {
       if (typeof name === 'string') wantedBy.set(name, (wantedBy.get(name) ?? new Set()).add(dimension));
@@ -109,10 +109,10 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     let unnoted: string | undefined;
     /** The number of banned keys, by the limiter's name as written in Redis keys. */
     const banned = new Map<string, number>();
-    for (let at = 0; at < wanted.length; at += TOGETHER) {
-      const some = wanted.slice(at, at + TOGETHER);
+    for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
+      const some = wanted.slice(at, at + BATCH_SIZE);
       const left = await bans.left(some.map(({ head }) => head));
-      const longer = some.filter(({ duration }, i) => left[i]! + SAME < duration);
+      const longer = some.filter(({ duration }, i) => left[i]! + SAME_END_MS < duration);
       if (!dryRun) unnoted = (await bans.set(longer)) ?? unnoted;
       for (const { head } of longer) {
         const [scope = ''] = head.split('{')[1]!.split(':');

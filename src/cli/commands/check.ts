@@ -21,14 +21,14 @@ export function register(program: CliCommand, io: Io): void {
       withRedis(options, io, async (session) => {
         const published = await Published.read(session, io).catch(() => undefined);
         const found = await checkServers(session.commands, session.prefix, liveOf(published));
-        // The client belongs to this command. Its options are not the service's.
+        // The client belongs to this command, so its options differ from the service's.
         const findings = found.filter(({ code }) => code !== 'client');
         await tell(findings, io);
       }),
     );
 }
 
-/** The published limiters whose limits can be overridden. */
+/** The published limiters that support overrides. */
 function liveOf(published: Published | undefined): LiveLimiter[] {
   return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
     if (!overrides) return [];

@@ -42,11 +42,11 @@ async function limits(options: Options, io: Io): Promise<void> {
 interface Scope {
   readonly name: string;
   readonly configurations: readonly Configuration[];
-  /** If they can have any: how many keys have limits of their own, and the override of all keys. */
+  /** For limiters with overrides: the number of keys with their own limits, and the override of all keys. */
   readonly overridden?: { readonly keys: number; readonly all: OverrideChange | null };
 }
 
-/** Adds which overrides there are. The index has each key. */
+/** Adds the overrides of each limiter. The index contains every overridden key. */
 async function withOverrides(
   session: Session,
   scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
@@ -115,7 +115,7 @@ function policiesText({ policies, tiers = {}, shadow, dynamic }: Configuration):
   return shadow ? `${listed} (shadow: denies nobody)` : listed;
 }
 
-/** The option `ban`, in a few words. */
+/** The option `ban` in a few words. */
 function banText({ ban, banBy }: Configuration): string {
   if (ban === null) return 'none';
   const whose = banBy === undefined ? '' : `, by ${printable(banBy)}`;
@@ -129,12 +129,12 @@ function overridesText({ overrides }: Configuration, overridden: Scope['overridd
   return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;
 }
 
-/** How many instances are named. */
-const NAMED = 3;
+/** The maximum number of instances in a message. */
+const MAX_NAMED = 3;
 
 function whereText(instances: readonly Instance[]): string {
   const named = instances
-    .slice(0, NAMED)
+    .slice(0, MAX_NAMED)
     .map(({ host, pid, version }) => `${printable(host)}:${pid} (${printable(version)})`);
   const more = instances.length - named.length;
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;

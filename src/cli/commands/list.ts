@@ -6,7 +6,7 @@ import { ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import { findJson, showKey, type Find, type Wanted } from '../redis/finds.js';
 import type { Published } from '../redis/published.js';
-import { STEP } from '../redis/scan.js';
+import { KEYS_PER_STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
 import { showText } from '../keys.js';
 
@@ -18,11 +18,11 @@ interface Options extends Shared {
   readonly count: number;
 }
 
-/** With more keys per step, the server would serve no one else for milliseconds. */
-const MOST_COUNT = 10_000;
+/** The maximum number of keys per step. With more, the server would not serve other clients for milliseconds. */
+const MAX_KEYS_PER_STEP = 10_000;
 
-/** The most rows that are shown to people; `--limit` changes it. */
-const ENOUGH = 1000;
+/** The default of `--limit` for people, rows. */
+const DEFAULT_LIMIT = 1000;
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -38,13 +38,15 @@ export function register(program: CliCommand, io: Io): void {
     .option('--limited', 'only those whose next request would be denied by a policy')
     .option('--banned', 'only those who are banned')
     .option('--all', 'also those whose next request would be admitted')
-    .limitOption(`stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`)
+    .limitOption(
+      `stop after this many, not counting bans; 0: never (default: ${DEFAULT_LIMIT}, with --json 0)`,
+    )
     .option('--scan', 'with --banned: look at all keys instead of the index of bans')
     .option(
       '--count <n>',
       'how many keys the server looks at in one step',
-      integer('--count', 1, MOST_COUNT),
-      STEP,
+      integer('--count', 1, MAX_KEYS_PER_STEP),
+      KEYS_PER_STEP,
     )
     .serverOptions()
     .example("list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'")
@@ -54,14 +56,14 @@ export function register(program: CliCommand, io: Io): void {
 async function list(options: Options, io: Io): Promise<void> {
   const { name, count } = options;
   const given = readLimits(options, io);
-  const most = limitOf(options, io, ENOUGH);
+  const most = limitOf(options, io, DEFAULT_LIMIT);
   await withState(options, io, async (state) => {
     const { published } = state;
     warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
     const finder = state.finder(wanted);
     const finds: Find[] = [];
-    // Only people who are waiting see the progress.
+    // The progress is only for people at a terminal.
     const isWatched = !io.json && (io.stderr.isTTY ?? false);
     const line = (text: string): unknown => isWatched && io.stderr.write(`\r\u001b[K${text}`);
     const stop = new AbortController();
@@ -120,7 +122,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
   };
 }
 
-/** The tier of a key is unknown. Scopes whose requests all have a tier are left out, unless the tier is given. */
+/** Selects limits by tier. A key's tier is unknown, so scopes whose requests all have a tier are omitted without --tier. */
 function byTier(
   limits: ReadonlyMap<string, Limits>,
   name: string | undefined,
@@ -150,7 +152,7 @@ function byScope(finds: readonly Find[]): Map<string, Find[]> {
 }
 
 function text(name: string, finds: readonly Find[], io: Io): string {
-  // For bans by hand: who made them, and why.
+  // The author of a ban by hand, and the reason.
   const noteOf = (find: Find) => (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = [...finds].sort(inOrder).map((find) => {
@@ -187,7 +189,7 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
   }
 }
 
-/** The limits that an override gives a key. */
+/** The limits of a key from an override. */
 function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>): string {
   if (!overridden) return '';
   const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);

@@ -21,13 +21,13 @@ interface Options extends Shared {
   readonly file?: string;
 }
 
-/** A change to make. `change` is undefined if the override is removed, and `key` if it is for all keys. */
+/** A requested change. `change` is undefined if the override is removed, and `key` if the override is for all keys. */
 interface Wanted {
   readonly key: string | undefined;
   readonly dimension: string;
   readonly change: OverrideChange | undefined;
   readonly note: OverrideNote;
-  /** The file and the line in which it stands, if it does. */
+  /** The file and the line number, if the change comes from a file. */
   readonly at?: string;
 }
 
@@ -71,7 +71,7 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
     const limiter = limiterOf(state, name);
     try {
       const changes = wanted.map((each) => inScope(each, published, name, options, io));
-      // Nothing is stored unless all of it can be.
+      // Changes are stored only if all of them are valid.
       for (const each of changes) check(limiter, each, state.redis !== undefined);
       const results: Result[] = [];
       for (const each of changes) results.push(await make(limiter, each));
@@ -88,7 +88,7 @@ export function overrideJson({ change, since, until, by, reason }: Override) {
   return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
 }
 
-/** What the command line says. @throws CliError `USAGE` */
+/** The change on the command line. @throws CliError `USAGE` */
 function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
   const given = options.all ? undefined : words[0];
   const policy = options.all ? words : words.slice(1);
@@ -125,7 +125,7 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
 function fromJson(line: string, options: Options, io: Io): Wanted {
   const json = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const { name, nameHash, key, all, dimension, within, change, until, by, reason } = json;
-  // The lines of all limiters would otherwise become overrides of one.
+  // Without this check, the lines of all limiters would become overrides of one limiter.
   if ((name ?? nameHash ?? options.name) !== options.name)
     throw usageError(
       `it is of the limiter ${JSON.stringify(name ?? nameHash)}. Leave it out, or write --name with that.`,
@@ -136,7 +136,7 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
     throw usageError('it is of a limiter with `slotBy`, whose overrides are made by the program alone.');
   const note = {
     ...timed(options, io),
-    // Who ends an override is not who made it.
+    // The author of an override is not the author of its removal.
     ...(!options.remove && typeof by === 'string' && { by }),
     ...(!options.remove && typeof reason === 'string' && { reason }),
   };
@@ -182,7 +182,7 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
   );
 }
 
-/** How long, who, and why. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The duration, the author and the reason. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function timed(options: Options, io: Io): OverrideNote {
   const { by, reason } = noteOf(options, io);
   return {
@@ -203,17 +203,17 @@ function check(limiter: Limiter, { change, note, at, ...whose }: Wanted, isKnown
   );
 }
 
-/** Checks each policy by itself, where it is unknown which policies the limiter has. */
+/** Checks each policy separately, if the limiter's policies are unknown. */
 function checkTexts(change: OverrideChange): void {
   const texts: unknown[] =
     typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);
   for (const text of texts) if (typeof text === 'string') parsePolicies([text], 'override');
 }
 
-/** A limiter of the scope, as it is published. @throws CliError `UNKNOWN_SCOPE`, `NO_OVERRIDES` */
+/** A published limiter of the scope. @throws CliError `UNKNOWN_SCOPE`, `NO_OVERRIDES` */
 function limiterOf(state: State, name: string): Limiter {
   const { published, redis } = state;
-  // A file does not say which policies a limiter has. A change that does not fit them is told by the limiter.
+  // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
   if (!redis) return state.liveLimiter(name, undefined);
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
@@ -235,7 +235,7 @@ function limiterOf(state: State, name: string): Limiter {
   return state.liveLimiter(name, limits);
 }
 
-/** A change with the key that the limiter makes of what was typed. */
+/** The change with the limiter's key for the typed key. */
 function inScope(wanted: Wanted, published: Published, name: string, options: Options, io: Io): Wanted {
   checkKeys(published, name, wanted.dimension);
   if (wanted.key === undefined) return wanted;
@@ -297,7 +297,7 @@ async function tell(results: readonly Result[], name: string, io: Io): Promise<v
   );
 }
 
-/** A change for people. */
+/** A change as text for people. */
 export function changeText(change: unknown): string {
   if (typeof change === 'string') return printable(change);
   const { tier } = change as { tier?: unknown };

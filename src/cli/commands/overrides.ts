@@ -55,7 +55,7 @@ async function list(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** The overrides in force, in the order of their ends. One that no limiter has written changes nothing, and is left out. */
+/** The overrides in force, in the order of their ends. Overrides in an unknown format have no effect and are omitted. */
 async function* allInForce(
   state: State,
   name: string | undefined,

@@ -34,14 +34,14 @@ export function register(program: CliCommand, io: Io): void {
     .action((given: string, options: Options) => peek(given, options, io));
 }
 
-/** The override that applies to a key: its own, or that of all keys. */
+/** The override that applies to a key: the key's own override, or the override of all keys. */
 async function overrideOf(limiter: Limiter, key: Record<string, string>) {
   const own = await limiter.overrideOf(key);
   const found = own ?? (await limiter.overrideOf());
   return found ? { all: !own, ...overrideJson(found) } : null;
 }
 
-/** Whether an override still names policies that the limiter has. */
+/** Whether the limiter still has all policies of an override. */
 function fits(
   limiter: Limiter,
   key: Record<string, string>,
@@ -82,7 +82,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
 
 type Outlook = Awaited<ReturnType<typeof outlookOf>>;
 
-/** What is known about a key in one scope. @param limits undefined: they are unknown */
+/** The known facts about a key in one scope. @param limits the limits, or `undefined` if they are unknown */
 async function outlookOf(
   state: State,
   name: string,
@@ -107,7 +107,7 @@ async function outlookOf(
   if (override && !fits(limiter!, whole, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
   await limiter?.close();
   const decision = answer && ofLimiter(answer);
-  // An override of another kind, such as another window, counts by policies of its own.
+  // An override of another kind, such as another window, has its own policies.
   const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
   const found = await state.stored(name, policies, key, dimension);
   const unseen = bannedForMs > 0 ? cannotBan(state.published, name, dimension) : undefined;
@@ -116,17 +116,17 @@ async function outlookOf(
   const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
   return {
     cost,
-    // `null`: the limits are unknown.
+    // The verdict is null if the limits are unknown.
     allowed: isBanned ? (limits?.shadow ?? false) : allowed,
     reason: isBanned ? 'banned' : reason,
     retryAfterMs: isBanned ? bannedForMs : retryAfterMs,
     policies: decision ? verdictsOf(decision) : [],
     bannedForMs,
-    // Who made a ban by hand, if it was noted.
+    // The author of a ban by hand, if there is a note.
     bannedBy: (bannedForMs > 0 && note?.by) || null,
     banReason: (bannedForMs > 0 && note?.reason) || null,
     override,
-    // A mistyped scope, key or policy would otherwise look like one that was never charged.
+    // Distinguishes a mistyped scope, key or policy from a key that was never charged.
     stored: found.includes(true),
   };
 }

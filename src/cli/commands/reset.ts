@@ -20,8 +20,8 @@ interface Options extends Shared {
   readonly scan?: boolean;
 }
 
-/** How many keys are reset at a time. */
-const TOGETHER = 500;
+/** The number of keys that are reset at a time. */
+const BATCH_SIZE = 500;
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -68,7 +68,7 @@ function text(name: string, subject: Subject, policies: readonly string[]): stri
   return `What was charged to ${who} in ${where} is forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
 }
 
-/** Tells that a reset does not end bans, which some users expect. */
+/** Explains that a reset does not end bans, because some users expect that. */
 function banText(
   name: string,
   left: readonly number[],
@@ -82,7 +82,7 @@ function banText(
   return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))}${option} --name ${quoted(printable(name))} ends that.`;
 }
 
-/** Resets one tier; or all tiers, and the policies for requests without a tier. @returns as `resetPolicies` */
+/** Resets one tier, or all tiers and the policies for requests without a tier. @returns as `resetPolicies` */
 async function resetTiers(
   state: State,
   name: string,
@@ -102,7 +102,7 @@ async function resetTiers(
   return [...names];
 }
 
-/** @returns the names of the policies that had charged something */
+/** @returns the names of the policies that had charges */
 async function resetPolicies(
   state: State,
   name: string,
@@ -110,7 +110,7 @@ async function resetPolicies(
   limits: Limits,
 ): Promise<string[]> {
   const { redis, published } = state;
-  // A file does not say whether its limiters have overrides.
+  // A file does not show whether its limiters support overrides.
   const isLive = !redis || (published.scopes.get(name) ?? []).some(({ overrides }) => overrides);
   const limiter = isLive
     ? state.liveLimiter(name, ofDimension(limits, dimension))
@@ -118,7 +118,7 @@ async function resetPolicies(
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
     const whole = { [dimension]: key };
-    // An override of another kind, such as another window, counts by policies of its own.
+    // An override of another kind, such as another window, has its own policies.
     const inForce = isLive ? ofLimiter(await limiter.peek(whole)).set.policies : [];
     const policies = [...limiter.policies, ...inForce];
     const [, ...found] = await state.stored(name, policies, key, dimension);
@@ -127,8 +127,8 @@ async function resetPolicies(
   };
   try {
     if (isLive) await readOverrideOfAll(limiter);
-    for (let at = 0; at < keys.length; at += TOGETHER) {
-      await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
+    for (let at = 0; at < keys.length; at += BATCH_SIZE) {
+      await Promise.all(keys.slice(at, at + BATCH_SIZE).map(resetOne));
     }
   } finally {
     await limiter.close();
@@ -136,7 +136,7 @@ async function resetPolicies(
   return [...charged];
 }
 
-/** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
+/** Resets all policies with state, including policies that the limiter no longer has. @returns their names */
 async function resetAll({ redis: session, bans }: State, name: string, subject: Subject): Promise<string[]> {
   if (!session)
     throw usageError(

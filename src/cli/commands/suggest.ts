@@ -22,8 +22,8 @@ interface Options extends LogOptions {
   readonly policy?: readonly string[];
 }
 
-/** A limiter has at most this many policies. */
-const MOST_WINDOWS = 32;
+/** The maximum number of policies of a limiter. */
+const MAX_WINDOWS = 32;
 
 export function register(program: CliCommand, io: Io): void {
   const command = program
@@ -111,9 +111,9 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
   const windows = window?.flatMap((text) => text.split(/[\s,]+/)).filter((text) => text !== '');
   if (
     windows &&
-    (windows.length === 0 || windows.length > MOST_WINDOWS || new Set(windows).size < windows.length)
+    (windows.length === 0 || windows.length > MAX_WINDOWS || new Set(windows).size < windows.length)
   ) {
-    throw usageError(`--window: pass 1 to ${MOST_WINDOWS} different windows: --window 1s,1m,1h.`);
+    throw usageError(`--window: pass 1 to ${MAX_WINDOWS} different windows: --window 1s,1m,1h.`);
   }
   for (const text of windows ?? []) toMilliseconds('--window', text);
   return shapesOf(known, windows);

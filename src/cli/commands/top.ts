@@ -4,7 +4,7 @@ import { columns, many, printable } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { Published } from '../redis/published.js';
 import { withRedis } from '../redis/session.js';
-import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
+import { readTraffic, SPAN_MS, type LimiterRates, type Snapshot } from '../redis/traffic.js';
 import { unknownScope } from '../scope.js';
 import { showText, textOrHash } from '../keys.js';
 
@@ -29,8 +29,8 @@ export function register(program: CliCommand, io: Io): void {
     .action((options: Options) => top(options, io));
 }
 
-/** How often the counts are read, ms. */
-const EVERY = 1000;
+/** The interval between two readings of the counts, ms. */
+const READ_INTERVAL_MS = 1000;
 
 /** Moves the cursor to the upper left corner, and clears everything below it. */
 const CLEAR = '\u001b[H\u001b[J';
@@ -52,7 +52,7 @@ async function top(options: Options, io: Io): Promise<void> {
         const snapshot = await readTraffic(session, name, keys);
         if (io.json) await writeJsonLine(io, json(snapshot));
         else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
-        await setTimeout(EVERY, undefined, { signal: stop.signal }).catch(() => {});
+        await setTimeout(READ_INTERVAL_MS, undefined, { signal: stop.signal }).catch(() => {});
       }
     } finally {
       ignore?.();
@@ -62,7 +62,7 @@ async function top(options: Options, io: Io): Promise<void> {
 
 function json({ limiters, ...snapshot }: Snapshot): object {
   return {
-    spanMs: SPAN,
+    spanMs: SPAN_MS,
     ...snapshot,
     limiters: limiters.map(({ keys, ...limiter }) => ({
       ...limiter,
@@ -79,7 +79,7 @@ function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
   const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
   const note = isSampled ? '; the numbers of keys are estimates' : '';
   const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
-  return `${table}\n${many(instances, 'instance')}, the last ${SPAN / 1000} seconds${note}.\n`;
+  return `${table}\n${many(instances, 'instance')}, the last ${SPAN_MS / 1000} seconds${note}.\n`;
 }
 
 function rowsOf(

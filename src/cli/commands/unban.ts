@@ -32,7 +32,7 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
     const banned = before ? Number(before.bannedForMs > 0) : bannedOf(await bans.left(heads));
     const changes = heads.map((head) => ({ head, duration: 0, note }));
     const done = { action: 'unban', ...loggedOf(name, subject, keyText), forMs: 0, ...note } as const;
-    // If there was nothing to end, nothing is logged.
+    // Nothing is logged if there was nothing to end.
     const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
     const unnoted = await bans.set(changes, isWorthIt ? done : undefined);
     warnUnnoted(io, unnoted);
@@ -53,7 +53,7 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
 
 const bannedOf = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
 
-/** Tells what was ended or forgotten. */
+/** Describes the ban and the denials that were removed. */
 function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): string {
   const ended =
     bannedForMs > 0

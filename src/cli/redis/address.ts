@@ -12,21 +12,21 @@ export interface Address {
   readonly tls: boolean;
 }
 
-/** How to connect. */
+/** The settings of a connection. */
 export interface Target {
   readonly address: Address;
   readonly cluster: boolean;
-  /** The name by which sentinels know the primary. `address` is then a sentinel's. */
+  /** The sentinels' name for the primary, in which case `address` is a sentinel's. */
   readonly sentinel: string | undefined;
-  /** How long to wait for an answer, ms. */
+  /** The time limit for an answer, ms. */
   readonly timeout: number;
 }
 
 const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 for TLS';
 
 /**
- * Reads `redis://[[user]:password@]host[:port][/database]`, or `rediss://` for TLS. Errors do not repeat the text, because it may contain a
- * password.
+ * Parses `redis://[[user]:password@]host[:port][/database]`, or `rediss://` for TLS. Errors do not repeat the text, because it may contain
+ * a password.
  *
  * @throws CliError `USAGE`
  */
@@ -68,17 +68,17 @@ function decode(part: string): string | undefined {
   }
 }
 
-/** The address for messages: without user and password. */
+/** The address for messages, without user and password. */
 export function showAddress({ host, port, tls }: Address): string {
   return `${tls ? 'rediss' : 'redis'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** The server name for a TLS handshake. IP addresses are not allowed there. */
+/** The server name for a TLS handshake, which must not be an IP address. */
 export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }
 
-/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`; otherwise what `answer` rejects with */
+/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
 export function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
   return withinMs(timeout, answer, () => {
     const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets how long to wait.`;
@@ -86,8 +86,8 @@ export function within<T>({ address, timeout }: Target, answer: Promise<T>): Pro
   });
 }
 
-/** How long to wait, ms. A running server answers at once. */
-const PATIENCE = 1000;
+/** The time limit for an answer, ms. A running server answers at once. */
+const PROBE_TIMEOUT_MS = 1000;
 
 /** Whether a port speaks Redis without TLS. Such a server does not answer a TLS handshake at all. */
 export function speaksPlainly({ host, port }: Address): Promise<boolean> {
@@ -97,7 +97,7 @@ export function speaksPlainly({ host, port }: Address): Promise<boolean> {
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(PATIENCE, () => done(false));
+    socket.setTimeout(PROBE_TIMEOUT_MS, () => done(false));
     socket.once('connect', () => socket.write('PING\r\n'));
     // The answer is `+PONG`, or `-NOAUTH ...`.
     socket.once('data', (reply: Buffer) => done(/^[+-][A-Z]/.test(reply.toString('latin1'))));

@@ -3,16 +3,16 @@ import { bookKeys } from '../../stores/redis/operators/ban-book.js';
 import { BAN_TAG, escapeName, parseOwnerText } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';
-import { STEP, type FoundKey, type ScanOptions } from './scan.js';
+import { KEYS_PER_STEP, type FoundKey, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';
 
-/** How long the index counts as complete, ms. A process may stop between a ban and its record. */
+/** The time for which the index counts as complete, ms. A process may stop between a ban and its record. */
 const DAY = 24 * 60 * 60 * 1000;
 
-/** How long a search of all keys may take, ms. */
+/** The time limit of a search of all keys, ms. */
 const HOUR = 60 * 60 * 1000;
 
-/** The index of bans: who is in it, and whether it is complete. */
+/** The index of bans, and whether the index is complete. */
 export class BanIndex {
   readonly #session: Session;
   readonly #index: string;
@@ -25,7 +25,7 @@ export class BanIndex {
     this.#seal = seal;
   }
 
-  /** Whether the index is complete. Also false for a user who may not read it. */
+  /** Whether the index is complete. Also false for a user without permission to read the index. */
   async isWhole(): Promise<boolean> {
     try {
       const seal = this.#session.call('GET', this.#seal);
@@ -36,14 +36,14 @@ export class BanIndex {
     }
   }
 
-  /** The bans in the index: of one limiter, or of all. Some may have ended. */
+  /** The bans in the index, of one limiter or of all. Some may have ended. */
   async *keys(name: string | undefined, { progress, signal }: ScanOptions): AsyncGenerator<FoundKey[]> {
     const { prefix } = this.#session;
     const size = Number(await this.#session.call('ZCARD', this.#index));
     let cursor = '0';
     let seen = 0;
     do {
-      const step = await this.#session.call('ZSCAN', this.#index, cursor, 'COUNT', String(STEP));
+      const step = await this.#session.call('ZSCAN', this.#index, cursor, 'COUNT', String(KEYS_PER_STEP));
       const [next, members] = step as [string, string[]];
       yield members.flatMap((who, i) => {
         const whose = i % 2 === 0 ? parseOwnerText(who) : undefined;
@@ -57,7 +57,7 @@ export class BanIndex {
     } while (cursor !== '0' && !signal?.aborted);
   }
 
-  /** Begins to seal the index, before all keys are searched. Does nothing if the index is already complete, or may not be written. */
+  /** Begins to seal the index, before all keys are searched. No effect if the index is already complete, or may not be written. */
   async beginSeal(): Promise<Sealing> {
     const bans = new Bans(this.#session);
     const token = randomBytes(9).toString('base64url');

@@ -6,31 +6,31 @@ import { assemble } from '../../stores/redis/scripts.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
 
-/** The bans of one key, as a server has them. */
+/** The bans of one key on a server. */
 export interface BanState {
-  /** The rest of the ban, ms. 0: the key is not banned. */
+  /** The remaining time of the ban, ms, or 0 if the key is not banned. */
   readonly bannedForMs: number;
   /** Denials that already count towards the next ban. */
   readonly denials: number;
-  /** The length of the last ban by denials, ms. 0: there was none. */
+  /** The length of the last ban by denials, ms, or 0 if there was no such ban. */
   readonly lastBanMs: number;
 }
 
-/** A ban to make, or to end. */
+/** A ban to create or to end. */
 export interface BanChange {
-  /** Whose ban: see {@link Bans.head}. */
+  /** The prefix of the banned key: see {@link Bans.head}. */
   readonly head: string;
-  /** The length, ms. 0 ends the ban. */
+  /** The length of the ban, ms. 0 ends the ban. */
   readonly duration: number;
-  /** Absent: the earlier note stays. */
+  /** The new note. Absent to keep the earlier note. */
   readonly note?: BanNote;
 }
 
-/** Bans whose ends differ by at most this time count as the same, ms. */
-export const SAME = 1000;
+/** The largest difference between the ends of bans that count as the same, ms. */
+export const SAME_END_MS = 1000;
 
-/** How many bans are changed at a time. */
-const TOGETHER = 500;
+/** The number of bans that are changed at a time. */
+const BATCH_SIZE = 500;
 
 /** The bans of any scopes and keys, even if only their hash is known. */
 export class Bans {
@@ -48,12 +48,12 @@ export class Bans {
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 
-  /** For each head, what the server says, or its error. */
+  /** For each head, the server's answer or its error. */
   look(heads: readonly string[]): Promise<(Reply | Error)[]> {
     return this.#session.look(this.#set, heads);
   }
 
-  /** The rest of each ban, ms. 0: the key is not banned. */
+  /** The remaining time of each ban, ms, or 0 if the key is not banned. */
   async left(heads: readonly string[]): Promise<number[]> {
     const replies = await this.look(heads);
     return replies.map((reply) => {
@@ -62,7 +62,7 @@ export class Bans {
     });
   }
 
-  /** Everything that is known about one key's bans. */
+  /** All known facts about one key's bans. */
   async stateOf(head: string): Promise<BanState> {
     const [value, [reply]] = await Promise.all([
       this.#session.call('GET', `${head}}${BAN_TAG}`),
@@ -74,17 +74,17 @@ export class Bans {
   }
 
   /**
-   * Bans for `duration` ms each; 0 ends the ban and forgets what led to it. Then it records this, and logs it as one change.
+   * Bans for `duration` ms each; 0 ends the ban and removes its history. Then records the change, and logs it as one entry.
    *
-   * @param done absent: the change is not logged
-   * @returns why it could not be recorded; undefined if it was
+   * @param done absent if the change is not logged
+   * @returns the reason why the change could not be recorded, or `undefined`
    */
   async set(wanted: readonly BanChange[], done?: Omit<LoggedBan, 'from'>): Promise<string | undefined> {
     const script = assemble('set-ban', [], true);
     const params = Object.values(this.#set.ban!).map(String);
     let unnoted: string | undefined;
-    for (let at = 0; at < wanted.length; at += TOGETHER) {
-      const some = wanted.slice(at, at + TOGETHER);
+    for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
+      const some = wanted.slice(at, at + BATCH_SIZE);
       const calls = some.map(({ head, duration }) => {
         return this.#session.run(script, [`${head}}${BAN_TAG}`], ['', String(duration), ...params]);
       });
@@ -119,7 +119,7 @@ export class Bans {
     await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
-  /** Who made each ban by hand, and why. Null for all other bans. */
+  /** The author and the reason of each ban by hand. Null for all other bans. */
   async notes(heads: readonly string[]): Promise<(BanNote | null)[]> {
     if (heads.length === 0) return [];
     const [, notes] = bookKeys(this.#session.prefix);
@@ -146,7 +146,7 @@ function noteOf(text: string | null): BanNote | null {
   }
 }
 
-/** The other values of a ban's state, as `algorithms/ban.lua` writes them. */
+/** The other values of a ban's state, as written by `algorithms/ban.lua`. */
 function readBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
   const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
   const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;

@@ -6,7 +6,7 @@ import { loadOpener, type Connection } from './packages.js';
 /**
  * Connects with the first client package that is installed.
  *
- * @throws CliError `UNREACHABLE`, `FAILED`, `USAGE`: what is wrong with the server
+ * @throws CliError `UNREACHABLE`, `FAILED`, `USAGE` with the problem of the server
  */
 export async function connect(target: Target, cwd: string): Promise<Connection> {
   const { address, cluster, sentinel } = target;
@@ -37,12 +37,12 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
     server.close();
     throw error;
   }
-  // Ask one server first: its errors are clearer than those of a cluster without a server that answers.
+  // One server is asked first, because its errors are clearer than the errors of a cluster without a responsive server.
   server.close();
   return open(target, true);
 }
 
-/** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. Undefined: it does not tell. */
+/** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. `undefined` if the server does not reply. */
 async function isClusterNode({ client }: Connection): Promise<boolean | undefined> {
   const [server] = commandsOf(client).servers();
   try {
@@ -50,7 +50,7 @@ async function isClusterNode({ client }: Connection): Promise<boolean | undefine
     const [, enabled] = /cluster_enabled:([01])/.exec(info) ?? [];
     return enabled === undefined ? undefined : enabled === '1';
   } catch (error) {
-    // Some users may not ask, and some proxies do not answer.
+    // Some users lack the permission, and some proxies do not answer.
     if (/NOPERM|unknown command/i.test(String(error))) return undefined;
     throw error;
   }
@@ -63,7 +63,7 @@ function needsCluster(): CliError {
 const NETWORK =
   /ECONN|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EPIPE|Connection is closed|Socket closed|SocketClosed|TLS|certificate|All sentinels are unreachable|startup nodes|refresh slots|Connection timeout/i;
 
-/** What a user can do about errors of a server or of its client. */
+/** Fixes for errors of a server or of its client. */
 const REMEDIES: readonly [RegExp, string][] = [
   [/^NOAUTH|NOAUTH Auth/, 'The server wants a password: redis://:password@host:port, or user:password@.'],
   [/WRONGPASS|invalid password|invalid username/i, 'The server refuses the user or the password.'],
@@ -81,7 +81,7 @@ const REMEDIES: readonly [RegExp, string][] = [
   [/Unknown Redis command called from (Lua )?script/i, 'Headgate needs Redis 6.0 or later, or Valkey.'],
 ];
 
-/** Explains errors of a client or a server in words that help. */
+/** Adds a fix to errors of a client or a server. */
 export function explain(error: unknown, { address }: Target): unknown {
   if (!(error instanceof Error) || error instanceof CliError) return error;
   const text = textsOf(error).join(': ');

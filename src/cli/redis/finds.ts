@@ -24,11 +24,11 @@ import { Bans } from './bans.js';
 import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
-/** One item that the server has about one key in one scope. */
+/** One fact that the server has about one key in one scope. */
 export type Find = {
   readonly name: string | Hash;
   readonly key: string | Hash;
-  /** Absent for the default dimension. */
+  /** The dimension. Absent for the default dimension. */
   readonly dimension?: string;
   /** With `slotBy`: the dimension and the key within which the key is counted. */
   readonly within?: string;
@@ -37,7 +37,7 @@ export type Find = {
       readonly kind: 'banned';
       readonly bannedForMs: number;
       readonly bannedUntil: string;
-      /** Who made a ban by hand, if it was noted. */
+      /** The author of a ban by hand, if there is a note. */
       readonly by: string | null;
       readonly reason: string | null;
     }
@@ -47,7 +47,7 @@ export type Find = {
       readonly policy: string | null;
       readonly retryAfterMs: number | null;
       readonly policies: ReturnType<typeof verdictsOf>;
-      /** Whether an override gives the key these limits. */
+      /** Whether the limits come from an override. */
       readonly overridden: boolean;
     }
   | {
@@ -60,36 +60,36 @@ export type Find = {
   | { readonly kind: 'unreadable'; readonly message: string }
 );
 
-/** What to look for. */
+/** The subject of a search. */
 export interface Wanted {
-  /** Undefined: in all scopes. */
+  /** The scope, or `undefined` for all scopes. */
   readonly name: string | undefined;
   readonly limits: ReadonlyMap<string, Limits>;
   readonly banned: boolean;
   readonly limited: boolean;
-  /** Whether to find keys whose next request would be admitted. */
+  /** Whether to include keys whose next request would be admitted. */
   readonly admitted: boolean;
-  /** Whether to find state that none of the limits reads: in all scopes, or only in those whose limits are unknown. */
+  /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
-  /** Whether to look for bans among all keys, even if their index is complete. */
+  /** Whether to search all keys for bans, even if the index is complete. */
   readonly scan: boolean;
 }
 
-/** A limiter whose limits are known. */
-interface Known {
+/** A limiter with known limits. */
+interface KnownLimiter {
   readonly name: string;
   readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
 }
 
-/** Finds who is banned, limited or otherwise known to a server. The order is that of SCAN, and each item is found once. */
+/** Finds banned, limited and otherwise known keys of a server. The order is that of SCAN, and each item is found once. */
 export class Finder {
   readonly #session: Session;
   readonly #wanted: Wanted;
   /** The limiters by their names in Redis keys. */
-  readonly #known: ReadonlyMap<string, Known>;
+  readonly #known: ReadonlyMap<string, KnownLimiter>;
   readonly #found = new Set<string>();
-  /** How many keys of Headgate were checked. */
+  /** The number of Headgate's keys that were checked. */
   looked = 0;
   /** Whether only the index of bans was read. */
   isOfIndex = false;
@@ -117,7 +117,7 @@ export class Finder {
     if (banned) {
       const index = new BanIndex(this.#session);
       this.isOfIndex = !others && !this.#wanted.scan && (await index.isWhole());
-      // A search of one scope says nothing about the others.
+      // A search of one scope is not evidence about other scopes.
       const isOfAll = !this.isOfIndex && !others && name === undefined;
       const sealing = isOfAll ? await index.beginSeal() : undefined;
       for await (const page of this.isOfIndex ? index.keys(name, options) : round(BAN_TAG, 0)) {
@@ -133,7 +133,7 @@ export class Finder {
     }
   }
 
-  /** The keys of state, with the name that was asked for, or the name in the key. */
+  /** The keys of state, with the requested name, or the name in the key. */
   #named(page: readonly FoundKey[]): FoundKey[] {
     const { name: asked } = this.#wanted;
     const nameOf = ({ scope, name }: FoundKey): string | Hash =>
@@ -152,7 +152,7 @@ export class Finder {
       const known = this.#known.get(key.scope);
       const group = `${key.by} ${key.scope}`;
       const isBan = key.id === BAN_TAG;
-      // An override of another kind, such as another window, counts by policies of its own.
+      // An override of another kind, such as another window, has its own policies.
       const isLive = known?.limits.overrides ?? false;
       if (isBan || !known?.policies.some(({ id, by }) => (isLive || id === key.id) && by === key.by)) {
         if (states === true || (states && !known)) (isBan ? bans : others).push(key);
@@ -233,9 +233,9 @@ export class Finder {
     return (await Promise.all(finds)).flat();
   }
 
-  /** What a limiter says of a key whose override only a limiter can read, such as another tier. Undefined: its key is not known. */
+  /** A limiter's verdict on a key whose override only a limiter can read, such as another tier. `undefined` if the key is unknown. */
   async #decisionOf(
-    { name, limits }: Known,
+    { name, limits }: KnownLimiter,
     { key, by, slot }: FoundKey,
   ): Promise<LimiterDecision | undefined> {
     if (typeof key !== 'string' || slot) return undefined;
@@ -269,21 +269,21 @@ export class Finder {
 const NOT_READ_HERE =
   'an override gives it another window or tier, which cannot be told of a hashed or inner key';
 
-/** The verdicts with what their policies are, for JSON. Absent values are null. */
+/** The verdicts with their policies, for JSON. Absent values are null. */
 export const verdictsOf = ({ policies, set }: LimiterDecision) =>
   policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
     const { algorithm, window: windowMs, shadow } = set.policies[i]!;
     return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
   });
 
-/** What a decision about a key says of it. */
+/** The facts in a decision about a key. */
 export function verdictFind(decision: LimiterDecision, overridden: boolean) {
   const { allowed, policy = null, retryAfterMs = null } = decision;
   const kind = allowed ? 'admitted' : 'limited';
   return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden } as const;
 }
 
-/** Whose state it is. */
+/** The owner of the state. */
 export function whose({
   name,
   key,

@@ -4,7 +4,7 @@ import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { failure } from '../errors.js';
 import { serverName, within, type Target } from './address.js';
 
-/** A client of one of the packages, and what the commands need in addition to what the store needs. */
+/** A client of one of the packages, with the commands' additions to the store's requirements. */
 export interface Connection {
   readonly client: RedisClient;
   /** Runs a command on the server of one key, which is the command's first argument. */
@@ -64,7 +64,7 @@ const ofIoredis = ({ Redis, Cluster }: Ioredis): Open => {
     client.on('error', (error) => (reason = error));
     try {
       await within(target, client.connect()).catch((error: unknown) => {
-        // The error that prevented the connection, not the one that says that there is none.
+        // The error that prevented the connection, in preference to the error that there is no connection.
         throw reason?.lastNodeError ?? reason ?? error;
       });
       if (!cluster) await within(target, logIn(client, target));

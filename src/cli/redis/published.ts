@@ -9,7 +9,7 @@ import type { Limits } from '../limits.js';
 import { warn, type Io } from '../io.js';
 import { OtherKeyError, type Session } from './session.js';
 
-/** An instance of a store, and what it published. */
+/** An instance of a store, and its publication. */
 export interface Instance extends PublishedInstance {
   readonly id: string;
 }
@@ -19,13 +19,13 @@ export interface Configuration extends Omit<PublishedLimiter, 'name'> {
   readonly instances: readonly Instance[];
 }
 
-/** How many publications are read at a time. */
-const TOGETHER = 100;
+/** The number of publications that are read at a time. */
+const BATCH_SIZE = 100;
 
 /** The limiters that are published in Redis. */
 export class Published {
   readonly instances: readonly Instance[];
-  /** Why nothing can be read. Undefined if it can. */
+  /** The reason why publications cannot be read, or `undefined`. */
   readonly problem: string | undefined;
   /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
@@ -39,7 +39,7 @@ export class Published {
     this.scopes = configurationsOf(instances);
   }
 
-  /** Reads what is published. If that fails, the commands go on as if nothing were published. */
+  /** Reads the publications. If that fails, the commands continue as if nothing were published. */
   static async read(session: Session, io: Io): Promise<Published> {
     const index = publishedKey(session.prefix);
     let problem: string | undefined;
@@ -53,8 +53,8 @@ export class Published {
       },
     );
     const instances: Instance[] = [];
-    for (let at = 0; at < ids.length; at += TOGETHER) {
-      const some = ids.slice(at, at + TOGETHER);
+    for (let at = 0; at < ids.length; at += BATCH_SIZE) {
+      const some = ids.slice(at, at + BATCH_SIZE);
       const texts = await Promise.all(
         some.map((id) => session.call('GET', publishedKey(session.prefix, id)).catch(ofOther)),
       );
@@ -63,7 +63,7 @@ export class Published {
     return new Published(instances, session.hashing.mark, problem);
   }
 
-  /** What the limiters of a name enforce. Undefined if it is not published, or depends on the request. */
+  /** The limits of a name's limiters, or `undefined` if they are not published, or depend on the request. */
   limitsOf(name: string): Limits | undefined {
     const [most] = this.scopes.get(name) ?? [];
     if (!most || most.dynamic) return undefined;
@@ -75,7 +75,7 @@ export class Published {
     return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
   }
 
-  /** What the limiters of one name enforce, or of all. */
+  /** The limits of one name's limiters, or of all limiters. */
   limits(name?: string): ReadonlyMap<string, Limits> {
     const names = name === undefined ? [...this.scopes.keys()] : [name];
     const all = names.map((each) => [each, this.limitsOf(each)] as const);
@@ -83,7 +83,7 @@ export class Published {
   }
 }
 
-/** The policies. Undefined if a newer version published policies that this version does not know. */
+/** The policies, or `undefined` if a newer version published unknown policies. */
 function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
     return texts.length > 0 ? parsePolicies(texts) : undefined;
@@ -97,7 +97,7 @@ function ofOther(error: unknown): undefined {
   if (!(error instanceof OtherKeyError)) throw error;
 }
 
-/** Reads an instance. The result is empty if it has ended meanwhile, or cannot be understood. */
+/** Reads an instance. The result is empty if the instance has ended in the meantime, or cannot be read. */
 function read(id: string, text: unknown): Instance[] {
   if (typeof text !== 'string') return [];
   try {
@@ -115,7 +115,7 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
       const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets } = configuration;
-      // Policies that depend on requests differ between instances like the requests do, so they are not compared.
+      // Policies that depend on requests differ between instances as the requests do, so they are not compared.
       const own = dynamic ? [] : policies;
       const enforced = [own, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets];
       const signature = JSON.stringify(enforced);

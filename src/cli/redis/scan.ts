@@ -1,8 +1,8 @@
 import { parseStateKey, type StateKey } from '../../stores/keys.js';
 import type { Session } from './session.js';
 
-/** About how many keys the server checks in one step. More would delay the requests that it serves. */
-export const STEP = 500;
+/** The approximate number of keys that the server checks in one step. More keys would delay the server's other requests. */
+export const KEYS_PER_STEP = 500;
 
 /** A key of Headgate. */
 export interface FoundKey extends StateKey {
@@ -18,14 +18,11 @@ export interface ScanOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * Goes through the keys of all servers by SCAN, in short steps. A key that exists all the time is found, possibly twice. Other keys may be
- * found.
- */
+/** Scans the keys of all servers with SCAN, in short steps. A key that exists throughout is found, possibly twice. Other keys may be found. */
 export async function* scan(
   session: Session,
   pattern: string,
-  { count = STEP, progress, signal }: ScanOptions = {},
+  { count = KEYS_PER_STEP, progress, signal }: ScanOptions = {},
 ): AsyncGenerator<FoundKey[]> {
   const servers = session.commands.servers();
   for (const [i, server] of servers.entries()) {
@@ -38,7 +35,7 @@ export async function* scan(
         const state = parseStateKey(session.prefix, redisKey);
         return state ? [{ ...state, redisKey }] : [];
       });
-      // In a cluster, a cursor only tells the position within one slot.
+      // In a cluster, a cursor is only the position within one slot.
       const share = cursor === '0' ? 1 : session.target.cluster ? 0 : shareOf(cursor);
       progress?.((i + share) / servers.length);
     } while (cursor !== '0' && !signal?.aborted);

@@ -22,15 +22,15 @@ import { connect, explain } from './connection.js';
 import type { Connection } from './packages.js';
 
 /**
- * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
- * remembers about denials and earlier bans. The service applies its own spans.
+ * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
+ * denials and earlier bans. The service applies its own spans.
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
-/** How many keys one script call looks at. It then runs for well under a millisecond. */
-const LOOKED_AT = 50;
+/** The number of keys per script call, which then takes well under a millisecond. */
+const KEYS_PER_CALL = 50;
 
-/** The answer of PTTL for a missing key. */
+/** The reply of PTTL for a missing key. */
 export const NO_KEY = -2;
 
 /** The error for a key of Headgate that another program has written. */
@@ -53,13 +53,13 @@ export class Session {
   readonly commands: Commands;
   readonly prefix: string;
   readonly target: Target;
-  /** How keys are written, and the mark of the secret. */
+  /** The format of keys, and the mark of the secret. */
   readonly hashing: KeyHashing;
   readonly #connection: Connection;
   readonly #calls: ScriptCalls;
 
   constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
-    // Each limiter gets its own store, because here limiters of one name may have different policies.
+    // Each limiter gets its own store, because limiters of one name may have different policies here.
     const store = { prefix, localDenials: false, publish: false } as const;
     this.limiters = limitersOn(() => openStore(connection.client, store, hashing), target.timeout);
     this.commands = commandsOf(connection.client);
@@ -71,20 +71,20 @@ export class Session {
   }
 
   /**
-   * Looks at the state of many keys at once, like `peek` with a cost of 1. It takes the part before the tag of their Redis keys, so that it
-   * also works if only a key's hash is known.
+   * Looks at the state of many keys at once, like `peek` with a cost of 1. Takes the parts before the tag of their Redis keys, so that
+   * hashed keys work, too.
    *
    * @returns for each head, the store's answer or its error
    */
   async look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
-    const together = this.commands.cluster ? 1 : LOOKED_AT;
+    const together = this.commands.cluster ? 1 : KEYS_PER_CALL;
     const calls: Promise<(Reply | Error)[]>[] = [];
     for (let at = 0; at < heads.length; at += together)
       calls.push(this.#look(set, heads.slice(at, at + together)));
     return (await Promise.all(calls)).flat();
   }
 
-  /** @param serverTime what the server has told, if this machine's time is too far from it for a calendar policy */
+  /** @param serverTime the server's time, if this machine's time is too far from it for a calendar policy */
   async #look(set: PolicySet, heads: readonly string[], serverTime?: number): Promise<(Reply | Error)[]> {
     const { policies, ban } = set;
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
@@ -131,7 +131,7 @@ export class Session {
 /**
  * Connects, and disconnects when `use` has ended.
  *
- * @throws CliError of the connection; or what `use` throws, explained in words that help
+ * @throws CliError of the connection, or an explained error of `use`
  */
 export async function withRedis(
   options: Options,
@@ -181,7 +181,7 @@ function checkPrefix(prefix: string): void {
 const VARIABLE = 'HEADGATE_HASH_KEYS';
 
 /**
- * How the limiters write keys. A key in the form that `list` shows, `hmac:...`, stands for the key with that hash.
+ * The limiters' format of keys. A key in the form that `list` shows, `hmac:...`, is the key with that hash.
  *
  * @throws CliError `USAGE`
  */
@@ -195,7 +195,7 @@ function hashingOf(options: Pick<Options, 'hashKeysFile'>, io: Io): KeyHashing {
   };
 }
 
-/** The secret by which limiters hash keys, if they do. A file may end with a line feed. @throws CliError `USAGE` */
+/** The limiters' secret for hashing keys, if any. A file may end with a line feed. @throws CliError `USAGE` */
 export function secretOf({ hashKeysFile: file }: Pick<Options, 'hashKeysFile'>, io: Io): string | undefined {
   const where = file === undefined ? VARIABLE : '--hash-keys-file';
   const secret = file === undefined ? io.env[VARIABLE] || undefined : readText(where, file, io).trim();

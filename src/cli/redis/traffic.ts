@@ -11,12 +11,12 @@ export interface Rates {
 export interface LimiterRates extends Rates {
   readonly name: string;
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
-  /** Denied by anything other than a policy. */
+  /** Denials by reasons other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
   readonly keys: readonly (Rates & { readonly key: string | Hash })[];
 }
 
-/** What all instances counted recently. */
+/** The recent counts of all instances. */
 export interface Snapshot {
   readonly instances: number;
   /** Whether the counts of keys are estimates. */
@@ -24,11 +24,11 @@ export interface Snapshot {
   readonly limiters: readonly LimiterRates[];
 }
 
-/** The time span that is shown, ms. */
-export const SPAN = 5000;
+/** The shown time span, ms. */
+export const SPAN_MS = 5000;
 
-/** The most entries that are read. */
-const MOST = 5000;
+/** The maximum number of entries that are read. */
+const MAX_ENTRIES = 5000;
 
 /** Counts by name. */
 class Counts {
@@ -39,7 +39,7 @@ class Counts {
     this.#sums.set(name, [(sum?.[0] ?? 0) + admitted, (sum?.[1] ?? 0) + denied]);
   }
 
-  /** How many per second. The busiest come first. */
+  /** Decisions per second, busiest first. */
   rates(): (Rates & { readonly name: string })[] {
     return [...this.#sums]
       .map(([name, [admitted, denied]]) => ({ name, admitted: aSecond(admitted), denied: aSecond(denied) }))
@@ -47,7 +47,7 @@ class Counts {
   }
 }
 
-const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN) / 10;
+const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN_MS) / 10;
 
 /** Reads the counts of the last seconds, for one limiter or for all, with its busiest keys. */
 export async function readTraffic(
@@ -57,9 +57,16 @@ export async function readTraffic(
 ): Promise<Snapshot> {
   const [server] = session.commands.servers();
   const [seconds, micros] = (await session.ask(server!.send(['TIME']))) as [string, string];
-  const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN;
+  const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN_MS;
   const from = String(Math.max(0, since));
-  const found = await session.call('XREVRANGE', topKey(session.prefix), '+', from, 'COUNT', String(MOST));
+  const found = await session.call(
+    'XREVRANGE',
+    topKey(session.prefix),
+    '+',
+    from,
+    'COUNT',
+    String(MAX_ENTRIES),
+  );
   const entries = (found as [id: string, fields: string[]][]).flatMap(([, [, text]]) => parse(text));
   const totals = new Counts();
   const details = new Map<string, { policies: Counts; reasons: Counts; keys: Counts }>();

@@ -23,21 +23,21 @@ import { LENIENT, secretOf } from '../redis/session.js';
 import { setOf, type State } from '../state.js';
 import { fileFinder, type Row } from './finds.js';
 
-/** How many rows are read at a time. */
-const TOGETHER = 500;
+/** The number of rows that are read at a time. */
+const BATCH_SIZE = 500;
 
 /** A database of either driver. */
 interface Open extends SqliteDatabase {
   prepare(sql: string): SqliteStatement & { all(...values: (string | number)[]): unknown[] };
 }
 
-/** The state in a file of SQLite. Limiters do not publish themselves there, and bans by hand have no notes. */
+/** The state in a file of SQLite. Limiters do not publish themselves in a file, and bans by hand have no notes. */
 function stateIn(database: Open, secret: string | undefined, timeout: number): State {
   const store = sqliteStore(database, secret === undefined ? {} : { hashKeys: secret });
   const limiters = limitersOn(() => store, timeout);
   const nameOf = nameBy(secret ?? false);
 
-  /** What the row of a key says. */
+  /** Reads the row of a key. */
   function read(subject: Subject): StateSummary {
     const [written = ''] = stateKeys(subject);
     const sql = 'SELECT state FROM headgate WHERE key = ?';
@@ -45,14 +45,14 @@ function stateIn(database: Open, secret: string | undefined, timeout: number): S
     return summaryOf(row?.state);
   }
 
-  /** All rows, in the order of their keys. Others may write meanwhile. */
+  /** All rows in the order of their keys. Other processes may write in the meantime. */
   async function* rows(): AsyncGenerator<Row> {
     const some = database.prepare('SELECT key, state FROM headgate WHERE key > ? ORDER BY key LIMIT ?');
     for (let last = ''; ;) {
-      const page = some.all(last, TOGETHER) as { key: string; state: Uint8Array }[];
+      const page = some.all(last, BATCH_SIZE) as { key: string; state: Uint8Array }[];
       for (const { key, state } of page)
         yield { ...summaryOf(state), whose: parseStateKey('x', `x:${key}`), written: key };
-      if (page.length < TOGETHER) return;
+      if (page.length < BATCH_SIZE) return;
       last = page.at(-1)!.key;
       await new Promise(setImmediate);
     }
@@ -75,7 +75,7 @@ function stateIn(database: Open, secret: string | undefined, timeout: number): S
       for await (const { whose, overrides } of rows()) {
         if (!whose || overrides === '') continue;
         const { scope, head, key } = whose;
-        // The record of all keys stands under the limiter's name, in a scope that no limiter has.
+        // The record of all keys is stored under the limiter's name, in a scope without a limiter.
         const isOfAll = scope === '' && typeof key === 'string';
         const who = isOfAll ? `${escapeName(key)}:${ALL_KEYS}` : head.slice('x:{'.length);
         if (isWanted(who)) yield [who, overrides];
@@ -90,7 +90,7 @@ function bansIn(store: Store, timeout: number, read: (subject: Subject) => State
   const find = (head: string): StateSummary => read(subjects.get(head)!);
   const left = (head: string): number => Math.max(0, find(head).bannedUntil - Date.now());
   return {
-    /** As `Bans.head`. @throws CliError `USAGE` for a hash: a file can be asked for keys alone */
+    /** As `Bans.head`. @throws CliError `USAGE` for a hash, because a file can be searched by keys only */
     head(name, key, dimension = DEFAULT_DIMENSION) {
       if (typeof name !== 'string' || typeof key !== 'string')
         throw usageError('--sqlite: the key itself is needed, not its hash.');
@@ -114,7 +114,7 @@ function bansIn(store: Store, timeout: number, read: (subject: Subject) => State
   };
 }
 
-/** Opens a file, and closes it when `use` has ended. @throws CliError of the file; or what `use` throws */
+/** Opens a file, and closes it when `use` has ended. @throws CliError of the file, or the error of `use` */
 export async function withFile(
   options: Options & { readonly sqlite: string },
   io: Io,
@@ -146,7 +146,7 @@ function attempt<T>(path: string, what: string, use: () => T): T {
   }
 }
 
-/** The class of node:sqlite, or that of better-sqlite3 if it is installed where this runs. @throws CliError `FAILED` */
+/** The class of node:sqlite, or of better-sqlite3 if that is installed in the working directory. @throws CliError `FAILED` */
 function driverOf(cwd: string): new (path: string) => Open {
   const DatabaseSync = nodeDatabase<Open>();
   if (DatabaseSync) return DatabaseSync;

@@ -8,14 +8,14 @@ import type { State } from '../state.js';
 import type { StateKey } from '../../stores/keys.js';
 import type { StateSummary } from '../../stores/state/key-state.js';
 
-/** A row of a file, read back. */
+/** A parsed row of a file. */
 export interface Row extends StateSummary {
-  /** Undefined if the name of the limiter is not ASCII, so that only a hash of the whole is written. */
+  /** The key, or `undefined` if the limiter's name is not ASCII, because then only a hash of the whole is stored. */
   readonly whose: StateKey | undefined;
   readonly written: string;
 }
 
-/** Finds who is banned, limited or otherwise known in a file, in the order of the keys. */
+/** Finds banned, limited and otherwise known keys in a file, in the order of the keys. */
 export function fileFinder(
   rows: () => AsyncIterable<Row>,
   limiters: Limiters,
@@ -59,7 +59,7 @@ export function fileFinder(
     }));
   }
 
-  /** The record of overrides of all keys is nobody's. */
+  /** The record of overrides of all keys does not belong to a key. */
   const isWanted = ({ whose: its }: Row): boolean =>
     its?.scope !== '' && (name === undefined || its?.name === name);
 

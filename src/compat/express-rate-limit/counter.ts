@@ -1,13 +1,13 @@
 import type { MaybePromise } from '../../contract/store.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** How one request was counted. */
+/** The result of counting one request. */
 export interface Counted {
-  /** Requests of this window, this one and denied ones included. */
+  /** Requests in this window, including this request and denied requests. */
   readonly used: number;
   readonly denied: boolean;
   readonly resetTime: Date | undefined;
-  /** Gives the charge back if the request must not count. */
+  /** Refunds the charge if the request must not count. */
   undo(): MaybePromise<void>;
 }
 
@@ -15,6 +15,6 @@ export interface Counted {
 export interface Counter {
   count(key: string, limit: number): MaybePromise<Counted>;
   resetKey(key: string): MaybePromise<void>;
-  /** Undefined if the store cannot tell. */
+  /** Reads a key's count. `undefined` if the store does not support reading. */
   readonly get: ((key: string) => MaybePromise<ClientRateLimitInfo | undefined>) | undefined;
 }

@@ -3,13 +3,13 @@ import { isPromise } from '../../contract/store.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 
-/** Counts with a store that was made for express-rate-limit. */
+/** Counts with a store that was written for express-rate-limit. */
 export class ForeignCounter implements Counter {
   readonly get: Counter['get'];
   readonly #store: Store;
   readonly #timeout: number;
 
-  /** @param timeout how long the store may take, ms */
+  /** @param timeout the store's time limit, ms */
   constructor(store: Store, timeout: number) {
     this.#store = store;
     this.#timeout = timeout;
@@ -19,9 +19,9 @@ export class ForeignCounter implements Counter {
   async count(key: string, limit: number): Promise<Counted> {
     const store = this.#store;
     const answer = store.increment(key);
-    // A store may return its live record, which other requests change.
+    // The values are read at once, because a store may return its live record, which other requests change.
     const { totalHits, resetTime } = isPromise(answer) ? await this.#inTime(answer) : answer;
-    // A store may also return a number. It stays as it is, because only the program reads it.
+    // A store may also return a number. The number is passed on unchanged, because only the program reads it.
     const end = (resetTime as Partial<Date> | undefined)?.getTime?.();
     return {
       used: totalHits,
@@ -43,14 +43,14 @@ export class ForeignCounter implements Counter {
         reject(
           new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
         );
-      // A busy process runs its timers before it reads its sockets. The answer may have arrived, so it is read first.
+      // A busy process runs its timers before it reads its sockets, so an answer that has already arrived is read first.
       const timer = setTimeout(() => setImmediate(late), this.#timeout);
       answer.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
 }
 
-/** The same store with today's interface. */
+/** Wraps a store of an older version in the current interface. */
 export function modernized(store: Store | LegacyStore): Store {
   if (!('incr' in store) || 'increment' in store) return store as Store;
   return {

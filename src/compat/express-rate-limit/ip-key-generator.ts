@@ -5,7 +5,7 @@ import { checkInteger } from '../../common/validate.js';
 const COMPATIBLE = /^[0:]+:(\d+\.\d+\.\d+\.\d+)$/;
 
 /**
- * The default key. An IPv4 address is the key as it is, even inside IPv6. An IPv6 address has its network as the key.
+ * Returns the default key: an IPv4 address itself, even inside IPv6, or the network of an IPv6 address.
  *
  * @param ipv6Subnet the network's prefix length, 1 to 128, also as text, or `false` for single addresses
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`

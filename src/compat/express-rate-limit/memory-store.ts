@@ -37,12 +37,12 @@ export class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  /** Forgets everything. There is no timer to stop. */
+  /** Removes all counts. There is no timer to stop. */
   shutdown(): void {
     this.#quota = undefined;
   }
 
-  /** @internal Undefined if a program replaced a method. That method must then count. */
+  /** @internal Counts a request, or returns `undefined` if a program replaced a method, which must then count. */
   count(key: string, limit: number): MaybePromise<Counted> | undefined {
     const { increment, decrement } = MemoryStore.prototype;
     if (this.increment !== increment || this.decrement !== decrement) return undefined;
@@ -51,7 +51,7 @@ export class MemoryStore implements Store {
 
   #open(): Quota {
     if (!this.#quota) {
-      // Keeps the time of the decision, because all requests of a window must be told the same end.
+      // Stores the time of the decision, because all requests of a window must get the same end.
       let now = 0;
       const store = memoryStore({ clock: () => (now = Date.now()) });
       this.#quota = new Quota({ store, windowMs: this.windowMs }, () => now);

@@ -29,7 +29,7 @@ export interface Config extends Omit<Options, 'store' | 'standardHeaders'> {
   readonly validations: Validations;
 }
 
-/* eslint-disable no-console -- where misconfigurations are told by default */
+/* eslint-disable no-console -- the default destination of warnings */
 const consoleLogger: Logger = {
   warn: (...args) => console.warn(...args.reverse()),
   error: (...args) => console.error(...args.reverse()),
@@ -38,7 +38,7 @@ const consoleLogger: Logger = {
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function configure(passed: RateLimitOptions | null): Config {
-  // A store that is null, 0 or '' is none, as from a setting that is missing.
+  // A store that is null, 0 or '' counts as missing, as from a missing setting.
   const given = Object.fromEntries(
     Object.entries(passed ?? {}).filter(([name, value]) =>
       name === 'store' ? Boolean(value) : value !== undefined,
@@ -59,7 +59,7 @@ export function configure(passed: RateLimitOptions | null): Config {
     skipSuccessfulRequests: false,
     requestWasSuccessful: (_request, response) => response.statusCode < 400,
     skip: () => false,
-    // It returns a promise only if it has to: most requests then wait for nothing.
+    // A promise is returned only if necessary, so that most requests do not wait.
     keyGenerator: (request, response) => {
       // Express works the address out at each read.
       const ip = request.ip!;
@@ -95,7 +95,7 @@ export function configure(passed: RateLimitOptions | null): Config {
     logger,
   };
   if (typeof config.limit !== 'function') checkLimit(config.limit);
-  // Otherwise only IPv6 clients would find out.
+  // Without this check, only requests from IPv6 clients would fail.
   if (typeof config.ipv6Subnet !== 'function' && !given.keyGenerator) ipKeyGenerator('::', config.ipv6Subnet);
   return config;
 }
@@ -117,14 +117,14 @@ function draftOf(standardHeaders: Options['standardHeaders'] | undefined): Draft
 }
 
 /**
- * Checks the limit that a program gave: a number, or its text as in environment variables.
+ * Checks the `limit` option: a number, or text as in environment variables.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function checkLimit(limit: unknown): number {
   const units = typeof limit === 'string' && limit.trim() !== '' ? Number(limit) : limit;
   if (typeof units !== 'number' || Number.isNaN(units)) {
-    throw invalidOption('limit', limit, 'Write a number of requests, or a function that returns one.');
+    throw invalidOption('limit', limit, 'Pass a number of requests, or a function that returns one.');
   }
   return units;
 }
@@ -179,11 +179,11 @@ function checkForeignStore(store: Store): void {
   throw invalidOption(
     'store',
     store,
-    'Pass a store of Headgate, or one made for express-rate-limit: with increment, decrement and resetKey.',
+    'Pass a store of Headgate, or a store of express-rate-limit with the methods increment, decrement and resetKey.',
   );
 }
 
-/** Starts a store. A failure is only logged, as the store may work later. */
+/** Starts a store. A failure is only logged, because the store may work later. */
 function initialize(store: Store, config: Config): void {
   const report =
     (what: string) =>
@@ -196,7 +196,7 @@ function initialize(store: Store, config: Config): void {
   }
 }
 
-/** The options that stores and handlers get. */
+/** The options that stores and handlers receive. */
 export function optionsOf({ validations, ...options }: Config): Options {
   return { ...options, validate: validations.enabled } as Options;
 }

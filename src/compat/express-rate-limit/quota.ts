@@ -7,11 +7,11 @@ import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** The most compiled limits that are kept. */
-const REMEMBERED = 10_000;
+/** The maximum number of compiled limits. */
+const MAX_COMPILED_LIMITS = 10_000;
 
-/** The most keys whose denials are counted: some 10 MB. */
-const MOST_DENIED = 100_000;
+/** The maximum number of keys with a count of denials: some 10 MB. */
+const MAX_DENIED_KEYS = 100_000;
 
 interface Scope {
   readonly store: Store;
@@ -20,7 +20,7 @@ interface Scope {
   readonly timeout?: Duration | undefined;
 }
 
-/** Counts with a limiter of Headgate: a fixed window whose limit comes with each request. */
+/** Counts with a limiter of Headgate: a fixed window, with the limit of each request. */
 export class Quota implements Counter {
   readonly #limiter: Limiter;
   readonly #window: number;
@@ -28,18 +28,18 @@ export class Quota implements Counter {
   readonly #denials = new Denials();
   readonly #now: () => number;
 
-  /** @param now the store's clock at the latest decision */
+  /** @param now returns the store's time of the latest decision */
   constructor({ store, windowMs, name, timeout }: Scope, now = Date.now) {
     this.#now = now;
     this.#window = toMilliseconds('windowMs', Math.ceil(windowMs));
-    // With the largest limit, the count can be read whatever the limit of a request was.
+    // The largest possible limit, so that counts are readable for every limit of a request.
     this.#limiter = createLimiter({
       store,
       ...this.#policy(MAX_UNITS),
       ...(name !== undefined && { name }),
       ...(timeout !== undefined && { timeout }),
       onStoreError: 'throw',
-      // Its windows are always milliseconds.
+      // Windows are always in milliseconds here.
       warnings: ['HEADGATE_SHORT_WINDOW'],
     });
   }
@@ -57,7 +57,7 @@ export class Quota implements Counter {
     const end = this.#endOf(decision);
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
-      // A full memory store counts nothing, but this request counts as one.
+      // A full memory store does not count the request, but this request counts as one.
       used: Math.max(1, units - decision.remaining),
       denied: false,
       resetTime: new Date(end),
@@ -92,7 +92,7 @@ export class Quota implements Counter {
     return this.#limiter.reset(String(key));
   }
 
-  /** A denied request is charged nothing. It still counts as used, as in express-rate-limit. */
+  /** Counts a denied request without charging it, because express-rate-limit also includes denied requests. */
   #deny(key: string, limit: number, end: number): Counted {
     const denied = this.#denials.add(key, end);
     return {
@@ -105,16 +105,16 @@ export class Quota implements Counter {
     };
   }
 
-  /** The end of a decision's window. Memory decides at once, so `now` is the time of this decision. */
+  /** The end of a decision's window. The memory store decides at once, so `now` is the time of this decision. */
   #endOf({ resetAfterMs, retryAfterMs = 0 }: Decision): number {
-    // A full memory store also denies keys whose window has not begun. Their wait ends when there is room.
+    // A full memory store also denies keys whose window has not begun. Such keys wait until the store has room.
     return this.#now() + Math.max(resetAfterMs, retryAfterMs);
   }
 
   #set(limit: number): PolicySet {
     let set = this.#sets.get(limit);
     if (!set) {
-      if (this.#sets.size === REMEMBERED) this.#sets.clear();
+      if (this.#sets.size === MAX_COMPILED_LIMITS) this.#sets.clear();
       this.#sets.set(limit, (set = this.#limiter.compile([this.#policy(limit)])));
     }
     return set;
@@ -131,11 +131,11 @@ interface DeniedKey {
 }
 
 /**
- * How often this process has denied each key in its window. The number is only shown. It decides nothing here, but express-slow-down, which
- * has a limit of 0, delays by it.
+ * The number of this process' denials per key and window. The number is only shown, and does not decide anything here, but
+ * express-slow-down, with a limit of 0, computes its delay from it.
  */
 class Denials {
-  /** The earliest first. */
+  /** The denied keys, in the order of their windows' ends. */
   readonly #keys = new Map<string, DeniedKey>();
 
   /** @param end the end of the window in which the key is denied */
@@ -159,10 +159,10 @@ class Denials {
     return denied && Date.now() < denied.end ? denied : undefined;
   }
 
-  /** Forgets keys whose window is over, and if there are too many, the earliest one. */
+  /** Removes keys whose window is over, and the earliest key if there are too many. */
   #makeRoom(): void {
     for (const [key, { end }] of this.#keys) {
-      if (Date.now() < end && this.#keys.size < MOST_DENIED) return;
+      if (Date.now() < end && this.#keys.size < MAX_DENIED_KEYS) return;
       this.#keys.delete(key);
     }
   }

@@ -1,7 +1,7 @@
 import type { NextFunction, Request, Response } from 'express';
 import { isPromise } from '../../contract/store.js';
 import type { Counted } from './counter.js';
-import { keepIn, latestOn, writeHeaders, writeRetryAfter, type Told } from './headers.js';
+import { keepIn, latestOn, writeHeaders, writeRetryAfter, type FieldData } from './headers.js';
 import { checkLimit, configure, counterOf, isHeadgateStore, optionsOf, type Config } from './options.js';
 import type {
   AugmentedRequest,
@@ -27,8 +27,8 @@ export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
 /**
- * The middleware of express-rate-limit 8 on Headgate. It has the same options, defaults, header fields, request property and
- * stores. docs/migrating.md lists the differences.
+ * Creates the middleware of express-rate-limit 8 on Headgate, with the same options, defaults, header fields, request property and stores.
+ * docs/migrating.md lists the differences.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`; if limiters share a store of Headgate, also `HEADGATE_NAME_REQUIRED` or
  * `HEADGATE_POLICY_MISMATCH`
@@ -38,13 +38,13 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
   const { validations } = config;
   const counter = counterOf(config);
   const options = optionsOf(config);
-  // Limiters that share a store of Headgate have different names, so each counts for itself.
+  // Limiters that share a store of Headgate have different names and separate counts.
   const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
 
   keepIn(config.requestPropertyName);
   const answersDenied = passedOptions?.handler === undefined && config.statusCode >= 400;
 
-  /** Whether the request goes on. */
+  /** Returns whether the request continues. */
   const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
     const outcome = outcomeOf(response, config);
     // Looking for a `then` on text and numbers takes V8 longer than these checks.
@@ -77,7 +77,7 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
       config.standardHeaders === 'draft-8' ? await valueOf(config.identifier, request, response) : '';
     const { windowMs, legacyHeaders: legacy, standardHeaders: draft } = config;
     const depth = before ? before.depth + 1 : 0;
-    const told: Told = {
+    const data: FieldData = {
       info,
       denied: counted.denied,
       name,
@@ -88,23 +88,23 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
       before,
       depth,
     };
-    tell(response, told, config);
+    setHeaders(response, data, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
-    // A custom handler may let the request pass. Without header fields, it alone decides what the client is told.
+    // A custom handler may let the request pass. Without header fields, only the handler decides the client's information.
     if (answersDenied || config.legacyHeaders || config.standardHeaders)
-      writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
+      writeRetryAfter(response, data, await valueOf(config.retryAfter, request, response));
     await config.handler(request, response, next, options);
     return false;
   };
 
-  // What `next` throws is not an error of the limiter.
+  // An error from `next` is not an error of the limiter.
   const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> =>
     admit(request, response, next).then((admitted) => (admitted ? next() : undefined), next);
   return Object.assign(middleware, {
     resetKey: (key: string) => {
       const done = counter.resetKey(key);
-      // Not every caller awaits the result.
+      // Some callers do not await the result.
       if (isPromise(done)) done.catch(() => {});
       return done;
     },
@@ -125,20 +125,20 @@ function valueOf<T>(
 
 function infoOf({ used, resetTime }: Counted, key: string, limit: number, units: number): RateLimitInfo {
   const info = { limit, used, remaining: Math.max(units - used, 0), resetTime, key };
-  // Version 6 called it `current`.
+  // Version 6 named the property `current`.
   return Object.defineProperty(info, 'current', { value: used });
 }
 
 /** Writes the header fields. */
-function tell(response: Response, told: Told, { standardHeaders, validations }: Config): void {
+function setHeaders(response: Response, data: FieldData, { standardHeaders, validations }: Config): void {
   if (standardHeaders) validations.headersDraftVersion(standardHeaders);
   if (standardHeaders === 'draft-7' || standardHeaders === 'draft-8') {
-    validations.headersResetTime(told.info.resetTime);
+    validations.headersResetTime(data.info.resetTime);
   }
-  writeHeaders(response, told);
+  writeHeaders(response, data);
 }
 
-/** How the response ends: true if it was sent completely. Undefined if no option needs this. */
+/** Resolves when the response ends: true if it was sent completely. `undefined` if no option needs the outcome. */
 function outcomeOf(
   response: Response,
   { skipFailedRequests, skipSuccessfulRequests }: Config,
@@ -148,12 +148,12 @@ function outcomeOf(
     response.once('finish', () => resolve(true));
     response.once('close', () => resolve(false));
     if (skipFailedRequests) response.once('error', () => resolve(false));
-    // The client left before, while an earlier middleware was at work.
+    // The client left earlier, during another middleware.
     if (response.destroyed) resolve(response.writableFinished);
   });
 }
 
-/** Gives a request's charge back if its outcome does not count. Never rejects. */
+/** Refunds a request's charge if its outcome does not count. Never rejects. */
 async function undoLater(
   outcome: Promise<boolean>,
   counted: Counted,

@@ -2,7 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { Duration } from '../../common/duration.js';
 import type { Store as HeadgateStore } from '../../contract/store.js';
 
-// Names and shapes are those of express-rate-limit, so that programs compile with these types.
+// Names and shapes match express-rate-limit, so that programs compile with these types.
 
 /** A value that depends on the request, sync or async. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>;
@@ -15,7 +15,7 @@ export type RateLimitExceededEventHandler = (
   optionsUsed: Options,
 ) => unknown;
 
-/** An option of versions before 7. It no longer exists. */
+/** An option of versions before 7, which no longer exists. */
 export type RateLimitReachedEventHandler = (
   request: Request,
   response: Response,
@@ -26,10 +26,10 @@ export type LoggerFn = (error: unknown, message?: string) => void;
 
 export type Logger = { error: LoggerFn; warn: LoggerFn };
 
-/** What is known of one client. */
+/** The state of one client. */
 export type ClientRateLimitInfo = { totalHits: number; resetTime: Date | undefined };
 
-/** What is known of a client whose quota is in use. */
+/** The state of a client with a quota in use. */
 export type Client = { totalHits: number; resetTime: Date };
 
 export type IncrementResponse = ClientRateLimitInfo;
@@ -50,7 +50,7 @@ export type Store = {
   resetKey: (key: string) => Promise<void> | void;
   resetAll?: () => Promise<void> | void;
   shutdown?: () => Promise<void> | void;
-  /** Whether its keys belong to this instance alone. */
+  /** Whether the keys belong to this instance alone. */
   localKeys?: boolean;
   prefix?: string;
 };
@@ -65,7 +65,7 @@ export type LegacyStore = {
 
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8';
 
-/** A likely mistake that is checked for. */
+/** A kind of likely mistake that is checked. */
 export type ValidationName =
   | 'ip'
   | 'trustProxy'
@@ -87,47 +87,47 @@ export type ValidationName =
   | 'keyGeneratorIpFallback'
   | 'windowMs';
 
-/** Which validations are on. */
+/** The validations that are on. */
 export type EnabledValidations = { [name in ValidationName | 'default']?: boolean };
 
 /** The options of express-rate-limit. */
 export type Options = {
-  /** Default 60,000 ms. */
+  /** The window, ms. @default 60,000 (a minute) */
   windowMs: number;
-  /** Requests per window and client. 0 denies all. Default 5. */
+  /** Requests per window and client. 0 denies all. @default 5 */
   limit: number | ValueDeterminingMiddleware<number>;
-  /** The body of a denial: what `response.send` takes, or a function that returns it. */
+  /** The body of a denial: an argument of `response.send`, or a function that returns it. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- handlers read its parts
   message: any;
-  /** Default 429. */
+  /** The status of a denial. @default 429 */
   statusCode: number;
-  /** Whether the fields `X-RateLimit-*` are sent. Default `true`. */
+  /** Whether the fields `X-RateLimit-*` are sent. @default true */
   legacyHeaders: boolean;
-  /** The draft whose fields `RateLimit*` are sent. `true` is `'draft-6'`. Default `false`. */
+  /** The draft of the fields `RateLimit*`, or `false` for none. `true` is `'draft-6'`. @default false */
   standardHeaders: boolean | DraftHeadersVersion;
-  /** The policy's name in draft 8. Default `'{limit}-in-{window}'`. */
+  /** The policy's name in draft 8. @default '{limit}-in-{window}' */
   identifier: string | ValueDeterminingMiddleware<string>;
-  /** The seconds in `Retry-After`. It changes nothing else. Default: the time until the window's end. */
+  /** The seconds in `Retry-After`, without any other effect. @default the time until the window's end */
   retryAfter?: number | ValueDeterminingMiddleware<number>;
-  /** The property of the request that shows what is left. Default `'rateLimit'`. */
+  /** The name of the request's property with the client's quota. @default 'rateLimit' */
   requestPropertyName: string;
-  /** Give the request back if its response was a failure. Default `false`. */
+  /** Refund the request after a failed response. @default false */
   skipFailedRequests: boolean;
-  /** Give the request back if its response was a success. Default `false`. */
+  /** Refund the request after a successful response. @default false */
   skipSuccessfulRequests: boolean;
-  /** Who is limited. Default: the client's address. IPv6 addresses count by their network. */
+  /** Returns the key to limit by. IPv6 addresses count by network. @default the client's address */
   keyGenerator: ValueDeterminingMiddleware<string>;
-  /** The prefix length by which IPv6 addresses are one client: 1 to 128, or `false` for single addresses. Default 56. */
+  /** The prefix length by which IPv6 addresses are one client: 1 to 128, or `false` for single addresses. @default 56 */
   ipv6Subnet: number | ValueDeterminingMiddleware<number> | false;
-  /** Answers a denied request. Default: `statusCode` with the `message`. */
+  /** Answers a denied request. @default `statusCode` with the `message` */
   handler: RateLimitExceededEventHandler;
-  /** Requests that are not limited. Default: none. */
+  /** Whether to exempt a request from limiting. @default no request */
   skip: ValueDeterminingMiddleware<boolean>;
-  /** Default: a status below 400. */
+  /** Whether a completed response was a success. @default a status below 400 */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
-  /** Default: a {@link MemoryStore} of its own. */
+  /** The store of the counts. @default a separate {@link MemoryStore} */
   store: Store | LegacyStore;
-  /** The misconfigurations that are checked, and logged once. Default: all. */
+  /** The misconfigurations that are checked, and logged once. @default all */
   validate: boolean | EnabledValidations;
   /**
    * The old name of `legacyHeaders`.
@@ -141,19 +141,19 @@ export type Options = {
    * @deprecated since version 7 of express-rate-limit
    */
   max?: number | ValueDeterminingMiddleware<number>;
-  /** Whether a request passes if the store fails. Default `false`: the request fails. */
+  /** Whether a request passes if the store fails. With `false`, the request fails. @default false */
   passOnStoreError: boolean;
-  /** Default: the console. */
+  /** The destination of errors and warnings. @default the console */
   logger: Logger;
 };
 
 /** The options of {@link rateLimit}: those of express-rate-limit, a store of Headgate, `name` and `timeout`. */
 export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
-  /** Default: a {@link MemoryStore} of its own. */
+  /** The store of the counts. @default a separate {@link MemoryStore} */
   store?: Options['store'] | HeadgateStore;
   /** The quota's scope. Limiters that share one store of Headgate need different names. */
   name?: string;
-  /** How long the store may take. Default `'100ms'` for a store of Headgate, `'1s'` for others. */
+  /** The store's time limit. @default '100ms' for a store of Headgate, '1s' for other stores */
   timeout?: Duration;
 };
 
@@ -170,7 +170,7 @@ export type AugmentedRequest = Request & { [key: string]: RateLimitInfo };
 
 /** The middleware. */
 export type RateLimitRequestHandler = RequestHandler & {
-  /** Forgets what a client has used. */
+  /** Resets a client's count. */
   resetKey: (key: string) => void;
   getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined;
 };

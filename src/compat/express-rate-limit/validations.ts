@@ -17,7 +17,7 @@ class ValidationError extends Error {
   }
 }
 
-/** Something that another version of express-rate-limit does differently. */
+/** A difference from another version of express-rate-limit. */
 class ChangeWarning extends ValidationError {}
 
 const DRAFTS = ['draft-6', 'draft-7', 'draft-8'];
@@ -34,7 +34,7 @@ const KNOWN_OPTIONS = [
 ];
 
 const usedStores = new WeakSet<object>();
-/** The keys that each request has counted, per store, or per class of stores that share their keys. */
+/** The keys that each request has counted, per store, or per class of stores with common keys. */
 const countedKeys = new WeakMap<Request, Map<unknown, string[]>>();
 
 /** Each check throws the error or warning that is logged. */
@@ -49,7 +49,7 @@ const checks = {
     if (!isIP(ip)) {
       throw new ValidationError(
         'ERR_ERL_INVALID_IP_ADDRESS',
-        `request.ip is no IP address (${ip}). Consider passing a custom 'keyGenerator'.`,
+        `request.ip is not an IP address (${ip}). Consider passing a custom 'keyGenerator'.`,
       );
     }
   },
@@ -58,7 +58,7 @@ const checks = {
     if (request.app.get('trust proxy') === true) {
       throw new ValidationError(
         'ERR_ERL_PERMISSIVE_TRUST_PROXY',
-        "The Express setting 'trust proxy' is true: clients can choose their address, and so bypass the limit.",
+        "The Express setting 'trust proxy' is true, so clients can choose their address and bypass the limit.",
       );
     }
   },
@@ -67,7 +67,7 @@ const checks = {
     if (request.headers['x-forwarded-for'] && request.app.get('trust proxy') === false) {
       throw new ValidationError(
         'ERR_ERL_UNEXPECTED_X_FORWARDED_FOR',
-        "The 'X-Forwarded-For' header is set, but the Express setting 'trust proxy' is false (the default): all clients " +
+        "The 'X-Forwarded-For' header is set, but the Express setting 'trust proxy' is false (the default), so all clients " +
           'of a proxy count as one.',
       );
     }
@@ -77,7 +77,7 @@ const checks = {
     if (request.headers.forwarded && request.ip === request.socket?.remoteAddress) {
       throw new ValidationError(
         'ERR_ERL_FORWARDED_HEADER',
-        "The 'Forwarded' header is set, but not heeded by Express. Use a custom 'keyGenerator' to heed it.",
+        "The 'Forwarded' header is set, but Express ignores it. Use a custom 'keyGenerator' to read it.",
       );
     }
   },
@@ -96,7 +96,7 @@ const checks = {
       const prefix = store.localKeys ? '' : ' (with a unique prefix)';
       throw new ValidationError(
         'ERR_ERL_STORE_REUSE',
-        `A store must not be shared by several limiters. Make a ${store.constructor.name}${prefix} for each.`,
+        `A store must not be shared by several limiters. Create a ${store.constructor.name}${prefix} for each.`,
       );
     }
     usedStores.add(store);
@@ -119,7 +119,7 @@ const checks = {
     if (limit === 0) {
       throw new ChangeWarning(
         'WRN_ERL_MAX_ZERO',
-        'A limit of 0 denies all requests; it turned limiting off in express-rate-limit before version 7.',
+        'A limit of 0 denies all requests. Before version 7 of express-rate-limit, it turned limiting off.',
       );
     }
   },
@@ -128,7 +128,7 @@ const checks = {
     if (draft_polli_ratelimit_headers) {
       throw new ChangeWarning(
         'WRN_ERL_DEPRECATED_DRAFT_POLLI_HEADERS',
-        "The option draft_polli_ratelimit_headers is gone: write standardHeaders: 'draft-6'.",
+        "The option draft_polli_ratelimit_headers was removed. Use standardHeaders: 'draft-6'.",
       );
     }
   },
@@ -137,7 +137,7 @@ const checks = {
     if (onLimitReached) {
       throw new ChangeWarning(
         'WRN_ERL_DEPRECATED_ON_LIMIT_REACHED',
-        'The option onLimitReached is gone: compare request.rateLimit.used with its limit in a handler.',
+        'The option onLimitReached was removed. Compare request.rateLimit.used with the limit in a handler.',
       );
     }
   },
@@ -146,7 +146,7 @@ const checks = {
     if (!DRAFTS.includes(version as string)) {
       throw new ValidationError(
         'ERR_ERL_HEADERS_UNSUPPORTED_DRAFT_VERSION',
-        `standardHeaders: write true, false or one of ${DRAFTS.join(', ')}.`,
+        `standardHeaders: pass true, false or one of ${DRAFTS.join(', ')}.`,
       );
     }
   },
@@ -155,7 +155,7 @@ const checks = {
     if (!resetTime) {
       throw new ValidationError(
         'ERR_ERL_HEADERS_NO_RESET',
-        'standardHeaders: the store tells no resetTime. Clients are told a whole window instead, and may wait too long.',
+        'standardHeaders: the store returns no resetTime. The fields show a whole window instead, so clients may wait too long.',
       );
     }
   },
@@ -167,25 +167,25 @@ const checks = {
     }
   },
 
-  /** `this` is what {@link getValidations} returned. */
+  /** Checks the names in `validate`. `this` is the result of {@link getValidations}. */
   validationsConfig(this: { enabled: Record<string, boolean> }) {
     const known = [...Object.keys(checks), 'default'];
     const unknown = Object.keys(this.enabled).find((name) => !known.includes(name));
     if (unknown !== undefined) {
       throw new ValidationError(
         'ERR_ERL_UNKNOWN_VALIDATION',
-        `options.validate.${unknown} is not known. Known are: ${known.join(', ')}.`,
+        `options.validate.${unknown} is unknown. The validations are: ${known.join(', ')}.`,
       );
     }
   },
 
   creationStack(store: Pick<Store, 'localKeys'>) {
-    const { stack = '' } = new Error('where the limiter is made');
+    const { stack = '' } = new Error('the place where the limiter is created');
     if (stack.includes('Layer.handle [as handle_request]') || stack.includes('Layer.handleRequest')) {
       const usually = store.localKeys ? '' : '*usually* ';
       throw new ValidationError(
         'ERR_ERL_CREATED_IN_REQUEST_HANDLER',
-        `A limiter should ${usually}be made when the app starts, not while it answers a request.`,
+        `A limiter should ${usually}be created when the app starts, not while it answers a request.`,
       );
     }
   },
@@ -195,7 +195,7 @@ const checks = {
     if (!Number.isInteger(ipv6Subnet) || (ipv6Subnet as number) < 32 || (ipv6Subnet as number) > 64) {
       throw new ValidationError(
         'ERR_ERL_IPV6_SUBNET',
-        `ipv6Subnet: ${String(ipv6Subnet)} is unusual. Write an integer from 32 to 64, mostly 48 to 64.`,
+        `ipv6Subnet: ${String(ipv6Subnet)} is unusual. Use an integer from 32 to 64, usually 48 to 64.`,
       );
     }
   },
@@ -204,7 +204,7 @@ const checks = {
     if (options.ipv6Subnet !== undefined && options.keyGenerator) {
       throw new ValidationError(
         'ERR_ERL_IPV6SUBNET_OR_KEYGENERATOR',
-        "The option 'ipv6Subnet' has no effect beside a custom 'keyGenerator'.",
+        "The option 'ipv6Subnet' has no effect with a custom 'keyGenerator'.",
       );
     }
   },
@@ -219,7 +219,7 @@ const checks = {
     }
   },
 
-  /** Checks nothing: a wrong window is refused when the limiter is made, and windows can be long here. */
+  /** Checks nothing, because a wrong window is refused when the limiter is created, and windows can be long here. */
   windowMs(_windowMs?: unknown) {},
 } satisfies Record<ValidationName, unknown>;
 
@@ -231,13 +231,13 @@ export type Validations = { [name in keyof Checks]: (...args: Parameters<Checks[
   disable(): void;
 };
 
-/** In place of a validation that has run. */
+/** Replaces a validation that has run. */
 function ignore(): void {}
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the logger lacks a method */
 export function getValidations(option: boolean | EnabledValidations, logger: Logger): Validations {
   if (typeof logger?.error !== 'function' || typeof logger.warn !== 'function') {
-    throw invalidOption('logger', logger, 'Write an object with the methods error and warn.');
+    throw invalidOption('logger', logger, 'Pass an object with the methods error and warn.');
   }
   const enabled: Record<string, boolean> =
     typeof option === 'boolean' ? { default: option } : { default: true, ...option };

@@ -15,20 +15,20 @@ export interface Quota {
   readonly max: number;
   /** Milliseconds. */
   readonly timeWindow: number;
-  /** -1: no ban. */
+  /** The number of denials before a ban, or -1 for no ban. */
   readonly ban: number;
 }
 
 /** One count per key, on a limiter or in the user's custom store. */
 export abstract class Counter {
-  /** Requests that were counted. Each is counted once, however many hooks it passes. */
+  /** The requests that were counted. Each request counts once, even if several hooks run. */
   readonly seen = new WeakSet<object>();
 
-  /** Whether counts are also read, not only counted. */
+  /** Whether counts are also read without counting. */
   readable = false;
 
   abstract incr(key: Key, quota: Quota): Promise<Count>;
-  /** `incr` without counting. */
+  /** Like `incr`, without counting. */
   abstract read(key: Key, quota: Quota): Promise<Count>;
   /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the store cannot read counts */
   checkReadable(): void {}
@@ -37,7 +37,7 @@ export abstract class Counter {
   }
 }
 
-/** Counts in the user's custom store. Its children may be the store itself, so the key includes the group. */
+/** Counts in the user's custom store. A child may be the store itself, so the key includes the group. */
 export class StoreCounter extends Counter {
   readonly #store: FastifyRateLimitStore;
   readonly #groupId: string | undefined;
@@ -59,7 +59,7 @@ export class StoreCounter extends Counter {
   #ask(method: 'incr' | 'read', key: Key, { timeWindow, max }: Quota): Promise<Count> {
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, result?: Count): void => (error ? reject(error) : resolve(result!));
-      // The key is passed as the generator returned it, even a number.
+      // The key is passed as the generator returned it, even as a number.
       const grouped = this.#groupId ? `${key}${this.#groupId}` : (key as string);
       this.#store[method]!(grouped, done, timeWindow, max);
     });
@@ -74,20 +74,20 @@ export class StoreCounter extends Counter {
   }
 }
 
-/** The effect of a denied request. `renew`: the window begins again. `double`: the rest of the wait at least doubles. */
+/** The effect of a denied request. `renew` begins the window again; `double` at least doubles the remaining wait. */
 export type Penalty = 'renew' | 'double';
 
-/** The most compiled policies at a time. */
-const REMEMBERED = 1000;
+/** The maximum number of compiled policies at a time. */
+const MAX_COMPILED_POLICIES = 1000;
 
 /**
- * Counts by a fixed window, which charges only what it admits. But `ban` must count denials, and `read` must see them. So the policy's
- * limit is `max` plus that many denials, and the caller compares the count with `max`.
+ * Counts with a fixed window. A limiter charges only admitted requests, but `ban` must count denials, and `read` must report them. So the
+ * policy's limit is `max` plus that many denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
   readonly #penalty: Penalty | undefined;
-  /** Set if there is a penalty: counts denials until they ban. */
+  /** Counts denials towards a ban, if there is a penalty. */
   readonly #denials: Limiter | undefined;
   readonly #sets = new Map<string, PolicySet>();
 
@@ -97,7 +97,7 @@ export class LimiterCounter extends Counter {
       store,
       onStoreError: 'throw',
       timeout: '1s',
-      // Its windows are always milliseconds.
+      // Windows are always in milliseconds here.
       warnings: ['HEADGATE_SHORT_WINDOW'],
       ...(penalty && { ban: {} }),
     } as const;
@@ -141,7 +141,7 @@ export class LimiterCounter extends Counter {
     return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
   }
 
-  /** Counts a denial within one window. Returns true if there were more than `ban` denials, and as long as the penalty lasts. */
+  /** Counts a denial within one window. Returns true after more than `ban` denials, for as long as the penalty lasts. */
   async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
     if (ban <= 0) return ban === 0;
     const denials = this.#denials!;
@@ -159,7 +159,7 @@ export class LimiterCounter extends Counter {
     let set = this.#sets.get(id);
     if (!set) {
       set = limiter.compile([{ algorithm: 'fixed-window', limit, window }]);
-      if (this.#sets.size === REMEMBERED) this.#sets.clear();
+      if (this.#sets.size === MAX_COMPILED_POLICIES) this.#sets.clear();
       this.#sets.set(id, set);
     }
     return set;
@@ -171,7 +171,7 @@ function over({ max, ban }: Quota, banned: boolean): number {
   return max + 1 + (banned ? Math.max(0, ban) : 0);
 }
 
-/** The shortest of 1, 2, 4, 8 ... windows that is at least twice the rest. With no rest, one window. */
+/** The shortest of 1, 2, 4, 8 ... windows that is at least twice the remaining time, or one window if no time remains. */
 function doubled(left: number, window: number): number {
   let length = window;
   while (left > 0 && length < MAX_DURATION_MS && length / 2 < Math.max(left, window)) length *= 2;

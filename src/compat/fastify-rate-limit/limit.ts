@@ -41,7 +41,7 @@ export class Limit {
 
   async check(req: FastifyRequest, increment = true): Promise<RateLimitResult> {
     const { ban, skipOnError } = this.#params;
-    // The key is not converted, as callbacks get what the generator returned.
+    // The key is not converted, because callbacks receive the generator's result.
     const key = (await this.#params.keyGenerator(req)) as string;
     if (await this.#isAllowed(req, key)) return { isAllowed: true, key };
     const max = await this.#max(req, key);
@@ -70,7 +70,7 @@ export class Limit {
     };
   }
 
-  /** The hook. */
+  /** The hook that limits a request. */
   readonly handle = async (req: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { seen } = this.#counter;
     if (seen.has(req)) return;
@@ -126,7 +126,7 @@ export class Limit {
   }
 }
 
-/** The Redis client's own error, which applications know. */
+/** The Redis client's own error, which applications recognize. */
 function original(error: unknown): unknown {
   return error instanceof HeadgateError && error.cause instanceof Error ? original(error.cause) : error;
 }

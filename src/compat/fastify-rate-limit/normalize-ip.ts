@@ -4,7 +4,8 @@ import { clientKeyOf } from '../../http/client-key.js';
 export const DEFAULT_SUBNET = 64;
 
 /**
- * A client's address as a key. IPv4 stays as it is, even mapped into IPv6. IPv6 becomes the first address of its network.
+ * Returns a client's address as a key. An IPv4 address is unchanged, even mapped into IPv6. An IPv6 address becomes the first address of
+ * its network.
  *
  * @param ipv6Subnet the network's prefix length
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP` if there is no address

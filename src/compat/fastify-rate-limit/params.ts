@@ -7,7 +7,7 @@ import type { errorResponseBuilderContext, RateLimitHook, RateLimitPluginOptions
 
 type Callback = (req: FastifyRequest, key: string) => unknown;
 
-/** The options of one limit with all defaults. A custom store gets them, too. */
+/** The options of one limit with all defaults, as a custom store also receives them. */
 export interface Params {
   readonly max: number | Callback;
   readonly timeWindow: number | Callback;
@@ -37,8 +37,8 @@ const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as cons
 const DIGITS = /^\d+$/;
 
 /**
- * Reads the options of users. Like @fastify/rate-limit, it ignores unknown options and values of a wrong type. It throws only if the limit
- * would have no effect, or a window that was not meant.
+ * Reads the user's options. Like @fastify/rate-limit, this ignores unknown options and values of a wrong type. Options that would disable
+ * the limit or give an unintended window throw.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a wrong `timeWindow`, `hook` or `groupId`
  */

@@ -46,14 +46,14 @@ declare module 'fastify' {
     /** The limit of this route, by the options of @fastify/rate-limit. */
     compat: RateLimitOptions;
   }
-  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- this extends an interface that is declared elsewhere
   interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
-    /** Makes a function that counts a request, or only looks, and returns the result. It sends no answer. */
+    /** Creates a function that counts a request, or only reads the count, and returns the result without answering. */
     createRateLimit(
       options?: CreateRateLimitOptions,
     ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
-    /** A hook that limits requests. Without options, it uses the plugin's own limit. */
+    /** Creates a hook that limits requests. Without options the hook uses the plugin's own limit. */
     rateLimit<
       RouteGeneric extends RouteGenericInterface = RouteGenericInterface,
       ContextConfig = ContextConfigDefault,
@@ -73,45 +73,45 @@ declare module 'fastify' {
   }
 }
 
-/** How often an application has registered the plugin. All its processes do so equally often. */
+/** The number of registrations per application. All processes of an application register equally often. */
 const registrations = new WeakMap<object, number>();
 
-/** A prefix for the names of further registrations, so that each counts for itself on one Redis. */
+/** The prefix of the names of further registrations, so that each counts separately on one Redis. */
 function scopeOf(server: object): string {
   const count = (registrations.get(server) ?? 0) + 1;
   registrations.set(server, count);
   return count === 1 ? '' : `${count}: `;
 }
 
-/** The options of a route, of a decorator's call, or the plugin's own. */
+/** The options of a route or of a decorator's call, or the plugin's own. */
 type Settings = RateLimitOptions | CreateRateLimitOptions;
 
-/** One registration: its own limit, and everything that its limits share. */
+/** One registration, with its own limit and everything that its limits share. */
 class Plugin {
   readonly own: Limit;
   readonly #options: RateLimitPluginOptions;
-  /** The store of all limiters. Undefined: each has its own memory store. */
+  /** The store of all limiters, or `undefined` if each limiter has its own memory store. */
   readonly #redis: Store | undefined;
-  /** The user's custom store. Its children count for routes. */
+  /** The user's custom store, whose children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  /** The prefix of its limiters' names. */
+  /** The prefix of the limiters' names. */
   readonly #scope: string;
   /** Limits by route name, so that HEAD and GET of a route share one count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
   readonly #groups = new Map<string, Counter>();
   readonly #counters: Counter[] = [];
-  /** How many limits were made by calls. All processes of a program make them in the same order. */
+  /** The number of limits that calls have created. All processes of a program create them in the same order. */
   #unnamed = 0;
 
   constructor(options: RateLimitPluginOptions, scope: string) {
     const { redis, nameSpace = 'fastify-rate-limit-', store: Store } = options;
-    // Only routes can be of a group.
+    // Only routes can belong to a group.
     const params = { ...compileParams(options), groupId: undefined };
     this.#options = { ...options };
     delete this.#options.groupId;
     this.#scope = scope;
     if (Store) this.#store = new Store({ ...params, global: options.global !== false });
-    // Local denials are off: a test that empties Redis expects all counts to be gone.
+    // Local denials are off, because a test that empties Redis expects all counts to be gone.
     else if (redis) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     const make = (): Counter =>
       this.#store ? new StoreCounter(this.#store, params.groupId) : this.#limiterCounter('global', params);
@@ -143,7 +143,7 @@ class Plugin {
     const params = compileParams({ ...this.#options, ...settings });
     const make = (): Counter => {
       if (!Store && !this.#store) return this.#limiterCounter(name, params);
-      // A store may have options of its own.
+      // A store may have its own options.
       const info = { global: this.#options.global !== false, ...settings, ...params, routeInfo };
       const store = Store
         ? new Store(info)
@@ -153,7 +153,7 @@ class Plugin {
     return new Limit(params, this.#counter(params, make));
   }
 
-  /** A new counter, or that of the group. */
+  /** Returns a new counter, or the counter of the group. */
   #counter({ groupId }: Params, make: () => Counter): Counter {
     let counter = groupId === undefined ? undefined : this.#groups.get(groupId);
     if (counter) return counter;
@@ -218,8 +218,8 @@ function addHook(route: RouteOptions, { hook, handle }: Limit): void {
 }
 
 /**
- * The plugin of @fastify/rate-limit 11 on Headgate. It has the same options, headers, hooks and answers, so only the import
- * changes. `docs/migrating.md` lists the differences.
+ * The plugin of @fastify/rate-limit 11 on Headgate, with the same options, headers, hooks and answers, so that only the import changes.
+ * `docs/migrating.md` lists the differences.
  *
  * @example
  * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })

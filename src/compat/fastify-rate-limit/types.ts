@@ -2,14 +2,14 @@ import type { FastifyRequest, RouteOptions } from 'fastify';
 import type { RedisClient } from '../../stores/redis/redis.js';
 
 /** The argument of a custom store's constructor: all options with their defaults, and `timeWindow` in milliseconds. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- each store declares what it takes
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- each store declares its own options
 export interface FastifyRateLimitOptions {}
 
-/** The context that `errorResponseBuilder` gets. */
+/** The context that `errorResponseBuilder` receives. */
 export interface errorResponseBuilderContext {
   /** 429, or 403 after `ban` denials. */
   statusCode: number;
-  /** Whether it is 403. */
+  /** Whether the status is 403. */
   ban: boolean;
   /** In words: `'1 minute'`. */
   after: string;
@@ -19,7 +19,7 @@ export interface errorResponseBuilderContext {
   ttl: number;
 }
 
-/** The answer of a store: the requests in this window, with denied ones, and the rest of the window in milliseconds. */
+/** The answer of a store: the number of requests in this window, including denied ones, and the remaining time in milliseconds. */
 export interface Count {
   /** Requests in this window. */
   current: number;
@@ -32,7 +32,7 @@ export interface FastifyRateLimitStoreCtor {
   new (options: FastifyRateLimitOptions): FastifyRateLimitStore;
 }
 
-/** A custom store. Stores of Headgate are of another kind: pass `redis`, or migrate to `headgate/fastify`. */
+/** A custom store. A store of Headgate does not fit here: pass `redis`, or migrate to `headgate/fastify`. */
 export interface FastifyRateLimitStore {
   /** Counts a request. */
   incr(
@@ -41,7 +41,7 @@ export interface FastifyRateLimitStore {
     timeWindow: number,
     max: number,
   ): void;
-  /** `incr` without counting; `{ increment: false }` needs it. */
+  /** Reads a count without counting. Required for `{ increment: false }`. */
   read?(
     key: string,
     callback: (error: Error | null, result?: Count) => void,
@@ -55,48 +55,48 @@ export interface FastifyRateLimitStore {
 /** The header fields, with and without `enableDraftSpec`. */
 export type QuotaField = `${'' | 'x-'}ratelimit-${'limit' | 'remaining' | 'reset'}`;
 
-/** The options of `fastify.createRateLimit`. Missing ones come from the plugin. */
+/** The options of `fastify.createRateLimit`. Missing options come from the plugin. */
 export interface CreateRateLimitOptions {
-  /** A custom store. Default: memory, or the plugin's `redis`. */
+  /** A custom store. @default memory, or the plugin's `redis` */
   store?: FastifyRateLimitStoreCtor;
-  /** Whether a request passes if the store fails. Default `false`: the request fails with the store's error. */
+  /** Whether a request passes if the store fails. With `false`, the request fails with the store's error. @default false */
   skipOnError?: boolean;
-  /** Requests per window and client. Default 1000. */
+  /** Requests per window and client. @default 1000 */
   max?: number | ((req: FastifyRequest, key: string) => number | Promise<number>);
-  /** Milliseconds, or `'1 minute'`: 1 ms to 366 days. Default one minute. */
+  /** The window: milliseconds or `'1 minute'`, 1 ms to 366 days. @default 1 minute */
   timeWindow?: number | string | ((req: FastifyRequest, key: string) => number | Promise<number>);
   /** Keys that are not limited. */
   allowList?: string[] | ((req: FastifyRequest, key: string) => boolean | Promise<boolean>);
-  /** Who is limited. Default: the client's address. IPv6 addresses count by their network. */
+  /** Returns the key to limit by. IPv6 addresses count by network. @default the client's address */
   keyGenerator?: (req: FastifyRequest) => string | number | Promise<string | number>;
-  /** The prefix length by which IPv6 addresses are one client. Default 64. */
+  /** The prefix length by which IPv6 addresses are one client. @default 64 */
   ipv6Subnet?: number;
-  /** How many 429 answers a client gets in a window before 403. Default -1: never 403. */
+  /** The number of 429 answers to a client in a window before 403, or -1 for never 403. @default -1 */
   ban?: number;
 }
 
-/** When a request is limited. */
+/** The hook that limits a request. */
 export type RateLimitHook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler';
 
-/** The options of `config.rateLimit` and `fastify.rateLimit`. Missing ones come from the plugin. */
+/** The options of `config.rateLimit` and `fastify.rateLimit`. Missing options come from the plugin. */
 export interface RateLimitOptions extends CreateRateLimitOptions {
-  /** Default `'onRequest'`. */
+  /** The hook that limits a request. @default 'onRequest' */
   hook?: RateLimitHook;
-  /** The most keys in memory, at least 100. Default 1,000,000. */
+  /** The maximum number of keys in memory, at least 100. @default 1,000,000 */
   cache?: number;
-  /** A denied request renews the window. */
+  /** Whether a denied request renews the window. @default false */
   continueExceeding?: boolean;
-  /** Each denied request doubles the time until the next is admitted. */
+  /** Whether each denied request doubles the time until the next admission. @default false */
   exponentialBackoff?: boolean;
-  /** Limits of one group share one count. */
+  /** The name of a group of limits that share one count. */
   groupId?: string;
-  /** Makes the error that a denied request fails with. */
+  /** Creates the error of a denied request. */
   errorResponseBuilder?: (req: FastifyRequest, context: errorResponseBuilderContext) => object;
-  /** The fields `ratelimit-*` in place of `x-ratelimit-*`. Default `false`. */
+  /** Whether the fields are `ratelimit-*` instead of `x-ratelimit-*`. @default false */
   enableDraftSpec?: boolean;
-  /** The fields of a denied request. `false` leaves a field out. */
+  /** The fields of a denied request. `false` omits a field. */
   addHeaders?: { [field in QuotaField | 'retry-after']?: boolean };
-  /** The fields of an admitted request. `false` leaves a field out. */
+  /** The fields of an admitted request. `false` omits a field. */
   addHeadersOnExceeding?: { [field in QuotaField]?: boolean };
   /** Called for each request that is counted and admitted. */
   onExceeding?: (req: FastifyRequest, key: string) => void;
@@ -108,39 +108,39 @@ export interface RateLimitOptions extends CreateRateLimitOptions {
 
 /** The options of the plugin: its own limit, and the defaults for its routes' limits. */
 export interface RateLimitPluginOptions extends RateLimitOptions {
-  /** Limit every route that has no `config.rateLimit`. Default `true`. */
+  /** Whether to limit every route without `config.rateLimit`. @default true */
   global?: boolean;
-  /** A client of Redis or Valkey. Default: memory. */
+  /** A client of Redis or Valkey. @default memory */
   redis?: RedisClient | null;
-  /** The beginning of all Redis keys. Default `'fastify-rate-limit-'`. */
+  /** The prefix of all Redis keys. @default 'fastify-rate-limit-' */
   nameSpace?: string;
 }
 
 /** The result of a limiter of `fastify.createRateLimit`. */
 export type RateLimitResult =
   | {
-      /** Whether the key is on the `allowList`: then nothing was counted. */
+      /** Whether the key is on the `allowList`, in which case the request was not counted. */
       isAllowed: true;
-      /** Who it is. */
+      /** The key on the list. */
       key: string;
     }
   | {
       /** Whether the key is on the `allowList`. */
       isAllowed: false;
-      /** Who is limited. */
+      /** The limited key. */
       key: string;
       /** Requests per window. */
       max: number;
       /** The length of the window, milliseconds. */
       timeWindow: number;
-      /** Requests that are left in this window. */
+      /** The remaining requests in this window. */
       remaining: number;
       /** The rest of the window, milliseconds. */
       ttl: number;
       /** The rest of the window, seconds. */
       ttlInSeconds: number;
-      /** Whether the request is one too many. */
+      /** Whether the request exceeds the limit. */
       isExceeded: boolean;
-      /** Whether it is to be answered with 403. */
+      /** Whether the answer should be 403. */
       isBanned: boolean;
     };

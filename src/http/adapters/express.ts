@@ -17,14 +17,14 @@ export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, R
 
 /** The middleware that {@link rateLimit} returns. */
 export interface RateLimitHandler {
-  // Node's types, not Express': a handler that named them would take a route's own parameters from the types of the handlers after it.
+  // Node's types, because with Express' types the parameters of a route would be inferred from the types of the next handlers.
   (req: IncomingMessage, res: ServerResponse, next: NextFunction): void;
-  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  /** The middleware's limiter. `handler.limiter.reset(key)` resets a key's charges, `handler.limiter.close()` frees the limiter's name. */
   readonly limiter: Limiter;
 }
 
 declare global {
-  // eslint-disable-next-line @typescript-eslint/no-namespace -- how Express' types are extended
+  // eslint-disable-next-line @typescript-eslint/no-namespace -- Express' types are extended this way
   namespace Express {
     interface Request {
       /** The decision of the last limiter that this request passed. */
@@ -33,8 +33,8 @@ declare global {
   }
 }
 
-// Nothing is stored on Express' requests. Each has its own hidden class, so adding a property takes V8 2 µs, and its inline caches never
-// match. What all requests share is looked up once, on their prototype.
+// Express' requests get no new property. Each has its own hidden class, so adding a property takes V8 2 µs, and its inline caches never
+// match. Shared facts are looked up once, on the prototype of all requests.
 
 /** The trails of Express' requests. Other requests share their hidden classes, so their trail is a property. */
 const trails = new WeakMap<object, Trail>();
@@ -52,31 +52,31 @@ const rateLimitProperty = {
   get(this: object): Decision | undefined {
     return trails.get(this)?.decision;
   },
-  /** Behaves as if the accessor was a plain property. */
+  /** Behaves as if the accessor were a plain property. */
   set(this: object, value: unknown): void {
     const description = { value, configurable: true, enumerable: true, writable: true };
     Object.defineProperty(this, 'rateLimit', description);
   },
 };
 
-/** For each prototype: whether its requests are in `trails` and have the accessor above. */
-const telling = new WeakMap<object, boolean>();
+/** For each prototype, whether its requests are in `trails` and have the accessor above. */
+const hasAccessor = new WeakMap<object, boolean>();
 
-/** Remembered because an app's requests have one prototype, and most servers have one app. */
+/** Cached, because an app's requests have one prototype, and most servers have one app. */
 let lastPrototype: object | undefined;
 let lastTells = false;
 
 function tells(req: Request): boolean {
   const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
   if (prototype === lastPrototype) return lastTells;
-  lastTells = telling.get(prototype) ?? prepare(prototype);
+  lastTells = hasAccessor.get(prototype) ?? prepare(prototype);
   lastPrototype = prototype;
-  telling.set(prototype, lastTells);
+  hasAccessor.set(prototype, lastTells);
   return lastTells;
 }
 
 const FOR_FASTIFY =
-  "its middleware is for Express. Write fastify.register(rateLimitPlugin), and import it from 'headgate/fastify'.";
+  "this middleware is for Express. Write fastify.register(rateLimitPlugin), imported from 'headgate/fastify'.";
 
 /** Whether a value is a Fastify instance, as in `register`, or a Fastify request, as in a hook. */
 function isFastify(value: object): boolean {
@@ -87,11 +87,11 @@ function misplaced(why: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
 }
 
-/** Defines the accessor, unless another property has its name. Returns false if the requests are not Express'. */
+/** Defines the accessor, unless another property has its name. Returns false for requests of other servers than Express. */
 function prepare(prototype: object): boolean {
   let express: object | undefined;
   let known: PropertyDescriptor | undefined;
-  // Look at the app's own prototype, those of its parent apps, and Express'. Tests may use requests that have none of these.
+  // The app's own prototype, the prototypes of its parent apps, and Express'. Requests in tests may have none of these.
   let link: object | null = prototype;
   for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
     express = link;
@@ -105,7 +105,10 @@ function prepare(prototype: object): boolean {
   return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
 }
 
-/** Requests of connect, socket.io and plain Node have no `ip`. As Express without a trusted proxy, this takes the address of the connection. */
+/**
+ * Requests of connect, socket.io and plain Node have no `ip`. Like Express without a trusted proxy, this uses the address of the
+ * connection.
+ */
 function addressOf(req: Request): string | undefined {
   return req.ip ?? ('ip' in req ? undefined : (req as IncomingMessage).socket?.remoteAddress);
 }
@@ -126,10 +129,10 @@ const framework: Framework<Request, Response> = {
 };
 
 /**
- * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other.
- * If a later one denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address, which
- * is `req.ip`. Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too: the client
- * is then the address of the connection.
+ * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other;
+ * if a later limiter denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address
+ * (`req.ip`). Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
+ * address of the connection as the client.
  *
  * @example
  * app.use(rateLimit('100/1m'))
@@ -137,13 +140,13 @@ const framework: Framework<Request, Response> = {
  *
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
 export function rateLimit<Req extends Request = Request, Given = never>(
   options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | string = {},
 ): RateLimitHandler {
   if (options instanceof IncomingMessage) {
-    throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
+    throw misplaced('a request is not an object of options. Call the function: app.use(rateLimit()).');
   }
   if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
   const flow = createFlow(framework, options as RateLimitOptions | string, 'rateLimit');

@@ -40,18 +40,18 @@ export type { HeaderDialect } from '../headers.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
-/** The hook in which a request is limited. A key that depends on the body needs `preHandler`. */
+/** The hook that limits a request. A key that depends on the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
 
 /** The options of a route's `config.rateLimit` and of `fastify.rateLimit`. The plugin's options are the defaults. */
 export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
-  /** Default `'onRequest'`. */
+  /** The hook that limits the request. @default 'onRequest' */
   hook?: RateLimitHook;
 };
 
 /** The options of the plugin: its own quota, and the defaults for the limiters of routes. */
 export type RateLimitPluginOptions = RateLimitOptions & {
-  /** Limit every route of this context without a `config.rateLimit` of its own, and the context's 404s. Default `true`. */
+  /** Whether to limit every route of this context without a `config.rateLimit`, and the context's 404s. @default true */
   global?: boolean;
 };
 
@@ -61,14 +61,14 @@ declare module 'fastify' {
     rateLimit?: Decision;
   }
   interface RouteRateLimits {
-    /** Limiters of this route in place of the plugin's own: options, the text of a policy, or a list of these. */
+    /** Limiters of this route in place of the plugin's quota: options, the text of a policy, or a list of these. */
     headgate: RouteLimits;
   }
-  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- this extends an interface that is declared elsewhere
   interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /**
-     * Makes a hook that limits. Without options it uses the plugin's own quota. `limiter` is the hook's limiter:
+     * Creates a hook that limits requests. Without options the hook uses the plugin's own quota. `limiter` is the hook's limiter:
      * `fastify.rateLimit().limiter.reset(key)`.
      */
     rateLimit<Given = never>(
@@ -91,10 +91,10 @@ type Limits = RateLimitOptions | string;
 type RouteLimits = Limits | readonly Limits[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
-/** Fastify writes field names in lower case. These are converted once, because every response has them. */
+/** The names of the fields in lower case, as Fastify writes them. They are converted once, because every response has them. */
 const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
 
-/** The property that keeps a request's trail. Fastify knows it in advance, because adding properties later is slow in V8. */
+/** The property for a request's trail. Fastify declares the property in advance, because adding it later is slow in V8. */
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends FastifyRequest {
@@ -110,7 +110,7 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   headersSent: (reply) => reply.raw.headersSent,
   getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
-  // With a serializer of its own, Fastify leaves the type unchanged.
+  // Fastify changes the type of a reply unless the reply has its own serializer.
   send: (reply, body) => void reply.serializer(asItIs).send(body),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
@@ -131,29 +131,29 @@ const PLUGIN = Symbol('headgate.plugin');
 /** The limiters of a route that run in the plugin's hook. Absent if the route was declared before the plugin was loaded. */
 const FLOWS = Symbol('headgate.flows');
 
-/** What Fastify makes of a route's `config`. */
+/** A route's `config` in Fastify. */
 interface RouteConfig {
   rateLimit?: RouteLimits | false;
   [FLOWS]?: readonly FastifyFlow[];
 }
 
-/** A limiter of a route, and when it runs. */
+/** A limiter of a route, and the hook that runs it. */
 interface RouteFlow {
   readonly hook: RateLimitHook;
   readonly flow: FastifyFlow;
 }
 
-/** One registration of the plugin: what it limits, and how. */
+/** One registration of the plugin, with its own quota and the limiters of its routes. */
 class Plugin {
   readonly hook: RateLimitHook;
-  /** Limits by the plugin's own quota. Undefined if the plugin has none. */
+  /** Limits by the plugin's own quota. `undefined` if the plugin has no quota. */
   readonly own: FastifyFlow | undefined;
   readonly #options: RateLimitOptions;
   readonly #limiter: Limiter | undefined;
   readonly #flows: FastifyFlow[] = [];
-  /** Where limiters count that have a name and no store: those of one name share their quota. */
+  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
   readonly #named = memoryStore();
-  /** By the route's name, so that HEAD and GET of a route share their quota. */
+  /** The limiters by the route's name, so that HEAD and GET of a route share their quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
 
   constructor(options: RateLimitOptions, global: boolean) {
@@ -167,7 +167,7 @@ class Plugin {
     }
   }
 
-  /** Limits by these options. The plugin's options are the defaults. If the options name no quota, it is the plugin's own. */
+  /** Creates a limiter from these options, with the plugin's options as defaults. Options without a quota use the plugin's own. */
   flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
@@ -195,7 +195,7 @@ class Plugin {
     if (known?.settings === settings) return known.flows;
     const what = `config.rateLimit of ${name}`;
     const list = [settings].flat();
-    if (list.length === 0) throw invalidOption(what, settings, 'Write options, a list of them, or false.');
+    if (list.length === 0) throw invalidOption(what, settings, 'Pass options, a list of options, or false.');
     const flows = list.map((options: Limits, i) => {
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       return this.flow(what, options, { defaultName });
@@ -255,12 +255,12 @@ function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): Fastify
     throw invalidOption(
       'hook',
       hook,
-      `The route ${routeName(route)} was declared before the plugin was loaded: write \`await fastify.register(rateLimitPlugin, ...)\` first.`,
+      `The route ${routeName(route)} was declared before the plugin was loaded. Call \`await fastify.register(rateLimitPlugin, ...)\` before the route.`,
     );
   });
 }
 
-// eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
+// eslint-disable-next-line @typescript-eslint/require-await -- an error in an async plugin ends the registration
 const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
   if (typeof (fastify as Partial<FastifyInstance>)?.addHook !== 'function') {
     const fix = "For Express write app.use(rateLimit()), and import rateLimit from 'headgate/express'.";
@@ -276,17 +276,17 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   }
   if (!Object.hasOwn(fastify, PLUGIN)) {
     fastify.decorate(PLUGIN, plugin);
-    // The name is passed as a plain string: if another adapter declares it too, the property has two types.
+    // The name is passed as a plain string, because otherwise the property has two types if another adapter declares it, too.
     fastify.decorate('rateLimit' as string, (limits?: Limits) => {
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption(
           'policy.limit',
           limits,
-          'The plugin has no quota of its own: pass one to fastify.rateLimit.',
+          'The plugin has no quota. Pass a quota to fastify.rateLimit.',
         );
       if (limits !== undefined) flow.made();
-      // As preParsing it gets the payload, too. What goes on is the last argument of each hook.
+      // The hook preParsing also receives the payload. The last argument of each hook is the callback that continues.
       const hook = (request: FastifyRequest, reply: FastifyReply, ...rest: unknown[]): void =>
         flow.run(request, reply, rest.at(-1) as Next);
       return Object.assign(hook as onRequestHookHandler, { limiter: flow.limiter });
@@ -306,7 +306,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
   });
 
-  // As a hook of the context, it runs in the order of registration, and for 404s too.
+  // A hook of the context runs in the order of registration, and for 404s, too.
   const limit: Hook = function (this: FastifyInstance, request, reply, next) {
     const config = request.routeOptions.config as RouteConfig & Route;
     const { rateLimit: settings, [FLOWS]: flows } = config;
@@ -335,8 +335,8 @@ function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
 }
 
 /**
- * The plugin for Fastify 5. It limits the context in which it is registered: all routes, whether declared before or after; child contexts;
- * and 404s. A route's `config.rateLimit` replaces the plugin's quota. Without a limit: 1,000 requests a minute per client address.
+ * The plugin for Fastify 5. It limits the context that registers it: all routes, declared before or after; child contexts; and 404s. A
+ * route's `config.rateLimit` replaces the plugin's quota. Without a limit: 1,000 requests a minute per client address.
  *
  * @example
  * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })
@@ -344,7 +344,7 @@ function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
  * fastify.get('/health', { config: { rateLimit: false } }, health)
  *
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
 export const rateLimitPlugin = fastifyPlugin(register, { fastify: '5.x', name: 'headgate' });
 

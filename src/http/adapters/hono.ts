@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Decision } from '../../common/decision.js';
-import { around, toldAddress } from '../around.js';
+import { around, platformAddress } from '../around.js';
 import { createFlow } from '../flow.js';
 import type { Framework, Outcome } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -13,7 +13,7 @@ export type RateLimitOptions = HttpOptions<Context, WebReply>;
 
 /** The middleware that {@link rateLimit} returns. */
 export type RateLimitHandler = MiddlewareHandler & {
-  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  /** The middleware's limiter. `handler.limiter.reset(key)` resets a key's charges, `handler.limiter.close()` frees the limiter's name. */
   readonly limiter: Limiter;
 };
 
@@ -24,7 +24,7 @@ declare module 'hono' {
   }
 }
 
-/** What Hono passes on from Node's server. */
+/** The values that Hono passes on from Node's server. */
 interface Bindings {
   incoming?: IncomingMessage;
   outgoing?: ServerResponse;
@@ -35,12 +35,12 @@ const bindingsOf = (c: Context): Bindings => Object(c.env) as Bindings;
 const framework: Framework<Context, WebReply> = {
   handlerSignature: 'handler(c, reply, decision)',
   ...webResponse,
-  ip: (c) => bindingsOf(c).incoming?.socket.remoteAddress ?? toldAddress(c.req.raw, c.env),
+  ip: (c) => bindingsOf(c).incoming?.socket.remoteAddress ?? platformAddress(c.req.raw, c.env),
 };
 
 /**
- * Middleware for Hono on Node.js, Bun, Deno and others. Without a limit: 1,000 requests a minute per client address, which is that of the
- * connection: behind a proxy, write `clientIp`.
+ * Middleware for Hono on Node.js, Bun, Deno and others. Without a limit: 1,000 requests a minute per client address, which is the address
+ * of the connection. Behind a proxy, set `clientIp`.
  *
  * @example
  * app.use(rateLimit('100/1m'))
@@ -52,7 +52,7 @@ const framework: Framework<Context, WebReply> = {
 export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   const handler: MiddlewareHandler = async (c, next) => {
-    // What earlier middleware has set, such as CORS, is on a denial, too.
+    // A denial includes the fields of earlier middleware, such as CORS.
     const { headers } = c.res;
     let isAdmitted = false;
     const decide = async (reply: WebReply): Promise<Outcome> => {
@@ -70,7 +70,7 @@ export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHan
     const response = await around(c.req.raw, { outgoing: bindingsOf(c).outgoing }, decide, goOn, c);
     for (const [name, value] of isAdmitted ? [] : headers)
       if (!response.headers.has(name) || name === 'set-cookie') response.headers.append(name, value);
-    // Otherwise Hono adds the fields of the response that it had before.
+    // Without this, Hono adds the fields of the previous response.
     c.res = undefined;
     c.res = response;
   };

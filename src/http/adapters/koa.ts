@@ -14,7 +14,7 @@ export type RateLimitOptions = HttpOptions<Context, Context>;
 
 /** The middleware that {@link rateLimit} returns. */
 export type RateLimitHandler = Middleware & {
-  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  /** The middleware's limiter. `handler.limiter.reset(key)` resets a key's charges, `handler.limiter.close()` frees the limiter's name. */
   readonly limiter: Limiter;
 };
 
@@ -22,7 +22,7 @@ export type RateLimitHandler = Middleware & {
 const framework: Framework<Context, Context> = {
   handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,
-  // Set `app.proxy` only behind your own proxy: then this is the address that the proxy tells.
+  // With `app.proxy`, this is the address from the proxy's header. Set `app.proxy` only behind your own proxy.
   ip: (ctx) => ctx.ip,
   getHeader: (ctx, name) => ctx.res.getHeader(name),
   setHeader: (ctx, name, value) => ctx.set(name, value),
@@ -39,7 +39,8 @@ const framework: Framework<Context, Context> = {
 };
 
 /**
- * Middleware for Koa 2 and 3. Without a limit: 1,000 requests a minute per client address (`ctx.ip`). The decision is `ctx.state.rateLimit`.
+ * Middleware for Koa 2 and 3. Without a limit: 1,000 requests a minute per client address (`ctx.ip`). The decision is at
+ * `ctx.state.rateLimit`.
  *
  * @example
  * app.use(rateLimit('100/1m'))

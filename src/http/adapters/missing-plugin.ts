@@ -10,7 +10,7 @@ interface Context {
 }
 
 /**
- * Warns of routes with limits that no plugin enforces, in every Fastify app that is made from now on.
+ * Warns of routes with limits that no plugin enforces, in every Fastify app that is created from now on.
  *
  * @param isLimited whether a context has the plugin
  */
@@ -27,7 +27,7 @@ export function watchForRoutes(isLimited: (context: Context) => boolean): void {
       if (open) {
         warnOnce(
           'HEADGATE_PLUGIN_MISSING',
-          `The route ${open.url} has a config.rateLimit, but no plugin is registered where it is declared: it is not limited. Write ` +
+          `The route ${open.url} has a config.rateLimit, but its context has no plugin, so the route is not limited. Write ` +
             'await fastify.register(rateLimitPlugin) before it.',
         );
       }
@@ -40,7 +40,7 @@ function saysQuota(settings: unknown): boolean {
   return typeof settings === 'object' && settings !== null && hasQuota(settings);
 }
 
-/** Whether another rate limiter is there, whose routes also have a `config.rateLimit`. */
+/** Whether the app has another rate limiter, whose routes also have a `config.rateLimit`. */
 function hasOther(context: Context): boolean {
   return context.hasDecorator('createRateLimit');
 }

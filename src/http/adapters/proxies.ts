@@ -1,6 +1,6 @@
 import type { Proxies } from '../framework.js';
 
-/** An address and a hop count that no real proxy has. A framework that trusts it trusts every proxy. */
+/** An address and a hop count that no real proxy has. A framework that trusts this address trusts every proxy. */
 const STRANGER = '192.0.2.254';
 const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
 
@@ -11,7 +11,7 @@ export interface ExpressRequest {
   readonly socket?: { readonly remoteAddress?: string | undefined };
 }
 
-/** The proxies that Express trusts. A server without settings trusts none. Undefined if another middleware has determined the address. */
+/** Returns Express' proxy settings. A server without settings trusts no proxy. `undefined` if another middleware has determined the address. */
 export function expressProxy(request: ExpressRequest): Proxies | undefined {
   const { app, headers = {}, socket } = request;
   if (!app) return 'ip' in request ? undefined : { trusts: 'nobody', headers, peer: socket?.remoteAddress };
@@ -34,7 +34,7 @@ const PRETENDED = {
   socket: { remoteAddress: STRANGER },
 };
 
-/** What Fastify knows about proxies. Fastify does not tell its `trustProxy`, but shows how it reads a made-up request. */
+/** Returns Fastify's proxy settings. Fastify does not expose its `trustProxy`, but shows how it reads a made-up request. */
 export function fastifyProxy(request: FastifyRequest): Proxies {
   const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
   const isAnybody = request.ips !== undefined && pretended.ips!.length > HOPS.length;

@@ -6,16 +6,16 @@ declare module 'fastify' {
   interface RouteRateLimits {}
 }
 
-/** Whether @fastify/rate-limit is loaded. It declares `config.rateLimit` itself, and an interface cannot have it twice. */
+/** Whether @fastify/rate-limit is loaded. It declares `config.rateLimit`, too, and an interface cannot declare a property twice. */
 type HasRival = 'createRateLimit' extends keyof FastifyInstance
   ? 'compat' extends keyof RouteRateLimits
     ? false
     : true
   : false;
 
-/** What the adapters add to a route's `config`. */
+/** The properties that the adapters add to a route's `config`. */
 export interface RouteRateLimitConfig {
-  /** Limiters of this route in place of the plugin's own. `false`: none. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whatever the other one says, it extends
+  /** Limiters of this route in place of the plugin's quota, or `false` for no limit. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- compatible with any type of the other declaration
   rateLimit?: HasRival extends true ? any : RouteRateLimits[keyof RouteRateLimits] | false;
 }

@@ -1,10 +1,10 @@
-/** What a router knows about a route. */
+/** A route, as its router describes it. */
 export interface Route {
   readonly method: string | string[];
   readonly url: string;
   readonly constraints?: object | undefined;
   /**
-   * The prefix of the context in which the route was declared. Its route `/` is served at `/prefix` and at `/prefix/`, unless configured
+   * The prefix of the context that declares the route. The context's route `/` is served at `/prefix` and at `/prefix/`, unless configured
    * otherwise.
    */
   readonly prefix?: string | undefined;
@@ -12,8 +12,8 @@ export interface Route {
 }
 
 /**
- * A route's default name: its path, plus what distinguishes it from other routes of that path. GET and HEAD of a path are one route, whose
- * name is the path alone, whatever other methods it has.
+ * A route's default name: the path, and a suffix that distinguishes the route from others of that path. GET and HEAD of a path are one
+ * route, whose name is the path alone, whatever other methods the route has.
  */
 export function routeName({ method, url, constraints = {}, prefix, prefixTrailingSlash }: Route): string {
   const methods = [method].flat();

@@ -1,4 +1,4 @@
-import { addressOf, around, toldAddress } from '../around.js';
+import { addressOf, around, platformAddress } from '../around.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -10,7 +10,7 @@ export type { Connection };
 /** The options of {@link rateLimit}. Callbacks get the `Request`. */
 export type RateLimitOptions = HttpOptions<Request, WebReply>;
 
-/** Answers a request. What the platform passes besides, such as a route's parameters, is passed on. */
+/** Answers a request. Further arguments of the platform, such as a route's parameters, are passed on. */
 export type WebHandler<Rest extends unknown[] = []> = (
   request: Request,
   ...rest: Rest
@@ -18,11 +18,11 @@ export type WebHandler<Rest extends unknown[] = []> = (
 
 /** The limiter that {@link rateLimit} returns. */
 export interface WebRateLimit {
-  /** A handler that is limited: `export const GET = limit(handler)`. */
+  /** Wraps a handler: `export const GET = limit(handler)`. */
   <Rest extends unknown[]>(handler: WebHandler<Rest>): (request: Request, ...rest: Rest) => Promise<Response>;
   /** Limits a request before `next` answers it. More limiters may follow within `next`, for the same request. */
   (request: Request, next: () => Response | Promise<Response>, connection?: Connection): Promise<Response>;
-  /** The limiter: `limit.limiter.reset(key)` forgets what a key was charged, `limit.limiter.close()` frees its name. */
+  /** The limiter. `limit.limiter.reset(key)` resets a key's charges, `limit.limiter.close()` frees the limiter's name. */
   readonly limiter: Limiter;
 }
 
@@ -33,8 +33,8 @@ const framework: Framework<Request, WebReply> = {
 };
 
 /**
- * A limiter for whatever answers a `Request` with a `Response`: route handlers of Next.js, SvelteKit and Remix, Bun, Deno, Workers. Without
- * a limit: 1,000 requests a minute per client address. Where the platform does not tell the address, write `clientIp` or `keyGenerator`.
+ * Creates a limiter for handlers that answer a `Request` with a `Response`: Next.js, SvelteKit, Remix, Bun, Deno, Workers. Without a limit:
+ * 1,000 requests a minute per client address. If the platform does not provide the address, set `clientIp` or `keyGenerator`.
  *
  * @example
  * const limit = rateLimit({ limit: 100, window: '1m', clientIp: (request) => request.headers.get('x-real-ip') ?? undefined })
@@ -42,7 +42,7 @@ const framework: Framework<Request, WebReply> = {
  *
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
 export function rateLimit(options: RateLimitOptions | string = {}): WebRateLimit {
   const flow = createFlow(framework, options, 'rateLimit');
@@ -55,7 +55,7 @@ export function rateLimit(options: RateLimitOptions | string = {}): WebRateLimit
   ) =>
     typeof first === 'function'
       ? (request: Request, ...rest: unknown[]) =>
-          run(request, () => first(request, ...rest), { ip: toldAddress(request, rest[0]) })
+          run(request, () => first(request, ...rest), { ip: platformAddress(request, rest[0]) })
       : run(first, next!, connection);
   return Object.assign(limit, { limiter: flow.limiter }) as WebRateLimit;
 }

@@ -11,8 +11,8 @@ import { problemOf as problemText } from '../../problem.js';
 import { ofLimiter } from '../../../limiter/decision.js';
 
 /**
- * The context of GraphQL servers on Express or Fastify. In Nest's Apollo it only has `req`, and Express' `req` has `res`. For graphql-ws,
- * `req` is the context of its connection. Subscriptions have other values in place of a response.
+ * The context of GraphQL servers on Express or Fastify. In Nest's Apollo the context has only `req`, and Express' `req` has `res`. For
+ * graphql-ws, `req` is the context of the connection. Subscriptions have other values in place of a response.
  */
 interface GraphqlContext {
   readonly req?: GraphqlRequest & { readonly res?: object };
@@ -29,8 +29,8 @@ const graphqlContext = (context: ExecutionContext): GraphqlContext =>
   context.getArgByIndex<GraphqlContext | undefined>(2) ?? {};
 
 /**
- * The request of a context: that of Express or Fastify, also under GraphQL. For a subscription it is the request that opened the
- * connection; for a gateway, the client's socket; for a microservice, the message's context.
+ * Returns the request of a context: of Express or Fastify, also under GraphQL. For a subscription, the request that opened the connection;
+ * for a gateway, the client's socket; for a microservice, the message's context.
  */
 export function requestOf<T = Record<string, unknown>>(context: ExecutionContext): T {
   switch (context.getType<string>()) {
@@ -57,7 +57,7 @@ interface Client {
   rateLimit?: Decision;
 }
 
-/** The address by the framework. Requests of Node, which open connections for subscriptions, have none: then that of the connection. */
+/** The address by the framework. Node's requests, which open connections for subscriptions, have only the address of the connection. */
 function addressOf(context: ExecutionContext): string | undefined {
   const client = Object(requestOf(context)) as Client;
   if ('ip' in client) return client.ip;
@@ -76,8 +76,8 @@ export interface Response {
 }
 
 /**
- * Substitutes a response that is shared by several handlers, or that does not exist. Writing does nothing. It still tells when the work has
- * ended.
+ * Replaces a response that is shared by several handlers, or that does not exist. Writing has no effect. The end of the work is reported as
+ * usual.
  */
 class NoResponse implements Response {
   readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'onEnd'>;
@@ -101,7 +101,7 @@ class NoResponse implements Response {
   }
 }
 
-/** The connection with which the work of a context ends: the socket of a gateway's client, or that of a subscription. */
+/** The connection that a context's work ends with: the socket of a gateway's client, or of a subscription. */
 function connectionOf(context: ExecutionContext): object | undefined {
   const type = context.getType<string>();
   if (type === 'ws') return requestOf<object>(context);
@@ -145,20 +145,20 @@ const socketEnding: NoResponse['ending'] = {
   onEnd: (res, ended) => follow(res, ['disconnect', 'close'], () => ended(false)),
 };
 
-/** Nest does not tell when a message was handled, so the work counts as ended at once. */
+/** Nest does not report the end of a message's handler, so the work counts as ended at once. */
 const overAtOnce: NoResponse['ending'] = { hasEnded: () => true, onEnd: () => () => {} };
 
 const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as ServerResponse);
 const endingOf = (res: Response): NoResponse['ending'] =>
   res instanceof NoResponse ? res.ending : nodeResponse;
 
-/** By context and not by request: one GraphQL request or one socket runs many handlers, and each of them is charged. */
+/** Trails by context and not by request, because one GraphQL request or one socket runs many handlers, and each of them is charged. */
 const trails = new WeakMap<ExecutionContext, Trail>();
 
 /** The problem details of a denial, for Nest to send. */
 const problems = new WeakMap<Response, string>();
 
-/** Undefined if a `handler` has answered, which it cannot in GraphQL and in microservices, or if the client has left. */
+/** The body of a denial, or `undefined` if a `handler` has answered (impossible in GraphQL and in microservices), or if the client has left. */
 export function problemOf(res: Response, context: ExecutionContext): string | undefined {
   const problem = problems.get(res);
   const decision = trails.get(context)?.decision;
@@ -167,7 +167,7 @@ export function problemOf(res: Response, context: ExecutionContext): string | un
   return mayHaveAnswered ? undefined : problemText(ofLimiter(decision), res.denied);
 }
 
-/** Answers with exactly this body. Status and fields are already set. */
+/** Sends exactly this body. Status and fields are already set. */
 export function sendAsItIs(res: Response, body: string): void {
   if (!res.raw) return nodeResponse.send(rawOf(res), body);
   const reply = res as unknown as { serializer(as: (body: string) => string): { send(body: string): void } };
@@ -176,7 +176,7 @@ export function sendAsItIs(res: Response, body: string): void {
 
 export const decisionOf = (context: ExecutionContext): Decision => trails.get(context)!.decision;
 
-/** The response on which limiters set fields. */
+/** The response that limiters set fields on. */
 export function responseOf(context: ExecutionContext): Response {
   return context.getType() === 'http'
     ? context.switchToHttp().getResponse<Response>()

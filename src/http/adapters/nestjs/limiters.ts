@@ -20,34 +20,32 @@ import {
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
- * The options of {@link RateLimit}. Functions receive the `ExecutionContext`, from which {@link requestOf} gets the request. A `handler`
+ * The options of {@link RateLimit}. Functions receive the `ExecutionContext`, from which {@link requestOf} returns the request. A `handler`
  * also receives the response of Express or Fastify.
  */
 export type RateLimitOptions = NestOptions & {
-  /** The name of a policy of the module that this limit takes the place of. The module's other policies decide, too. */
+  /** The name of the module's policy that this limit replaces. The module's other policies still apply. */
   replaces?: string;
 };
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- whose response it is, only the app knows
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the type of the response depends on the app
 type NestOptions = HttpOptions<ExecutionContext, any>;
 
 /** The options of {@link RateLimitModule}: its own quota, and the defaults for decorators. */
 export type RateLimitModuleOptions = NestOptions & {
-  /** Whether the guard limits handlers without a decorator, by the module's own quota. Default `true`. */
+  /** Whether the guard limits handlers without a decorator, by the module's own quota. @default true */
   global?: boolean;
 };
 
-/**
- * The metadata key for the options of a handler's or a class' limiters, or false. It is a string, because this module may be loaded twice.
- */
+/** The metadata key for the options of a handler's or a class' limiters, or false. A string, because this module may be loaded twice. */
 export const LIMITS = 'headgate:rate-limit';
 
 /** The metadata key for the names of the module's policies that do not limit a handler or a class. */
 export const SKIPPED = 'headgate:skipped';
 
-/** What the decorators of a handler or a class ask for. */
+/** The settings that a handler's or a class' decorators set. */
 interface Settings {
-  /** The options of the limiters. False: nothing is limited. */
+  /** The options of the limiters, or false to limit nothing. */
   readonly limits: readonly RateLimitOptions[] | false;
   /** The names of the module's policies that are skipped. */
   readonly skipped: readonly string[];
@@ -69,7 +67,7 @@ type Handler = ReturnType<ExecutionContext['getHandler']>;
 
 const reflector = new Reflector();
 
-/** All limiters of an app. They are made when the app starts, so that mistakes are reported then. */
+/** All limiters of an app. They are created when the app starts, so that mistakes are reported at the start. */
 export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   /** The function for warnings, by the module's option `warnings`. */
   readonly warn: Warn;
@@ -77,12 +75,12 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
   readonly #all: NestFlow[] = [];
-  /** Where limiters count that have a name and no store: those of one name share their quota. */
+  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
   readonly #named = memoryStore();
   #own: NestFlow | undefined;
-  /** The limiter of the module without some of its policies, by their names. */
+  /** The module's limiter without some of its policies, by the names of those policies. */
   readonly #parts = new Map<string, NestFlow>();
-  /** The limiters that were found, by class and handler. */
+  /** Cached limiters, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
 
   constructor(options: RateLimitModuleOptions, modules: ModulesContainer) {
@@ -151,11 +149,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     const own = limits.map(({ replaces, ...options }, i) => {
       checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
       if (replaces !== undefined && !hasQuota(options))
-        throw invalidOption(
-          'replaces',
-          replaces,
-          `Write the limit, too, or @SkipRateLimit(${show(replaces)}).`,
-        );
+        throw invalidOption('replaces', replaces, `Add a limit, or use @SkipRateLimit(${show(replaces)}).`);
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
       const defaults = namesOfDefaults(options, this.#defaults);

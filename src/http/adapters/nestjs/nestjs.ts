@@ -44,7 +44,7 @@ export type RateLimitModuleAsyncOptions = ConfigurableModuleAsyncOptions<RateLim
 export class RateLimitException extends HttpException {
   /** The decision that denied the request. */
   readonly decision: Decision;
-  /** The problem details: JSON, in ASCII. `getResponse()` has them as an object. */
+  /** The problem details: JSON, in ASCII. `getResponse()` returns them as an object. */
   readonly body: string;
 
   constructor(decision: Decision, body: string) {
@@ -57,9 +57,9 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests exactly like the other adapters. Without this filter, Nest's own one answers with the same problem details, on
- * Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this one to the controller: it then takes
- * precedence.
+ * Answers denied requests exactly like the other adapters. Without this filter, Nest's default filter answers with the same problem
+ * details, on Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this filter to the controller, so
+ * that it takes precedence.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]
@@ -87,9 +87,9 @@ export function RateLimit(...limiters: (RateLimitOptions | string)[]): CustomDec
 }
 
 /**
- * Excludes a handler from limiting, or all handlers of a class that have no decorator of their own.
+ * Excludes a handler from limiting, or all handlers of a class without their own decorator.
  *
- * @param policies the names of the module's policies to skip: the others still limit. Default: nothing limits
+ * @param policies the names of the module's policies to skip; the other policies still limit. Default: all policies
  */
 export function SkipRateLimit(...policies: string[]): CustomDecorator {
   return policies.length === 0 ? SetMetadata(LIMITS, false) : SetMetadata(SKIPPED, policies);
@@ -125,7 +125,7 @@ class GuardCheck implements OnApplicationBootstrap {
 
 const GUARD_MISSING =
   'The app has RateLimitModule, but no RateLimitGuard, so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
-  'among the providers of a module, or @UseGuards(RateLimitGuard) on what it must limit.';
+  'among the providers of a module, or @UseGuards(RateLimitGuard) on the classes to limit.';
 
 /** Limits the handlers that it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {
@@ -136,17 +136,18 @@ export class RateLimitGuard implements CanActivate {
   }
 
   /**
-   * Decides by all limiters of the handler. @throws RateLimitException if the request is denied, in a gateway a `WsException`; otherwise
-   * what the request fails with
+   * Decides with all limiters of the handler.
+   *
+   * @throws RateLimitException if the request is denied, in a gateway a `WsException`; otherwise the error of the limiter
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const response = responseOf(context);
     for (const flow of this.#limiters.of(context.getClass(), context.getHandler())) {
       if ((await this.#handle(flow, context, response)) === 'next') continue;
       const problem = problemOf(response, context);
-      // A `handler` has answered, or the client has left: nothing more must happen.
+      // A `handler` has answered, or the client has left, so Nest must not continue.
       if (!problem) return new Promise(() => {});
-      // Nest 11 warns of every answer on Express whose type is not plain JSON. The filter sends the text itself, and sets the type.
+      // On Express, Nest 11 warns of every answer whose type is not plain JSON. The filter sends the text itself, and sets the type.
       if (!response.raw) response.removeHeader?.('Content-Type');
       if (context.getType() !== 'ws') throw new RateLimitException(decisionOf(context), problem);
       const { WsException } = await import('@nestjs/websockets');
@@ -155,7 +156,7 @@ export class RateLimitGuard implements CanActivate {
     return true;
   }
 
-  /** Handles one limiter. Sets the fields of errors itself, because Nest's exceptions have no header fields. */
+  /** Runs one limiter. The fields of errors are set here, because Nest's exceptions have no header fields. */
   async #handle(flow: NestFlow, context: ExecutionContext, response: Response): Promise<Outcome> {
     try {
       return await flow.handle(context, response);
@@ -174,7 +175,7 @@ function isGuard(type: unknown): boolean {
 }
 
 /**
- * Makes the limiters of an app. {@link RateLimitGuard} uses them in all modules.
+ * Creates the limiters of an app. {@link RateLimitGuard} uses them in all modules.
  *
  * @example
  * \@Module({
@@ -192,7 +193,7 @@ export class RateLimitModule {
     return complete(Configurable.forRoot(options));
   }
 
-  /** Like `forRoot`, with options that other providers make. */
+  /** Like `forRoot`, with options from other providers. */
   static forRootAsync(options: RateLimitModuleAsyncOptions): DynamicModule {
     return complete(Configurable.forRootAsync(options));
   }
@@ -205,12 +206,12 @@ const { ConfigurableModuleClass: Configurable } = new ConfigurableModuleBuilder<
   .build();
 
 function complete(definition: DynamicModule): DynamicModule {
-  // The guard is not provided here: it would then seem to be in use even if nothing uses it.
+  // The guard is not provided here, because it would then seem to be in use even in an app without it.
   const providers = [...(definition.providers ?? []), RateLimiters, GuardCheck];
   return { ...definition, module: RateLimitModule, global: true, providers, exports: [RateLimiters] };
 }
 
-// These calls do what decorators would do.
+// Equivalents of decorators.
 Inject(OPTIONS)(RateLimiters, undefined, 0);
 Inject(ModulesContainer)(RateLimiters, undefined, 1);
 Injectable()(RateLimiters);
