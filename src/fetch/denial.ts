@@ -9,6 +9,8 @@ export type Denied = (response: Response) => number | undefined | Promise<number
 export interface Denial {
   /** The wait that the partner requests, ms, or `undefined` if the answer has no wait. */
   readonly ms: number | undefined;
+  /** Whether the wait is the reset of a quota that is not exhausted. The denial may then have another cause, and end later. */
+  readonly isGuess?: boolean;
 }
 
 /** Statuses that are denials only if the answer also has a wait. Without a wait they have other causes. */
@@ -27,7 +29,8 @@ export function denialOf(status: number, { retryAfterMs, quotas }: Answer): Deni
   if (!isDenied) return undefined;
   if (retryAfterMs) return { ms: retryAfterMs };
   const resetMs = spent.length > 0 ? Math.max(...spent.map((quota) => quota.resetMs!)) : undefined;
-  return { ms: resetMs ?? retryAfterMs ?? scarcestReset(quotas) };
+  if (resetMs !== undefined || retryAfterMs !== undefined) return { ms: resetMs ?? retryAfterMs };
+  return { ms: scarcestReset(quotas), isGuess: true };
 }
 
 /** The reset of the quota with the smallest remaining fraction. A quota without remaining units in the answer counts as exhausted. */

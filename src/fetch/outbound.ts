@@ -150,11 +150,11 @@ export class Outbound {
         this.stats.violations++;
         // Answers to calls from before the pause contain no news.
         const isNews = !this.#pauses.isOn(key);
-        const pauseMs = this.#pauses.turnedAway(key, status, denial.ms);
+        const pauseMs = this.#pauses.turnedAway(key, status, denial);
         if (isNews) this.#margins?.widenAfter(key, pauseMs);
         return pauseMs;
       }
-      return this.#pauses.turnedAway(key, status, denial.ms);
+      return this.#pauses.turnedAway(key, status, denial);
     }
     this.#pauses.answered(key);
     void this.#margins?.narrow(key, decision);

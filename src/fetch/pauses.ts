@@ -1,3 +1,4 @@
+import type { Denial } from './denial.js';
 import type { Decision } from '../common/decision.js';
 import { setTimeout as setRealTimeout } from '../common/real-time.js';
 import { notifyUser } from '../common/warnings.js';
@@ -158,17 +159,16 @@ export class Pauses {
   /**
    * Handles a denial by the partner.
    *
-   * @param waitMs the wait that the partner requests, ms, or `undefined` if the answer has no wait
    * @returns the length of the key's pause, ms
    */
-  turnedAway(key: string, status: number, waitMs: number | undefined): number {
+  turnedAway(key: string, status: number, { ms: waitMs, isGuess = false }: Denial): number {
     const known = this.#of(key);
     let ms = waitMs ?? 0;
     // Answers to calls from before the pause contain no news.
-    if (ms === 0 && !this.isOn(key)) {
+    if ((ms === 0 || isGuess) && !this.isOn(key)) {
       // `Retry-After: 0` is obeyed once. If the server repeats it, the pause doubles.
       const isObeyed = waitMs === 0 && known.silent === 0;
-      if (!isObeyed) ms = FIRST_PAUSE_MS * 2 ** Math.min(known.silent, MAX_DOUBLINGS);
+      if (!isObeyed) ms = Math.max(ms, FIRST_PAUSE_MS * 2 ** Math.min(known.silent, MAX_DOUBLINGS));
       known.silent++;
     }
     return this.begin(key, ms, status);

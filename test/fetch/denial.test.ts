@@ -37,6 +37,36 @@ describe('denials by real answers', () => {
   });
 });
 
+describe('a reset of a quota that is not exhausted', () => {
+  const fields: Record<string, string> = {
+    'x-ratelimit-limit-requests': '60',
+    'x-ratelimit-remaining-requests': '59',
+    'x-ratelimit-reset-requests': '6ms',
+  };
+
+  it('is a guess, unlike the reset of an exhausted quota', () => {
+    const denial = (all: Record<string, string>) =>
+      denialOf(
+        429,
+        readAnswer((name) => all[name], NOW),
+      );
+    expect(denial(fields)).to.deep.equal({ ms: 6, isGuess: true });
+    expect(denial({ ...fields, 'x-ratelimit-remaining-requests': '0' })).to.deep.equal({ ms: 6 });
+  });
+
+  it('does not shorten the pause of a denial without a wait', async () => {
+    const pauses: number[] = [];
+    const answer = () => Promise.resolve(new Response('', { status: 429, headers: fields }));
+    const call = limitFetch(answer as typeof fetch, {
+      ...{ policies: ['1000/1s'], warnings: false, retry: false },
+      onPause: ({ ms }) => void pauses.push(ms),
+    });
+    await call('http://partner.test/');
+    await call.limiter.close();
+    expect(pauses).to.deep.equal([1000]);
+  });
+});
+
 describe('the option denied', () => {
   const url = 'http://partner.test/';
   const wide = { policies: ['1000/1s'], warnings: false, timeout: 50 } as const;
