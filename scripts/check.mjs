@@ -70,7 +70,7 @@ function runTests(name, ...tier) {
 
 /**
  * @param {boolean} passed
- * @param {string} what
+ * @param {string} name of the gate or of the tests
  */
 function report(passed, what) {
   count[passed ? 'passed' : 'failed'] += 1;

@@ -43,7 +43,7 @@ if (process.argv.includes('--record')) {
   }
 }
 
-/** What `npm pack` puts into a package, of what was built last. */
+/** The size of the package that `npm pack` makes from the last build. */
 function packageSize(): number {
   execFileSync('npm', ['run', 'build', '--silent'], { cwd: root });
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=silent'];
@@ -89,7 +89,7 @@ function english(): Record<string, number> {
   );
 }
 
-/** What one warm request passes: files of src, functions, calls, by V8's precise coverage. */
+/** The files of src, functions and calls that one warm request passes, by V8's precise coverage. */
 async function paths(): Promise<Record<string, number>> {
   const server = await startServer('redis');
   const redis = new Redis(server.port);

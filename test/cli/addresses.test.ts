@@ -1,4 +1,4 @@
-// Which keys limiters make of addresses is told, and commands make the same.
+// Limiters publish the prefix lengths of their keys, and commands turn addresses into the same keys.
 import { expect } from 'chai';
 import express from 'express';
 import Fastify from 'fastify';
@@ -67,7 +67,7 @@ for (const kind of serverKinds) {
       expect((await run('ban', '2001:db8:1::/56', '1h', '--name', 'api')).stdout).to.match(/^256 keys of/);
       expect(await ask()).to.equal(429);
       expect((await run('limits')).stdout).to.match(/^9\/1h +by hand +\/64 +/m);
-      // What is typed goes before what is told.
+      // A typed option beats the published value.
       expect(await json('peek', CLIENT, '--name', 'api', '--ipv6-subnet', '48', ...where)).to.include({
         key: '2001:db8:1::/48',
       });

@@ -1,4 +1,4 @@
-// peek, reset, ban and unban do to a limiter's state what the limiter itself does.
+// peek, reset, ban and unban change a limiter's state like the methods of the limiter.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,7 +53,7 @@ for (const kind of serverKinds) {
 
     for (const key of KEYS) {
       const name = JSON.stringify(key.length > 20 ? `${key.slice(0, 20)}…` : key);
-      // Nobody means an empty key who does not say so.
+      // An operator who means the empty key must confirm it.
       const typed = [...(key.trim() === '' ? ['--raw'] : []), '--', key];
 
       it(`peek answers for ${name} what the limiter answers`, async () => {
@@ -211,7 +211,7 @@ for (const kind of serverKinds) {
       }
       const blank = await headgate(['ban', 'a', '1h', ...where], { env: { HEADGATE_BY: ' ', USER: 'ada' } });
       expect(blank).to.include({ code: 2 });
-      // A variable that is empty says nothing.
+      // An empty variable counts as unset.
       const env = { HEADGATE_BY: '', USER: 'ada' };
       const { stdout } = await headgate(['ban', 'a', '1h', '--json', ...where], { env });
       expect(JSON.parse(stdout)).to.include({ by: 'ada' });

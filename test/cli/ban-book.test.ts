@@ -1,4 +1,4 @@
-// The index of bans, who made them and why, and the log: what is noted beside the bans themselves.
+// The records beside the bans: the index with operators and reasons, and the log.
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
@@ -76,7 +76,7 @@ for (const kind of serverKinds) {
       const lines = await jsonLines('list', '--banned', ...where);
       expect(lines.map(({ key }) => key)).to.deep.equal(['b']);
       expect(lines[0]!.bannedForMs).to.be.within(50_000, 60_000);
-      // What an unban could not take out of the index is not told either.
+      // An unban that could not remove its entry from the index does not show the entry either.
       await client.zadd(bookKeys(prefix)[0], Date.now() + HOUR, 'api:nobody');
       expect(await banned()).to.deep.equal(['b']);
       await run('unban', 'b', '--name', 'api');
@@ -96,7 +96,7 @@ for (const kind of serverKinds) {
       expect((await run('list', '--banned')).stdout).to.not.match(/Read from the index/);
       expect((await run('list', '--banned')).stdout).to.match(/Read from the index of bans: --scan/);
       for (const key of [index, seal]) expect(await client.pttl(key)).to.be.within(1, 24 * HOUR);
-      // One scope, or a search that was stopped, says nothing of the others.
+      // One scope, or a stopped search, proves nothing about the other scopes.
       await client.del(index);
       expect(await banned('--name', 'api')).to.deep.equal(['a', 'b']);
       const stopped = { onInterrupt: (stop: () => void) => (stop(), () => {}) };
@@ -183,7 +183,7 @@ for (const kind of serverKinds) {
       expect((await limiter.peek('b')).reason).to.equal('banned');
       // It is never whole then.
       for (let i = 0; i < 2; i++) expect(await banned()).to.deep.equal(['a', 'b']);
-      // Those whose time is over make room.
+      // Expired entries make room.
       await client.eval(fill.split('\n')[0]!, 1, index, String(MAX_RECORDED_BANS - 1), '1');
       for (let i = 0; i < 2; i++) await run('ban', 'b', '3h', '--name', 'api');
       expect(await banned()).to.deep.equal(['a', 'b']);

@@ -211,7 +211,7 @@ for (const kind of serverKinds) {
         expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
       }
       expect(await stateKeys()).to.deep.equal([]);
-      // Whoever says so means it.
+      // An operator who confirms it means it.
       expect(await imported('-\n["b"]', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 2 });
       expect(await imported(' spaced \n', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 1 });
       expect(await isBanned(limiters[0]!, ' spaced ')).to.equal(true);

@@ -1,4 +1,4 @@
-// What docs/choosing.md shows is what the commands print, on the log that it says they were given.
+// The outputs in docs/choosing.md are the outputs of the commands on the log of that page.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -11,7 +11,7 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** What `headgate ...args` writes and exits with. */
+/** The output and the exit code of `headgate ...args`. */
 export async function headgate(args: readonly string[], given: Partial<Streams> = {}): Promise<Outcome> {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
@@ -24,10 +24,10 @@ export async function headgate(args: readonly string[], given: Partial<Streams> 
   return { code, stdout: out, stderr: err };
 }
 
-/** Options of a store whose limiters tell of themselves at once. */
+/** Options of a store whose limiters publish themselves at once. */
 export const TELLING = { localDenials: false, publish: '20ms' } as const;
 
-/** Resolves when limiters of these names have told the server of themselves. */
+/** Resolves when limiters of these names have published themselves. */
 export async function told(where: readonly string[], ...names: string[]): Promise<void> {
   for (;;) {
     const { limiters } = (await json('limits', ...where)) as { limiters: { name: string }[] };

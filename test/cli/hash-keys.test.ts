@@ -1,4 +1,4 @@
-// Hashed keys on the command line: with the secret it finds them, without it says so.
+// Hashed keys on the command line: commands with the secret find them, and commands without it report the secret as missing.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// What limiters tell of themselves, and what the command line makes of it: which there are, which differ, which take no bans.
+// The published data of limiters on the command line: the list of limiters, their differences, and limiters without bans.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { Limiter, Policy } from 'headgate';
@@ -140,7 +140,7 @@ for (const kind of serverKinds) {
       expect(stdout)
         .to.match(/^api {2}instances differ$/m)
         .and.match(/1 of them with differing instances\.\n$/);
-      // The most common one is taken, and that is said.
+      // The most common value is used and reported.
       const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
       expect(peek.stderr).to.match(/warning: the instances of "api" have 2 different configurations/);
       expect(peek.stdout).to.match(/^default +sliding-window +9 per 1m/m);
@@ -217,7 +217,7 @@ for (const kind of serverKinds) {
       await told(where, 'n0');
       expect((await limits()).instances[0]).to.include({ more: 50, limiters: 200 });
       for (const key of await keys()) expect(await client.pttl(key), key).to.be.within(1, 10_060);
-      // What is not told may be there all the same.
+      // A limiter that is not published may still exist.
       const unknown = await headgate(['ban', 'a', '1h', ...where, '--name', 'n240']);
       expect(unknown.code).to.equal(5);
       expect(unknown.stderr)
@@ -231,7 +231,7 @@ for (const kind of serverKinds) {
       await new Promise((resolve) => setTimeout(resolve, 100));
       expect(await client.zcard(publishedKey(prefix))).to.equal(1000);
       expect((await limits()).limiters.map(({ name }) => name)).to.not.include('late');
-      // Who has ended makes room.
+      // A process that has ended makes room.
       await client.zadd(publishedKey(prefix), 1, 'other0');
       await told(where, 'late');
     });

@@ -1,4 +1,4 @@
-// Who is banned or limited is found among thousands of keys, by SCAN alone.
+// SCAN alone finds the banned and limited keys among thousands.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
@@ -244,7 +244,7 @@ for (const kind of serverKinds) {
       expect(stdout).to.match(/^z +banned/m);
       expect(stdout.match(/^user:/gm)).to.have.length.within(50, 3900);
       expect(said).to.match(/headgate: Stopped at [6-9]\d % of the keys: there may be more\.\n$/);
-      // Whoever does not interrupt is not told that there may be more.
+      // Without an interruption there is no note about further keys.
       expect((await headgate(['list', ...where])).stderr).to.equal('');
     });
 

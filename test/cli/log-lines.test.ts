@@ -1,4 +1,4 @@
-// What is read of one line, in each format.
+// The values that are read from a line of each format.
 import { expect } from 'chai';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
 import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
@@ -180,7 +180,7 @@ describe('lines of access logs', () => {
       const keys = [1, 2, 3, 4].map((trustedHops) => keyOf(list, { trustedHops }));
       expect(keys).to.deep.equal(['8.8.8.8', '1.2.3.4', '6.6.6.6', '6.6.6.6']);
       expect(keyOf(common('1.2.3.4'), { trustedHops: 2 })).to.equal('1.2.3.4');
-      // What a client has written is no client.
+      // Text that a client wrote is not a client.
       const forged = parser({ trustedHops: 2 })(common('me, 8.8.8.8'));
       expect(forged).to.have.property('problem').that.contains('"me, 8.8.8.8"');
     });

@@ -1,4 +1,4 @@
-// The texts around a replay: what its reader is told of the logs, and how numbers and times are written.
+// The texts around a replay: the notes on the logs, and the forms of numbers and times.
 import { expect } from 'chai';
 import { count, duration, many, printable, share } from '../../src/cli/format.js';
 import { cellsOf, logNotes, moment, type Found } from '../../src/cli/replay/tables.js';

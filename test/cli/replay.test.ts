@@ -36,7 +36,7 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
   }[];
 }
 
-/** How lines are read by default. */
+/** The default options for reading lines. */
 const OPTIONS: LineOptions = {
   keys: loggedKeys(),
   keyField: undefined,
@@ -61,7 +61,7 @@ describe('headgate replay', () => {
   }
 
   describe('decisions', () => {
-    /** What a limiter in front of the same requests answers. */
+    /** The answers of a limiter in front of the same requests. */
     async function expected(
       requests: readonly LoggedRequest[],
       policies: readonly Policy[],
@@ -79,7 +79,7 @@ describe('headgate replay', () => {
       return answers;
     }
 
-    /** Their sums, as a replay tells them. */
+    /** The sums of the answers, as a replay reports them. */
     function sums(answers: readonly (readonly boolean[])[]) {
       const denied = (i: number) => answers.filter((answer) => !answer[i]).length;
       return { denied: denied(0), policies: answers[0]!.slice(1).map((_, i) => denied(i + 1)) };
@@ -495,7 +495,7 @@ describe('headgate replay', () => {
       logs.write('later.log', [...late.slice(155, 170), ...late.slice(150, 152), ...late.slice(170)]);
       expect(same(await replayJson(['later.log', 'early.log', ...policy]))).to.deep.equal(same(exact));
 
-      // Within a second, who came first is not known of two logs.
+      // The order of requests of two logs within a second is unknown.
       const perSecond = requests
         .map(({ ip }, i) => ({ ip, time: Date.UTC(2026, 9, 5) + 1000 * i }))
         .map(combinedLine);

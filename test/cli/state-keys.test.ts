@@ -1,4 +1,4 @@
-// Redis keys are read back to what they were made from, and patterns match those of their key and no others.
+// Redis keys are parsed back into their parts, and a pattern matches the keys of its own parts only.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { compileBan } from '../../src/contract/ban-options.js';

@@ -22,7 +22,7 @@ function measured(requests: readonly LoggedRequest[], policies: readonly Policy[
   return { shapes, measure };
 }
 
-/** How many clients and requests policies deny. */
+/** The numbers of clients and requests that policies deny. */
 function denied(requests: readonly LoggedRequest[], ...policies: readonly Policy[]) {
   const run = new Replay(policies);
   for (const { ip, time } of requests) run.add(ip, time);
@@ -96,7 +96,7 @@ describe('suggested limits', () => {
     ));
 
   it('what another implies is left out', () => {
-    // Ten at once, never again within the hour: the longest window says it all.
+    // Ten at once, never again within the hour: the longest window alone is enough.
     const requests = Array.from({ length: 10 }, (_, i) => ({
       time: Date.UTC(2026, 9, 5) + i,
       ip: '10.0.0.1',
@@ -111,7 +111,7 @@ describe('suggested limits', () => {
     expect(suggest(log.measure, log.shapes, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([
       1,
     ]);
-    // What a bucket admits implies nothing of a window, nor a window of a bucket.
+    // The bound of a bucket implies nothing about a window, and the other way round.
     for (const policies of [
       ['1/1s', 'token-bucket 1/1h'],
       ['1/1h', 'token-bucket 1/1s'],

@@ -1,4 +1,4 @@
-// `--tier`, of limiters that tell of their tiers, and of files.
+// `--tier` for published tiers and for files.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

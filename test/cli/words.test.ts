@@ -1,4 +1,4 @@
-// What people type: lengths of bans, and colours.
+// Values that operators type: lengths of bans, and colours.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../../src/cli/commands/ban.js';

@@ -1,4 +1,4 @@
-// An application with a limiter, of express-rate-limit or of what stands in for it: what its clients and it get to see.
+// An application with a limiter of express-rate-limit or of the stand-in, and the responses and values that it produces.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express5, { type ErrorRequestHandler, type Request, type RequestHandler } from 'express';
@@ -58,6 +58,6 @@ export async function serve(
 export interface AppOptions {
   readonly express?: typeof express5;
   readonly trustProxy?: unknown;
-  /** Is told of each request, when it was answered. */
+  /** Called with each request after the answer. */
   readonly seen?: (request: Request) => void;
 }

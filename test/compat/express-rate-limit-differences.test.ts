@@ -1,4 +1,4 @@
-// Where the stand-in for express-rate-limit does otherwise on purpose (docs/migrating.md lists these); and its stores.
+// The intended differences between express-rate-limit and the stand-in (docs/migrating.md lists them), and the stores of the stand-in.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { Request, RequestHandler, Response } from 'express';
@@ -22,7 +22,7 @@ import { serve, type AppOptions } from './express-app.js';
 
 const silent = { warn: () => {}, error: () => {} };
 
-/** What comes back while the limiters are on a route. */
+/** The responses of a route with the limiters. */
 async function served<T>(
   limiters: readonly RequestHandler[],
   use: (url: string, port: number) => Promise<T>,

@@ -1,4 +1,4 @@
-// The same requests to express-rate-limit and to what stands in for it: whoever changes the import sees the same.
+// The same requests to express-rate-limit and to the stand-in. A changed import must change nothing else.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { Request, RequestHandler } from 'express';
@@ -15,7 +15,7 @@ import { expresses, libraries, serve, type Library } from './express-app.js';
 
 type Given = RateLimitOptions;
 
-/** A request; a time that passes, ms; or what is done to the first limiter, and what that returns. */
+/** A request, a time that passes (ms), or an operation on the first limiter with its result. */
 type Step = (Ask & { path?: string }) | number | ((limiter: RateLimitRequestHandler) => unknown);
 
 interface Case {
@@ -27,7 +27,7 @@ interface Case {
 const times = (n: number, request: Ask & { path?: string } = {}): Step[] =>
   Array.from({ length: n }, () => request);
 
-/** A store with the interface of today, as users write them; `timed`: it tells when a window ends. */
+/** A store with the current interface, as users write stores. With `timed`, the store returns the end of a window. */
 class OwnStore implements Store {
   readonly hits = new Map<string, number>();
   readonly timed: boolean;
@@ -362,7 +362,7 @@ const cases: Record<string, Case> = {
     options: ({ MemoryStore }, notes) => {
       const store = new MemoryStore();
       const use = async () => {
-        // Copies: there, what it returns is what the next request changes.
+        // Copies the result, because the next request changes the returned object.
         notes.push(store.localKeys, { ...(await store.get('key')) });
         await store.increment('key');
         await store.decrement('key');
@@ -478,7 +478,7 @@ const START = Date.UTC(2026, 0, 1);
 /** Header fields that are the server's, not the limiter's. */
 const OTHERS = ['connection', 'keep-alive', 'etag', 'x-powered-by', 'date'];
 
-/** What clients, the program and its log get to see of a case. */
+/** The responses, the values in the program and the log lines of a case. */
 async function play(
   library: Library,
   { options, steps, trustProxy = 'loopback' }: Case,

@@ -1,4 +1,4 @@
-// @fastify/rate-limit and what stands in for it, side by side: the same requests, the same answers.
+// @fastify/rate-limit and the stand-in side by side: the same requests, the same answers.
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createRequire } from 'node:module';
 import { mock } from 'node:test';
@@ -532,7 +532,7 @@ describe('headgate/compat/fastify-rate-limit', () => {
   after(() => redis.disconnect());
   afterEach(() => mock.timers.reset());
 
-  /** What an app answers to the steps of a row, and what its callbacks were told. */
+  /** The answers of an app to the steps of a row, and the arguments of its callbacks. */
   async function play(row: Row, plugin: Plugin, common: RateLimitPluginOptions = {}) {
     const app = Fastify(row.server);
     const log: Log = [];
@@ -630,7 +630,7 @@ describe('headgate/compat/fastify-rate-limit', () => {
       return answers.map(({ statusCode }) => statusCode);
     }
 
-    /** What each answers to the same. */
+    /** The answers of both to the same steps. */
     async function differ(
       row: Omit<Row, 'title'>,
       peers: number[],

@@ -1,4 +1,4 @@
-// What servers say about their limits.
+// The limits that servers announce in header fields.
 import { expect } from 'chai';
 import { readAnswer, type Answer } from 'headgate/fetch';
 

@@ -1,4 +1,4 @@
-// Which answers deny a call, and for how long.
+// Answers that deny a call, and their waits.
 import { expect } from 'chai';
 import { limitFetch, readAnswer } from 'headgate/fetch';
 import { denialOf } from '../../src/fetch/denial.js';

@@ -44,7 +44,7 @@ describe('limitFetch', function () {
   // Pauses and turns go by real time.
   this.retries(2);
 
-  // How late a call arrives depends on how busy the machine is, so a few may come too early for the partner.
+  // The delay of a call depends on the load of the machine, so a few calls may reach the partner too early.
   it('in one process keeps a strict limit but for a call or two, and uses most of it', async function () {
     this.retries(3);
     const server = await new StrictServer(50).start();
@@ -193,7 +193,7 @@ describe('limitFetch', function () {
     await call(url);
     const { limiter } = call;
     await sleep(5);
-    // The store tells whole milliseconds: it looks as if the pause were longer by a part of one.
+    // The store counts whole milliseconds, so the pause seems longer by a fraction.
     await limiter.peek('partner.test');
     await limiter.ban('partner.test', '1s');
     await sleep(80);
@@ -530,7 +530,7 @@ describe('limitFetch', function () {
     beforeEach(() => (time = useFakeTimers({ now: Date.now(), toNotFake: ['nextTick', 'queueMicrotask'] })));
     afterEach(() => time.restore());
 
-    /** How many jobs of a second end in three minutes, and the codes of the others. */
+    /** The number of one-second jobs that end in three minutes, and the codes of the other jobs. */
     const run = async (call: LimitedFetch, jobs: number): Promise<Record<string, number>> => {
       const ends: Record<string, number> = {};
       const job = () => call.schedule(() => new Promise((resolve) => setTimeout(resolve, 1000)));
@@ -636,7 +636,7 @@ describe('limitFetch on Redis', () => {
 
   it('in four processes exceeds a strict limit seldom, pauses in every process, and goes on when one dies', async function () {
     this.timeout(60_000);
-    // What is measured is how late calls arrive. On a machine that is busy, that is long.
+    // The test measures the delay of calls, which is long on a busy machine.
     this.retries(3);
     const redis = await startServer('redis');
     const server = await new StrictServer(50).start();

@@ -11,7 +11,7 @@ import OpenAI from 'openai';
 const FAULTS = ['429', '529', '503', '500', 'a broken connection'] as const;
 type Fault = (typeof FAULTS)[number];
 
-/** What a client does against a failure that lasts for some attempts. */
+/** The attempts of a client during a failure that lasts for some attempts. */
 interface Outcome {
   survives: boolean;
   /** The attempts that the server saw. */

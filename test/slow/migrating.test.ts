@@ -1,4 +1,4 @@
-// The programs of docs/migrating.md run, and those after the move do what those before it did.
+// The programs of docs/migrating.md run, and each program after the move behaves like the program before it.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -43,7 +43,7 @@ async function start(code: string): Promise<{ child: ChildProcess; output: () =>
   return { child, output: () => output };
 }
 
-/** What a program prints until it ends. */
+/** The output of a program until it ends. */
 async function printed(code: string): Promise<string[]> {
   const { child, output } = await start(code);
   await once(child, 'close');

@@ -350,7 +350,7 @@ describe('slices in a cluster of which one server is gone', function () {
         await until(async () => !(await limiter.consume('connected')).degraded);
         for (let i = 0; i < 100; i++) await askAll(20);
         await cluster.servers[0]!.kill('SIGKILL');
-        // Each loss ends what the process has of the keys of a server: so there must be some while it has slices.
+        // Each loss ends the slices of the keys of a server, so losses must occur while the process has slices.
         const seen = losses;
         for (let i = 0; losses < seen + 8 || i < 100; i++) {
           await askAll(20);

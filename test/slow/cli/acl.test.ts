@@ -22,7 +22,7 @@ const ofReaders = permissions('docs/cli.md', 'headgate-reader');
 const listed = (pattern: RegExp): string[] =>
   pattern.exec(readFileSync(join(root, 'docs/cli.md'), 'utf8'))![1]!.split(' ');
 const more = listed(/and one more, `([^`]+)`/);
-/** Without them everything works but what is told to operators. */
+/** Without these permissions only the views of operators fail. */
 const ofOperators = listed(/needs four others, `([^`]+)`/);
 
 const POLICIES = [

@@ -1,4 +1,4 @@
-// What the command line says, and exits with, when it is wrong or the server is not as it says.
+// Messages and exit codes of the command line for wrong options and for servers that differ from the options.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -226,7 +226,7 @@ describe('a command line that is wrong', () => {
       expect(stderr).to.not.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<!\n)/u);
       const json = (await headgate(['--json', ...args])).stderr;
       expect(json).to.not.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<!\n)/u);
-      // What is wrong in a policy's text is quoted as JSON.
+      // The wrong part of a policy's text is quoted as JSON.
       const { message } = JSON.parse(json) as { message: string };
       expect(message).to.match(/(\u009b|\\u009b)31m(\u202e|\\u202e)gnp(\u2028|\\u2028)/);
     }

@@ -1,4 +1,4 @@
-// headgate top: what stores count when they are asked to.
+// headgate top: the counts of stores with the option.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
@@ -49,7 +49,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       return limiter;
     };
     const shown = async (...args: string[]) => (await json('top', '--once', ...where, ...args)) as Shown;
-    /** Once all that was counted is told: five seconds later it would not be shown any more. */
+    /** The counts are shown once, because they are too old after five seconds. */
     const shownWith = async (instances: number) => {
       for (;;) {
         const found = await shown();

@@ -1,4 +1,4 @@
-// GraphQL beyond HTTP requests under the documented global guard, by real sockets: prints what failed.
+// GraphQL beyond HTTP requests under the documented global guard, by real sockets. Prints the failures.
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { ApolloDriver } from '@nestjs/apollo';

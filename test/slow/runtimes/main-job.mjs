@@ -1,4 +1,4 @@
-// A user's program for Node, Bun and Deno: each adapter that is documented there, each store, and calls to others. Prints what failed.
+// A user's program for Node, Bun and Deno: each adapter that is documented there, each store, and outbound calls. Prints the failures.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -74,7 +74,7 @@ async function onNode(listener, use) {
   }
 }
 
-/** The runtime's own server. It passes a handler what Bun and Deno pass: the server, or what is known of the connection. */
+/** The runtime's own server. It passes the handler the argument of Bun or Deno: the server, or the data of the connection. */
 async function onRuntime(handler, use) {
   if (globalThis.Bun) {
     const server = globalThis.Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: handler });

@@ -1,4 +1,4 @@
-// Bundles worker.mjs as Cloudflare's tools do, and asks each of its paths three times on Cloudflare's own runtime. Prints what failed.
+// Bundles worker.mjs as Cloudflare's tools do, and asks each of its paths three times on Cloudflare's own runtime. Prints the failures.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
