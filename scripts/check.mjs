@@ -72,7 +72,7 @@ function runTests(name, ...tier) {
  * @param {boolean} passed
  * @param {string} name of the gate or of the tests
  */
-function report(passed, what) {
+function report(passed, name) {
   count[passed ? 'passed' : 'failed'] += 1;
-  console.log(`${passed ? 'ok  ' : 'FAIL'} ${what}`);
+  console.log(`${passed ? 'ok  ' : 'FAIL'} ${name}`);
 }

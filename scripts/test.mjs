@@ -11,12 +11,16 @@ import { ensureDependencies } from './lib/dependencies.mjs';
 import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-/** @typedef {{ args: string[], servers: string }} Run The arguments of one Mocha, and the kinds of server that it shares. */
+/**
+ * The arguments of one Mocha, the kinds of server that it shares, and the effort of its random tests.
+ *
+ * @typedef {{ args: string[], servers: string, effort?: string }} Run
+ */
 
 /** The most files of a run in the quick tier: a new run costs a second, and the last run ends alone. */
 const MAX_FILES_PER_RUN = 6;
 
-/** Folders of suites that loop over the kinds of server. The quick tier runs them on Redis. */
+/** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
 const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
 
 /** The output of a counterexample: a failure, even if a second run finds none. */
@@ -26,13 +30,14 @@ const COUNTEREXAMPLE = /Property failed after|Counterexample/;
  * @param {Run} run
  * @param {'inherit' | 'pipe'} output
  */
-const mocha = ({ args, servers }, output = 'inherit') =>
+const mocha = ({ args, servers, effort = '1' }, output = 'inherit') =>
   spawn(process.execPath, ['node_modules/mocha/bin/mocha.js', ...args], {
     cwd: root,
     stdio: ['ignore', output, output],
     env: {
       ...process.env,
       HEADGATE_SERVERS: servers,
+      HEADGATE_RUNS: process.env['HEADGATE_RUNS'] ?? effort,
       // The name of the report's file, so that a second run replaces the report of the first.
       HEADGATE_RUN: `${servers}-${args.at(-1)?.replaceAll('/', '-') ?? 'all'}`,
     },
@@ -121,9 +126,9 @@ function groupByFolder(files, most) {
  * @returns {{ runs: Run[], width: number }[]}
  */
 function stepsOf(slow) {
-  const files = listFiles('test').filter((file) => file.endsWith('.test.ts'));
-  const quick = files.filter((file) => !file.startsWith('test/slow/'));
-  const rest = files.filter((file) => file.startsWith('test/slow/'));
+  const all = listFiles('test').filter((file) => file.endsWith('.test.ts'));
+  const quick = all.filter((file) => !file.startsWith('test/slow/'));
+  const rest = all.filter((file) => file.startsWith('test/slow/'));
   // The longest first, so that no long run begins when the others have ended.
   const bySize = rest.sort((a, b) => statSync(join(root, b)).size - statSync(join(root, a)).size);
   // More runs than cores, because a run waits about half of its time. Each run empties its servers, so runs cannot share given ones.
@@ -133,13 +138,23 @@ function stepsOf(slow) {
   const each = (which) => bySize.filter(which).map((file) => ({ args: [file], servers: 'redis,valkey' }));
   if (!slow)
     return [
-      { runs: groupByFolder(quick, MAX_FILES_PER_RUN).map((args) => ({ args, servers: 'redis' })), width },
+      {
+        runs: groupByFolder(quick, MAX_FILES_PER_RUN).map((args) => ({
+          args,
+          servers: 'redis',
+          effort: '0.5',
+        })),
+        width,
+      },
     ];
-  const valkey = { args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' };
+  const suites = ['valkey', 'redis'].map((servers) => ({
+    args: quick.filter((file) => SERVER_SUITES.test(file)),
+    servers,
+  }));
   const inFolder = (/** @type {string} */ folder) => (/** @type {string} */ file) =>
     dirname(file) === `test/slow/${folder}`;
   return [
-    { runs: [...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file)), valkey], width },
+    { runs: [...suites, ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file))], width },
     // Faults go by real time, so they run when the busy tests have ended.
     { runs: each(inFolder('faults')), width },
     { runs: each(inFolder('alone')), width: 1 },
