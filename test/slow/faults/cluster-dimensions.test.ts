@@ -226,7 +226,7 @@ describe('a cluster behind one address', function () {
       const { warned, ...others } = await decided({ ...mode, ban: { after: 3, within: '1m', for: '1m' } });
       // The failure is the refusal by which the cluster is recognised.
       expect(others).to.deep.equal({ code: 'HEADGATE_DIMENSIONS', failures: 1 });
-      expect(warned).to.match(/cannot be decided one key after the other\. Set slotBy: 'org'\./);
+      expect(warned).to.match(/HEADGATE_ACROSS_SLOTS .*slotBy: 'org'/);
     }
   });
 });
