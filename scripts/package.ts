@@ -38,7 +38,11 @@ async function checkSizes(folder: string): Promise<boolean> {
   for (const [path, entry] of Object.entries(exports)) {
     if (typeof entry === 'string') continue;
     const { outputFiles } = await build({
-      ...{ absWorkingDir: join(root, folder), entryPoints: [entry.import], external: Object.keys(peerDependencies) },
+      ...{
+        absWorkingDir: join(root, folder),
+        entryPoints: [entry.import],
+        external: Object.keys(peerDependencies),
+      },
       ...{ bundle: true, minify: true, write: false, platform: 'node', format: 'esm', logLevel: 'error' },
     });
     const contents = Buffer.concat(outputFiles.map((output) => output.contents));

@@ -30,7 +30,11 @@ if (process.argv[2] === 'check') {
     const text = readFileSync(manifest, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
     writeFileSync(manifest, text.replace(/("headgate": "\^?)[^"^]*/, `$1${version}`));
   }
-  execFileSync('npm', ['install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--no-audit'], { stdio: 'ignore' });
+  execFileSync(
+    'npm',
+    ['install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--no-audit'],
+    { stdio: 'ignore' },
+  );
 }
 
 /**

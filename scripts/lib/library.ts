@@ -116,7 +116,13 @@ async function bareCode(file: string): Promise<string> {
 
 /** Checks the types, and writes the declarations. */
 async function declare(directory: string, folder: string): Promise<boolean> {
-  const args = ['--project', join(folder, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', directory];
+  const args = [
+    '--project',
+    join(folder, 'tsconfig.build.json'),
+    '--emitDeclarationOnly',
+    '--outDir',
+    directory,
+  ];
   const command = [join(root, 'node_modules/typescript/bin/tsc'), ...args];
   const tsc = spawn(process.execPath, command, { cwd: root, stdio: 'inherit' });
   await once(tsc, 'close');

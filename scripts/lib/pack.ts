@@ -15,7 +15,12 @@ export function pack(directory: string): [Packed, ...Packed[]] {
   const options = ['--ignore-scripts', '--json', '--pack-destination', directory];
   const report = read('npm', ['pack', '--workspaces', ...options]);
   if (report === undefined) throw new Error('npm pack failed.');
-  const packages = JSON.parse(report) as { name: string; version: string; filename: string; files: { path: string }[] }[];
+  const packages = JSON.parse(report) as {
+    name: string;
+    version: string;
+    filename: string;
+    files: { path: string }[];
+  }[];
   const packed = packages.map(({ name, version, filename, files }) => ({
     ...{ name, version, tarball: join(directory, filename) },
     files: files.map(({ path }) => path),
