@@ -4,7 +4,7 @@ import { memoryStore, type Store } from 'headgate';
 import { TestClock } from 'headgate/testing';
 import type { Check } from './check.js';
 import { expectEqual } from './expect.js';
-import { slotsOf } from './laws/mixed.js';
+import { slotsOf } from './dimensions.js';
 import { list, pick } from './random.js';
 import { Suite, type Lab, type StoreUnderTest } from './subject.js';
 import {
@@ -44,7 +44,7 @@ export function identityChecks(options: IdentityOptions): Check[] {
   if (options.dimensions ?? true)
     suite.addRandom(
       'keys of several dimensions: random traces',
-      mixedTraces(suite.algorithms, slotsOf(suite)),
+      mixedTraces(suite.algorithms, slotsOf(suite.subject)),
       (trace, lab) => compare(lab, trace),
     );
 

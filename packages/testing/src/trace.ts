@@ -1,13 +1,5 @@
 import fc from 'fast-check';
-import {
-  createLimiter,
-  type Algorithm,
-  type BanOptions,
-  type CreateLimiterOptions,
-  type Key,
-  type Policy,
-  type Store,
-} from 'headgate';
+import { createLimiter, type Algorithm, type BanOptions, type Key, type Policy, type Store } from 'headgate';
 import {
   admits,
   chargedOf,
@@ -23,7 +15,7 @@ import {
 import type { TestClock } from 'headgate/testing';
 import { countsSlots, named, policyOf } from './algorithms.js';
 import { show } from './expect.js';
-import { DIMENSIONS, mixedKeys } from './laws/mixed.js';
+import { DIMENSIONS, mixedKeys, type SlotOptions } from './dimensions.js';
 import { integer, list, oneIn, pick } from './random.js';
 
 /** One call of a store. */
@@ -66,9 +58,6 @@ export type TraceAction =
       /** The ban's length, ms. 0 unbans. */
       readonly ms: number;
     };
-
-/** The options of a limiter that place keys of several dimensions in the slots of a cluster. */
-export type SlotOptions = Pick<CreateLimiterOptions, 'slotBy' | 'acrossSlots'>;
 
 /** Calls of a store, one after the other. */
 export interface Trace {

@@ -2,21 +2,11 @@
 import fc from 'fast-check';
 import type { Decision, Key, Policy } from 'headgate';
 import { boundOf, countsSlots, named, overhangOf, plainPolicy, policyOf, windowOf } from '../algorithms.js';
+import { DIMENSIONS, mixedKeys, slotsOf } from '../dimensions.js';
 import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';
 import { integer, list, pick } from '../random.js';
 import { expectExactWait, limiterOn, type Suite } from '../subject.js';
-import type { SlotOptions } from '../trace.js';
 import { worstWindow, type Admission } from '../worst-window.js';
-
-export const DIMENSIONS = ['key', 'account', 'org'] as const;
-
-/** Some of a few keys, so that requests have one dimension in common but not another. The same text may be a key in each dimension. */
-export const mixedKeys: fc.Arbitrary<Exclude<Key, string>> = fc
-  .tuple(...DIMENSIONS.map(() => fc.option(pick(['a', 'b', '%@org=a']), { nil: undefined, freq: 3 })))
-  .map((keys) => {
-    const present = DIMENSIONS.flatMap((name, i) => (keys[i] === undefined ? [] : [[name, keys[i]]]));
-    return present.length === 0 ? { key: 'a' } : (Object.fromEntries(present) as Record<string, string>);
-  });
 
 /** The algorithms whose units are not held. */
 const quotasOf = (suite: Suite) => suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
@@ -36,10 +26,6 @@ function cases(algorithms: Suite['algorithms']) {
   return fc.record({ policies: named(policies), steps: list(10, 60, step) });
 }
 
-/** The options for making limiters: see `StoreUnderTest.dimensions`. */
-export const slotsOf = ({ subject: { dimensions } }: Pick<Suite, 'subject'>): SlotOptions =>
-  typeof dimensions === 'object' ? dimensions : {};
-
 /** The ways to name a key of each dimension: alone, or with the key that it is counted within. */
 const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
   Object.entries(key).map(([dimension, value]) => ({
@@ -48,7 +34,7 @@ const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
   }));
 
 export function boundOfMixed(suite: Suite): void {
-  const slots = slotsOf(suite);
+  const slots = slotsOf(suite.subject);
   suite.addRandom(
     'several dimensions: no key of any of them gets more than the published bound',
     cases(quotasOf(suite)),
@@ -74,7 +60,7 @@ export function boundOfMixed(suite: Suite): void {
 }
 
 export function retryOfMixed(suite: Suite): void {
-  const slots = slotsOf(suite);
+  const slots = slotsOf(suite.subject);
   suite.addRandom(
     'several dimensions: denied until retryAfter, admitted at it',
     cases(suite.algorithms),
@@ -91,7 +77,7 @@ export function retryOfMixed(suite: Suite): void {
 }
 
 export function chargeOfMixed(suite: Suite): void {
-  const slots = slotsOf(suite);
+  const slots = slotsOf(suite.subject);
   suite.addRandom(
     'several dimensions: a denial charges no key, an admission each of them, and a refund undoes the charge',
     cases(suite.algorithms),
@@ -158,7 +144,7 @@ export function chargeOfMixed(suite: Suite): void {
 }
 
 export function raceOfMixed(suite: Suite): void {
-  const slots = slotsOf(suite);
+  const slots = slotsOf(suite.subject);
   suite.addRandom(
     'several dimensions: of simultaneous requests, each key gets exactly its limit',
     fc.record({
@@ -198,7 +184,7 @@ export function raceOfMixed(suite: Suite): void {
 }
 
 export function changeOfMixed(suite: Suite): void {
-  const slots = slotsOf(suite);
+  const slots = slotsOf(suite.subject);
   suite.addRandom(
     'another dimension: each configuration keeps to its own bound, and locks no key out',
     fc.record({
