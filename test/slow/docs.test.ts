@@ -19,6 +19,7 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const pages = [
   ...readdirSync(root).filter((file) => file.endsWith('.md')),
   ...readdirSync(join(root, 'docs')).flatMap((file) => (file.endsWith('.md') ? [`docs/${file}`] : [])),
+  ...readdirSync(join(root, 'packages')).map((name) => `packages/${name}/README.md`),
 ];
 
 /** The code blocks of a page, each with the number of its first line. */
