@@ -227,8 +227,7 @@ edit(
   '.dependency-cruiser.js',
   ["  '^src/cli/',\n", ''],
   ["/** The command line: a program of its own, bundled with what it uses. */\nconst cli = '^src/cli/';\n", ''],
-  ['floors.slice(0, -1).map(', 'floors.map('],
-  ['...(i === floors.length - 2 ? {} : { pathNot: doors })', '...(i === floors.length - 1 ? {} : { pathNot: doors })'],
+  ['from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) }', 'from: { path: floor, pathNot: doors }'],
   ["comment: 'Nothing in src/ but the command line comes in by a door.'", "comment: 'Nothing in src/ comes in by a door.'"],
   ["from: { path: '^src/', pathNot: cli },\n      to: { path: doors }", "from: { path: '^src/' },\n      to: { path: doors }"],
   ["redis, '^src/redis\\\\.ts$', cli]", "redis, '^src/redis\\\\.ts$']"],
@@ -277,7 +276,7 @@ edit(
 export async function buildProgram(directory: string): Promise<void> {
   const source = join(root, 'packages/cli/src');
   const bundled = await rollup({ ...BUNDLE, input: { headgate: join(source, 'main.ts') } });
-  await bundled.write({ dir: directory, format: 'es', banner: '#!/usr/bin/env node' });
+  await bundled.write({ dir: directory, format: 'es' });
   await bundled.close();
   chmodSync(join(directory, 'headgate.js'), 0o755);
   for (const file of ['page.js', 'page.css'])
