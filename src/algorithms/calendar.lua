@@ -10,7 +10,7 @@
 local kernel_name, kernel_params = 'calendar', 4
 
 --- section charge
--- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
+-- Combines look and commit for the common case of states that end with this period. See charge.lua.
 
 local limit, stop = p[at + 1] + 0, p[at + 3] + 0
 if now >= stop then stop = p[at + 4] + 0 end

@@ -7,16 +7,11 @@
 
 local kernel_name, kernel_params = 'fixed-window', 2
 
--- Needed by the common case for one check; the rest defines it.
+-- The section `charge` needs this function for one check; the section `look` defines it.
 local fixed_window_ended
 
 --- section charge
--- Combines look and commit for the common case of valid states.
---
--- This part decides the requests from `request` to `last`, which all have one cost, and charges them. It appends their verdicts to `reply`,
--- which has `filled` elements, and stops before the first request that needs `look`. Afterwards `before` is the last request's value from
--- before its charge (false if there was none, nil if it was denied). The params, which may still be text, are p[at + 1] and so on. `text`
--- is the cost as it was sent, because formatting numbers is slow.
+-- Combines look and commit for the common case of valid states. charge.lua explains the variables.
 
 local limit, window = p[at + 1] + 0, p[at + 2] + 0
 local packs = limit < 2 ^ 20 and window < 2 ^ 30

@@ -11,7 +11,7 @@
 local kernel_name, kernel_params = 'gcra', 5
 
 --- section charge
--- Combines look and commit for the common case of valid states. See fixed-window.lua.
+-- Combines look and commit for the common case of valid states. See charge.lua.
 
 local scale, increment, capacity = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local charge = cost * increment

@@ -11,7 +11,7 @@
 local kernel_name, kernel_params = 'sliding-window', 3
 
 --- section charge
--- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed-window.lua.
+-- Combines look and commit for the common case: valid states whose counters can hold one more charge. See charge.lua.
 
 local limit, segment, segments = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local life = (segments + 1) * segment

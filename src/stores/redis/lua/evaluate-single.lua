@@ -26,17 +26,13 @@ local drains = ARGV[#ARGV] == 'b'
 local records
 requests, records = headgate_records(1, 1)
 if not requests then return records end
-
--- The last request from `request` on that no override concerns.
-local function last_plain()
-  if concerned then return request - 1 end
-  for i = request, records and requests or 0 do
-    if records[i] then return i - 1 end
+last = concerned and 0 or requests
+for i = 1, records and last or 0 do
+  if records[i] then
+    last = i - 1
+    break
   end
-  return requests
 end
-
-last = last_plain()
 --- end
 
 -- Lua converts text to numbers slowly.
@@ -71,39 +67,6 @@ end
 local configured = {}
 for i = 1, kernel_params do configured[i] = tonumber(ARGV[at + i]) end
 
--- Charges the requests from `request` to `last`, as far as they need no look.
-local function charge(params)
-  local from, to = request, filled
-  if params.limit then
-    reply[filled + 1], reply[filled + 2], to = -2, params.limit, filled + 2
-  end
-  request, to = kernel_charge(request, last, params, 0, cost, text, reply, to)
-  if request > from then filled = to end
-end
-
--- Decides the request by a look, and charges it if it is admitted.
-local function look_and_charge(params, writable)
-  local key = KEYS[request]
-  local wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable)
-  if wait and params.wait_across then wait = params.wait_across(kernel_look, key, params, cost, wait) end
-  if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
-    remaining, reset = kernel_commit(key, params, cost, now, a, b, c)
-  elseif writable and redis.call('PTTL', key) == -1 then
-    headgate_heal(key, kernel_look, params)
-  end
-  if not wait then
-    -- `remaining` is the error. A failed attempt to charge may have left a limit in its place.
-    reply[filled + 1], reply[filled + 2] = remaining, nil
-    filled = filled + 1
-    return
-  end
-  if params.limit then
-    reply[filled + 1], reply[filled + 2] = -2, params.limit
-    filled = filled + 2
-  end
-  filled = headgate_add_verdict(reply, filled, wait, remaining, reset)
-end
-
 while request <= requests do
   if not is_same_cost then text = ARGV[at + kernel_params + request] end
   cost = tonumber(text)
@@ -112,22 +75,54 @@ while request <= requests do
   local params, change = configured, nil
   last = is_same_cost and requests or request
 --- if overrides
-  last = math.min(last, last_plain())
-  if last < request then
+  local record = concerned and (records[request] or '') or records and records[request]
+  if record then
     last = request
-    params, change = live(configured, records and records[request] or '')
+    params, change = live(configured, record)
+  end
+  -- Requests are charged together up to the next one with a record.
+  for i = request + 1, records and last or 0 do
+    if records[i] then
+      last = i - 1
+      break
+    end
   end
 --- end
+
+  if kernel_charge and writable and cost > 0 and not change and not params.record then
+    local from, to = request, filled
+    if params.limit then
+      reply[filled + 1], reply[filled + 2], to = -2, params.limit, filled + 2
+    end
+    request, to = kernel_charge(request, last, params, 0, cost, text, reply, to)
+    if request > from then filled = to end
+  end
+
   if change then
     reply[filled + 1], reply[filled + 2] = false, change
     filled = filled + 2
     request = request + 1
-  else
-    if kernel_charge and writable and cost > 0 and not params.record then charge(params) end
-    if request <= last then
-      look_and_charge(params, writable)
-      request = request + 1
+  elseif request <= last then
+    local key = KEYS[request]
+    local wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable)
+    if wait and params.wait_across then wait = params.wait_across(kernel_look, key, params, cost, wait) end
+    if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
+      remaining, reset = kernel_commit(key, params, cost, now, a, b, c)
+    elseif writable and redis.call('PTTL', key) == -1 then
+      headgate_heal(key, kernel_look, params)
     end
+    if not wait then
+      -- `remaining` is the error. It replaces a limit that was appended before.
+      reply[filled + 1], reply[filled + 2] = remaining, nil
+      filled = filled + 1
+    else
+      if params.limit then
+        reply[filled + 1], reply[filled + 2] = -2, params.limit
+        filled = filled + 2
+      end
+      filled = headgate_add_verdict(reply, filled, wait, remaining, reset)
+    end
+    request = request + 1
   end
 end
 return reply

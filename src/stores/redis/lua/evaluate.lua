@@ -29,8 +29,8 @@ has_leases = true
 --- end
 --- end
 
-local policies, at = headgate_policies(2)
-local configured, count = policies, #policies
+local configured, at = headgate_policies(2)
+local count = #configured
 local ban_at = at
 at = at + 5 * ban_keys
 local stride = ban_keys + count
@@ -60,26 +60,21 @@ end
 --- end
 
 local costs = #ARGV - at + 1 - (has_leases and requests or 0)
--- Whether each policy has its own cost.
-local is_by_policy = costs > requests
-
--- Returns the text of a policy's cost for a request.
-local function cost_text(request, i)
-  if is_by_policy then return ARGV[at + request * count + i - 1] end
-  return costs == 0 and '1' or ARGV[at + (costs > 1 and request or 0)]
+-- The cost of a request's i-th policy is ARGV[at + request * per_request + i * per_policy], or 1 if `costs` is 0.
+local per_request, per_policy = costs > 1 and 1 or 0, 0
+if costs > requests then
+  at, per_request, per_policy = at - 1, count, 1
 end
 
 local reply, filled = { step, nil, nil }, 1
 
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright = true
-for i = 1, count do is_outright = is_outright and policies[i].charge end
+for i = 1, count do is_outright = is_outright and configured[i].charge end
 
 -- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
 -- if the policy, a shadow, was not charged.
 local charged, before = 0, { nil, nil }
-
-local function run(write, ...) return true, write(...) end
 
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns false if the request needs a look. `take_back` then
 -- reverts the charges. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
@@ -96,13 +91,17 @@ local function charge_outright(request)
 --- end
   local cost, text
   for i = 1, count do
-    if i == 1 or is_by_policy then
-      text = cost_text(request, i)
+    if i == 1 or per_policy == 1 then
+      text = costs == 0 and '1' or ARGV[at + request * per_request + i * per_policy]
       cost = text + 0
       if cost <= 0 then return false end
     end
-    local policy, place = policies[i], base + i
-    local done, after, length, value = (i == 1 and run or pcall)(policy.charge, place, place, policy, 0, cost, text, reply, to)
+    local policy, place, done, after, length, value = configured[i], base + i, true
+    if i == 1 then
+      after, length, value = policy.charge(place, place, policy, 0, cost, text, reply, to)
+    else
+      done, after, length, value = pcall(policy.charge, place, place, policy, 0, cost, text, reply, to)
+    end
     if not done or after == place then return false end
     if value == nil and not policy.shadow then
       is_outright = false
@@ -156,7 +155,7 @@ local ban_params = headgate_params(ban, ban_at)
 -- Reverts what charge_outright has charged and appended.
 local function take_back()
   for i = 1, charged do
-    local key, policy, value = KEYS[request * stride + ban_keys + i], policies[i], before[i]
+    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], before[i]
     if value then
       redis.call('SET', key, value)
       headgate_heal(key, policy.look, policy)
@@ -170,27 +169,39 @@ end
 -- One verdict per policy of the request: `policy` with the limits of this key, `key`, `cost`, `wait`, `remaining`, `reset`, up to three
 -- values that `look` has read for `commit` (`a`, `b`, `c`), and whether the policy was charged (`is_charged`).
 local verdicts = { nil, nil }
-for i = 1, count do verdicts[i] = { wait = 0, remaining = 0, reset = 0, a = false, b = false, c = false } end
+local has_attempts = false
+for i = 1, count do
+  verdicts[i] = { wait = 0, remaining = 0, reset = 0, a = false, b = false, c = false }
+  has_attempts = has_attempts or configured[i].attempts
+end
 
 -- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
 local writable, lease, admitted
 -- The rest of the key's ban, ms; or, below 0, the length of the ban that begins with this denial. `denials` is the ban's state.
-local banned, denials
+local ban_key, banned, denials
 -- The changes that the caller must apply before a decision is possible.
 local changes
 
+-- The steps of a decision follow: read_request, look, charge, heal, report. A feature of the set other than its policies, like the ban, has
+-- a block in each step that it takes part in.
+
 -- Reads the arguments for the request. Raises an error, before any change, if the caller's params do not cover the current time.
 local function read_request()
-  policies, changes, banned, admitted = configured, nil, 0, false
+  local base, policies = request * stride + ban_keys, configured
+  changes, banned, admitted = nil, 0, false
+--- if ban
+  ban_key = KEYS[base]
+--- end
 --- if overrides
   if has_record(request) then policies, changes = live(request) end
 --- end
-  for i, verdict in ipairs(verdicts) do
-    local cost = tonumber(cost_text(request, i))
+  for i = 1, count do
+    local verdict, policy = verdicts[i], policies[i]
+    local cost = costs == 0 and 1 or tonumber(ARGV[at + request * per_request + i * per_policy])
     writable = cost >= 0
-    verdict.policy, verdict.key, verdict.is_charged = policies[i], KEYS[request * stride + ban_keys + i], false
+    verdict.policy, verdict.key, verdict.is_charged = policy, KEYS[base + i], false
     verdict.cost = writable and cost or -1 - cost
-    if policies[i].check then policies[i].check(policies[i], now) end
+    if policy.check then policy.check(policy, now) end
   end
   lease = has_leases and ARGV[#ARGV - requests + request + 1]
 end
@@ -201,12 +212,13 @@ local function admits(verdict) return verdict.wait == 0 or verdict.wait < -1 end
 local function look()
   if changes then return end
 --- if ban
-  banned, denials = ban.look(KEYS[request * stride + 1], ban_params, now, writable)
+  banned, denials = ban.look(ban_key, ban_params, now, writable)
   if not banned then return denials end
   if banned > 0 then return end
 --- end
   admitted = true
-  for _, verdict in ipairs(verdicts) do
+  for i = 1, count do
+    local verdict = verdicts[i]
     local policy = verdict.policy
     local wait, remaining, reset, a, b, c = policy.look(verdict.key, policy, verdict.cost, now, writable)
     if not wait then return remaining end
@@ -217,8 +229,9 @@ end
 
 -- Returns the charges of a request of which a later policy could not be charged.
 local function give_back()
-  for _, verdict in ipairs(verdicts) do
-    local key, policy, cost = verdict.key, verdict.policy, verdict.cost
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, key, cost = verdict.policy, verdict.key, verdict.cost
     if verdict.is_charged and policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
     elseif verdict.is_charged then
@@ -228,15 +241,19 @@ local function give_back()
   end
 end
 
+local function run(write, ...) return true, write(...) end
+
 -- Charges the policies that must be charged. A shadow that would deny charges nothing, like a policy that denies. Returns the error if a
 -- later policy cannot be written; an error of the first one ends the script.
 local function charge()
   if not writable or changes or banned > 0 then return end
 --- if ban
-  if not admitted then banned = -ban.strike(KEYS[request * stride + 1], ban_params, now, denials) end
+  if not admitted then banned = -ban.strike(ban_key, ban_params, now, denials) end
 --- end
+  if not admitted and not has_attempts then return end
   local call = run
-  for _, verdict in ipairs(verdicts) do
+  for i = 1, count do
+    local verdict = verdicts[i]
     local policy = verdict.policy
     if verdict.cost > 0 and admits(verdict) and (admitted or policy.attempts) then
       local a, b, c = verdict.a, verdict.b, verdict.c
@@ -250,9 +267,11 @@ local function charge()
   end
   if admitted then return end
   -- A second look includes the attempt in `retryAfter`. The verdict still admits, and also contains the wait.
-  for _, verdict in ipairs(verdicts) do
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy = verdict.policy
     if verdict.is_charged then
-      local wait, remaining, reset = verdict.policy.look(verdict.key, verdict.policy, verdict.cost, now, false)
+      local wait, remaining, reset = policy.look(verdict.key, policy, verdict.cost, now, false)
       verdict.wait, verdict.remaining, verdict.reset = wait == 0 and 0 or -1 - wait, remaining, reset
     end
   end
@@ -261,8 +280,9 @@ end
 -- Restores missing TTLs. A charge always leaves a TTL.
 local function heal()
   if not writable then return end
-  for _, verdict in ipairs(verdicts) do
-    local key, policy = verdict.key, verdict.policy
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, key = verdict.policy, verdict.key
     if not verdict.is_charged and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
   end
 end
@@ -284,8 +304,9 @@ local function report(failure)
   append(banned)
   if banned > 0 then return end
 --- end
-  for _, verdict in ipairs(verdicts) do
-    local wait, policy = verdict.wait, verdict.policy
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, wait = verdict.policy, verdict.wait
 --- if overrides
     if policy.wait_across and not admits(verdict) then
       wait = policy.wait_across(policy.look, verdict.key, policy, verdict.cost, wait)
