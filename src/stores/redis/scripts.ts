@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../algorithms/index.js';
-import { luaFiles, type LuaFile } from './lua-files.js';
+import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
 export interface Script {
