@@ -26,7 +26,7 @@ export function costArg(cost: number, peek: boolean): string {
   return String(peek ? -1 - cost : cost);
 }
 
-/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_say` in `common.lua`. */
+/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
 
 /**

@@ -114,8 +114,8 @@ function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean)
   ];
 }
 
-/** Whether the units of a kernel are slots, which its Lua file can release. */
-const holdsSlots = (kernel: Kernel): boolean => /\brelease\b/.test(JSON.stringify(luaFiles[kernel]));
+/** Whether the units of a kernel are slots, which its Lua file can release and renew. */
+const holdsSlots = (kernel: Kernel): boolean => 'lease' in luaFiles[kernel]!;
 
 function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
