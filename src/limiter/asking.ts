@@ -34,9 +34,9 @@ import type { Tiers } from './tiers.js';
 import { wake } from './waiting/rooms.js';
 import { Turns } from './waiting/turns.js';
 
-/** A question, and the way to repeat it. */
-type Question = Query & {
-  /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
+/** A query, and the way to repeat it. */
+type RepeatableQuery = Query & {
+  /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
@@ -220,7 +220,7 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
-    again?: Question['again'],
+    again?: RepeatableQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
@@ -248,7 +248,16 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const query: RepeatableQuery = {
+      set,
+      key: keys,
+      cost,
+      costs,
+      peek: peek || cost === 0,
+      lease,
+      call,
+      again,
+    };
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -273,7 +282,7 @@ export class Asking {
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
-  #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+  #eventually(query: RepeatableQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -290,7 +299,12 @@ export class Asking {
   }
 
   /** @param atOnce whether the answer was there without waiting */
-  #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
+  #conclude(
+    query: RepeatableQuery,
+    reply: Reply,
+    peek: boolean,
+    atOnce = false,
+  ): MaybePromise<LimiterDecision> {
     if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);

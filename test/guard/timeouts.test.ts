@@ -2,10 +2,20 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { performance } from '../../src/common/real-time.js';
 import { newCall } from '../../src/contract/store.js';
-import { Timeouts, type Awaited } from '../../src/limiter/guard/timeouts.js';
+import type { Listener } from '../../src/common/eventual.js';
+import { Timeouts, type Awaiting } from '../../src/limiter/guard/timeouts.js';
 import { runs } from '../support/random.js';
 
 const TIMEOUT_MS = 20;
+
+/** A caller of a store that never answers. */
+type Caller = Awaiting & Listener<never>;
+const NEVER = new Promise<never>(() => {});
+
+const caller = (expire: Awaiting['expire'], until = 0): Caller => ({
+  ...{ call: { ...newCall(), until }, asked: 0, previous: undefined, next: undefined, expire },
+  ...{ resolve() {}, reject() {} },
+});
 
 describe('timeouts', () => {
   it('keep the process alive as long as a call is awaited', async () => {
@@ -15,11 +25,9 @@ describe('timeouts', () => {
       unref: () => told.push('unref'),
     } as unknown as NodeJS.Timeout;
     const timeouts = new Timeouts(TIMEOUT_MS, undefined, () => timer);
-    const calls = Array.from({ length: 2 }, (): Awaited => ({
-      ...{ call: newCall(), asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
-    }));
+    const calls = Array.from({ length: 2 }, () => caller(() => {}));
     for (let i = 0; i < 2; i++) {
-      for (const each of calls) timeouts.add(each);
+      for (const each of calls) timeouts.wait(each, NEVER);
       let isIdle = false;
       void timeouts.idle().then(() => (isIdle = true));
       timeouts.finish(calls[0]!);
@@ -41,26 +49,20 @@ describe('timeouts', () => {
         async (plan) => {
           const timeouts = new Timeouts(TIMEOUT_MS);
           const expired: number[] = [];
-          const calls = plan.map((_, i): Awaited & { i: number } => ({
+          const calls = plan.map((_, i) => ({
             i,
-            call: newCall(),
-            asked: 0,
-            open: false,
-            previous: undefined,
-            next: undefined,
-            expire: ({ code }) => {
+            ...caller(({ code }) => {
               assert.equal(code, 'HEADGATE_STORE_TIMEOUT');
               expired.push(i);
-            },
+            }),
           }));
-          for (const call of calls) timeouts.add(call);
+          for (const call of calls) timeouts.wait(call, NEVER);
           // In the order of their numbers. Calls without a number stall.
           const settled = calls
             .filter(({ i }) => plan[i] !== undefined)
             .sort((a, b) => plan[a.i]! - plan[b.i]!);
           for (const call of settled) {
-            assert.equal(timeouts.finish(call), true);
-            assert.equal(timeouts.finish(call), false);
+            timeouts.finish(call);
             // No reference remains from the calls that stall.
             assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
           }
@@ -70,7 +72,6 @@ describe('timeouts', () => {
             expired,
             stalled.map(({ i }) => i),
           );
-          for (const call of stalled) assert.equal(timeouts.finish(call), false);
         },
       ),
       runs('memory', 40, 40),
@@ -83,10 +84,11 @@ describe('timeouts', () => {
     const armed: number[] = [];
     let fire = (): void => {};
     const expired: string[] = [];
-    const await_ = (name: string): Awaited => ({
-      ...{ call: newCall(), asked: 0, open: false, previous: undefined, next: undefined },
-      expire: () => expired.push(name),
-    });
+    const wait = (name: string): void =>
+      timeouts.wait(
+        caller(() => void expired.push(name)),
+        NEVER,
+      );
     const pass = async (ms: number): Promise<void> => {
       time += ms;
       fire();
@@ -98,11 +100,11 @@ describe('timeouts', () => {
       fire = run;
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
+    const timeouts = new Timeouts(TIMEOUT_MS, () => TIMEOUT_MS, startTimer);
     try {
-      const timeouts = new Timeouts(TIMEOUT_MS, () => TIMEOUT_MS, startTimer);
-      timeouts.add(await_('first'));
+      wait('first');
       time += 8;
-      timeouts.add(await_('second'));
+      wait('second');
       await pass(TIMEOUT_MS - 8);
       assert.deepEqual(expired, ['first']);
       // A timer may fire a little early.
@@ -128,16 +130,10 @@ describe('timeouts', () => {
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
     const errors: string[] = [];
-    const call = (until: number): Awaited => ({
-      ...{ call: { ...newCall(), until }, asked: 0, open: false, previous: undefined, next: undefined },
-      expire: ({ message }) => errors.push(/ (\d+ ms)/.exec(message)![1]!),
-    });
+    const call = (until: number): Caller =>
+      caller(({ message }) => void errors.push(/ (\d+ ms)/.exec(message)![1]!), until);
     try {
-      const timeouts = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
-      const [written, waiting] = [call(1020.5), call(0)];
-      timeouts.add(written);
-      timeouts.add(waiting);
-      for (const [at, isOverdue, others] of [
+      for (const [at, isWrittenOverdue, isWaitingOverdue] of [
         // In an idle process a timer may be 5 ms late.
         [1020.5, false, false],
         [1025.4, false, false],
@@ -145,9 +141,20 @@ describe('timeouts', () => {
         [1105.4, true, false],
         [1105.5, true, true],
       ] as const) {
+        time = 1000.5;
+        const finished = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
+        const callers = [call(1020.5), call(0)];
+        for (const each of callers) finished.wait(each, NEVER);
         time = at;
-        assert.deepEqual([timeouts.isOverdue(written), timeouts.isOverdue(waiting)], [isOverdue, others]);
+        assert.deepEqual(
+          callers.map((each) => finished.finish(each)),
+          [isWrittenOverdue, isWaitingOverdue],
+        );
       }
+      time = 1000.5;
+      armed.length = 0;
+      const timeouts = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
+      for (const each of [call(1020.5), call(0)]) timeouts.wait(each, NEVER);
       for (const at of [1020, 1020.5, 1100, 1100.5]) {
         time = at;
         fire();

@@ -1,38 +1,35 @@
+import { Eventual, type Listener } from '../../common/eventual.js';
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Call } from '../../contract/store.js';
+import { MAX_TIMER_DELAY_MS } from './guard-options.js';
 
-/** A call whose answer is awaited. */
-export interface Awaited {
-  /** The call's state, in which the store sets the end of the caller's patience. */
+/** The caller of a question, who waits for the answer. */
+export interface Awaiting {
+  /** The state of the call, in which the store sets the end of the caller's patience. */
   readonly call: Call;
-  /** Set by `add`. */
+  /** The time at which the wait began, by `performance.now()`. Set by `wait`. */
   asked: number;
-  open: boolean;
-  /** The neighbours among the awaited calls. */
-  previous: Awaited | undefined;
-  next: Awaited | undefined;
+  /** The neighbours among all callers that wait, in the order in which they began. */
+  previous: Awaiting | undefined;
+  next: Awaiting | undefined;
   /** Called with `HEADGATE_STORE_TIMEOUT` at the end of the time, unless `finish` was called before. */
   expire(error: HeadgateError): void;
 }
 
-/** The most that a timer is late in a process that is not busy, ms. */
-const MAX_TIMER_DELAY_MS = 5;
-
 /**
- * Gives up calls that are not answered in time. The time begins when the store sends the call. One timer serves all calls, because they are
- * sent in the order in which they were added, or so close together that the order hardly matters.
+ * Gives up calls that are not answered in time. The time begins when the store sends the call. One timer serves all calls, because calls are
+ * sent in the order in which their callers began to wait, or so close together that the order hardly matters.
  */
 export class Timeouts {
   readonly #ms: number;
   readonly #patience: () => number;
   readonly #startTimer: typeof setTimeout;
-  #head: Awaited | undefined;
-  #tail: Awaited | undefined;
+  #head: Awaiting | undefined;
+  #tail: Awaiting | undefined;
   /** The timer, or undefined if there is none or it has fired. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
-  #pending = 0;
   #idle: (() => void)[] = [];
 
   /**
@@ -46,50 +43,46 @@ export class Timeouts {
     this.#startTimer = startTimer;
   }
 
-  add(awaited: Awaited): void {
-    awaited.asked = performance.now();
-    awaited.open = true;
-    awaited.previous = this.#tail;
-    if (this.#tail) this.#tail.next = awaited;
-    else this.#head = awaited;
-    this.#tail = awaited;
-    // The process stays alive for an awaited answer, but not for the rest of its timer.
-    if (this.#pending++ === 0) this.#timer?.ref();
+  /** Passes the outcome of an answer to the caller, who must then call `finish` unless the time is over. */
+  wait<T>(caller: Awaiting & Listener<T>, answer: Promise<T>): void {
+    caller.asked = performance.now();
+    caller.previous = this.#tail;
+    // The process stays alive for an answer, but not for the rest of its timer.
+    if (!this.#head) this.#timer?.ref();
+    if (this.#tail) this.#tail.next = caller;
+    else this.#head = caller;
+    this.#tail = caller;
     if (!this.#armed) this.#arm(this.#ms);
+    Eventual.listen(answer, caller);
   }
 
   /**
-   * Whether a call's time has been over for longer than timers are late. If the answer is here and was still awaited, the store was in time,
-   * and this process read it too late.
+   * Ends a caller's wait, because the answer is here or the time is over. Must be called once.
+   *
+   * @returns whether the time has been over for longer than timers are late. The store's answer was then in time, and this process read the
+   * answer too late
    */
-  isOverdue(awaited: Awaited): boolean {
-    return this.#due(awaited) + MAX_TIMER_DELAY_MS <= performance.now();
-  }
-
-  /** Ends a call, because its answer is here. @returns false if the call was given up before */
-  finish(awaited: Awaited): boolean {
-    if (!awaited.open) return false;
-    awaited.open = false;
-    // Takes the call off the list at once. Otherwise an older call that stalls would keep it in memory.
-    const { previous, next } = awaited;
+  finish(caller: Awaiting): boolean {
+    // Takes the caller off the list at once. Otherwise an older call that stalls would keep it in memory.
+    const { previous, next } = caller;
     if (previous) previous.next = next;
     else this.#head = next;
     if (next) next.previous = previous;
     else this.#tail = previous;
-    awaited.previous = awaited.next = undefined;
-    if (--this.#pending === 0) {
+    caller.previous = caller.next = undefined;
+    if (!this.#head) {
       this.#timer?.unref();
       for (const resolve of this.#idle.splice(0)) resolve();
     }
-    return true;
+    return this.#due(caller) + MAX_TIMER_DELAY_MS <= performance.now();
   }
 
-  /** Resolves when no call is awaited. */
+  /** Resolves when no caller waits. */
   async idle(): Promise<void> {
-    if (this.#pending > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#head) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  #due({ call, asked }: Awaited): number {
+  #due({ call, asked }: Awaiting): number {
     return call.until || asked + this.#patience();
   }
 
