@@ -35,7 +35,7 @@ import { wake } from './waiting/rooms.js';
 import { Turns } from './waiting/turns.js';
 
 /** A query, and the way to repeat it. */
-type RepeatableQuery = Query & {
+type LiveQuery = Query & {
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
@@ -220,7 +220,7 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
-    again?: RepeatableQuery['again'],
+    again?: LiveQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
@@ -248,16 +248,7 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: RepeatableQuery = {
-      set,
-      key: keys,
-      cost,
-      costs,
-      peek: peek || cost === 0,
-      lease,
-      call,
-      again,
-    };
+    const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -282,7 +273,7 @@ export class Asking {
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
-  #eventually(query: RepeatableQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+  #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -299,12 +290,7 @@ export class Asking {
   }
 
   /** @param atOnce whether the answer was there without waiting */
-  #conclude(
-    query: RepeatableQuery,
-    reply: Reply,
-    peek: boolean,
-    atOnce = false,
-  ): MaybePromise<LimiterDecision> {
+  #conclude(query: LiveQuery, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
     if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);

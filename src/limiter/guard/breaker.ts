@@ -112,7 +112,11 @@ export class Breaker {
     // Other servers may have answered their parts of the question.
     if (answered) this.#answered([...answered].filter((name) => name !== server));
     this.circuitOf(subject).failure(error, subject, prober);
-    if (isLoss(error)) this.#lost(error);
+    if (isLoss(error)) {
+      for (const warn of new Set(this.warners.values()))
+        warn('HEADGATE_STORE_REPLACED', withoutPage(error.message));
+      this.#report(this.health);
+    }
     // A store that has never answered is more likely set up wrongly than broken.
     if (this.answers === 0) this.#warn('has not answered yet', error);
   }
@@ -160,11 +164,6 @@ export class Breaker {
       healthChannel.publish(message);
     }
     for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
-  }
-
-  #lost({ message }: HeadgateError): void {
-    for (const warn of new Set(this.warners.values())) warn('HEADGATE_STORE_REPLACED', withoutPage(message));
-    this.#report(this.health);
   }
 }
 

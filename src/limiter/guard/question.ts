@@ -99,12 +99,10 @@ export class Question<S extends Subject, T> implements Awaiting, Listener<T> {
     this.state = state;
     asker.breaker.failure(subject, error, asker);
     if (!kind.instead) return answer.reject(error);
-    let value: T;
     try {
-      value = kind.instead(subject, error);
+      answer.resolve(kind.instead(subject, error));
     } catch (thrown) {
-      return answer.reject(coded(thrown));
+      answer.reject(coded(thrown));
     }
-    answer.resolve(value);
   }
 }

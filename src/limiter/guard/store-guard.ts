@@ -41,17 +41,11 @@ export function guarded(store: Store, options: FailureOptions, timeout: number, 
   return store.embedded ? store : new StoreGuard(store, timeout, compiled, warn);
 }
 
-/** A refund, or a release of slots. */
-interface GiveBack<S extends Subject, T> {
-  send(question: S): MaybePromise<T>;
-  /** Whether a repetition does no harm. */
-  readonly isRepeatable: boolean;
-  /** The caller's result if the store cannot be reached now. */
-  readonly later: T;
-}
-
 /** The reply to a caller whose units will be given back later. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
+
+/** Sends a question to the store. */
+type Send<Q, T> = (question: Q) => MaybePromise<T>;
 
 const PROBE: Kind<Query, Reply> = { probes: true };
 
@@ -110,7 +104,7 @@ class StoreGuard implements Store, Asker {
   get overrides(): OverrideStore | undefined {
     const { overrides } = this.#store;
     if (!overrides) return undefined;
-    const ask = <T>(place: OverridePlace, send: (place: OverridePlace) => MaybePromise<T>): Promise<T> =>
+    const ask = <T>(place: OverridePlace, send: Send<OverridePlace, T>): Promise<T> =>
       'subject' in place
         ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
         : this.#ask(allOf(place.set), ({ call }) => send({ ...place, call }));
@@ -142,37 +136,38 @@ class StoreGuard implements Store, Asker {
   }
 
   /** Sends a question other than a decision, which only the store can answer. */
-  async #ask<S extends Subject, T>(subject: S, send: (question: S) => MaybePromise<T>): Promise<T> {
+  async #ask<S extends Subject, T>(subject: S, send: Send<S, T>): Promise<T> {
     const down = this.breaker.downFor(subject);
     if (!down) return this.#send(subject, send, {});
     down.watch(this);
     throw down.error();
   }
 
-  /** Gives units or slots back now, or once the store is up. */
-  #giveBack<S extends Subject, T>(subject: S, way: GiveBack<S, T>): Promise<T> {
-    const again = (): Promise<T> => this.#giveBack(subject, way);
+  /**
+   * Gives units or slots back now, or once the store is up.
+   *
+   * @param later the caller's result if the store cannot be reached now
+   * @param isRepeatable whether a repetition does no harm
+   */
+  #giveBack<S extends Subject, T>(subject: S, send: Send<S, T>, later: T, isRepeatable: boolean): Promise<T> {
+    const again = (): Promise<T> => this.#giveBack(subject, send, later, isRepeatable);
     const down = this.breaker.downFor(subject);
     if (down) {
       down.watch(this);
       down.backlog.add(again);
-      return Promise.resolve(way.later);
+      return Promise.resolve(later);
     }
-    return this.#send(subject, way.send, {
+    return this.#send(subject, send, {
       stays: true,
-      instead: () => way.later,
+      instead: () => later,
       lost: (question, error) => {
-        if (failsAgain(error) || !(way.isRepeatable || hasDoneNothing(error, question.call!))) return;
+        if (failsAgain(error) || !(isRepeatable || hasDoneNothing(error, question.call!))) return;
         this.breaker.circuitOf(question).backlog.add(again);
       },
     });
   }
 
-  #send<S extends Subject, T>(
-    subject: S,
-    send: (question: S) => MaybePromise<T>,
-    kind: Kind<S, T>,
-  ): Promise<T> {
+  #send<S extends Subject, T>(subject: S, send: Send<S, T>, kind: Kind<S, T>): Promise<T> {
     const question = new Question(this, { ...subject, call: newCall() }, kind);
     // A store may throw instead of rejecting.
     const answer = (async () => send(question.subject))();
@@ -202,9 +197,9 @@ class StoreGuard implements Store, Asker {
 
   async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
-    const send = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
+    const send: Send<Change, ChangeReply> = (question) => this.#store.adjust(question);
     // Only the refund of a decision's charge is repeated. A caller that refunds by hand sees the error, and can try again.
-    if (change.charged) return this.#giveBack(change, { send, isRepeatable: false, later: NOTHING });
+    if (change.charged) return this.#giveBack(change, send, NOTHING, false);
     const reply = await this.#ask(change, send);
     if (!isReply(reply, change.set) || !hasCharges(reply, change.set)) throw malformedReply(reply);
     return reply;
@@ -212,8 +207,8 @@ class StoreGuard implements Store, Asker {
 
   async lease(change: LeaseChange): Promise<boolean> {
     if (change.degraded === 'local') return this.#local.lease(change);
-    const send = (question: LeaseChange): MaybePromise<boolean> => this.#store.lease(question);
-    if (change.action === 'release') return this.#giveBack(change, { send, isRepeatable: true, later: true });
+    const send: Send<LeaseChange, boolean> = (question) => this.#store.lease(question);
+    if (change.action === 'release') return this.#giveBack(change, send, true, true);
     return this.#ask(change, send);
   }
 
