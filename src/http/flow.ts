@@ -8,7 +8,7 @@ import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Internals, Limiter } from '../limiter/limiter.js';
 import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
-import { isOn } from '../limiter/switch.js';
+import { isOn, type Switch } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
@@ -46,6 +46,8 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #asking: Internals['asking'];
+  /** The options `enabled` of these options and of the limiter. A switch that is always on is left out. */
+  readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
   /** The option `handler`. */
@@ -69,6 +71,7 @@ export class Flow<Req extends object, Res> {
     this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
     this.#options = options;
     this.#asking = options.limiter.internals.asking;
+    this.#switches = [options.enabled, this.#asking.switch].filter((each) => each !== true);
     this.#handler =
       options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
@@ -90,13 +93,13 @@ export class Flow<Req extends object, Res> {
     const trail = this.#framework.trail(req);
     if (trail && this.#hasDecided(trail)) return 'next';
     try {
-      const { enabled, set, cost } = this.#options;
-      if ((enabled !== true && !isOn(enabled)) || !this.#asking.enabled) return 'next';
+      for (const each of this.#switches) if (!isOn(each)) return 'next';
+      const { set, cost } = this.#options;
       const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
-      const outcome = this.#proceed(decision, req, res);
-      return isPromise(outcome) ? outcome.catch(fail) : outcome;
+      const outcome = this.#proceed(decision, req, res, trail);
+      return typeof outcome === 'string' ? outcome : outcome.catch(fail);
     } catch (error) {
       return fail(error);
     }
@@ -195,7 +198,8 @@ export class Flow<Req extends object, Res> {
 
   async #later(decision: Promise<LimiterDecision | undefined>, req: Req, res: Res): Promise<Outcome> {
     try {
-      return await this.#proceed(await decision, req, res);
+      const made = await decision;
+      return await this.#proceed(made, req, res, this.#framework.trail(req));
     } catch (error) {
       const hasLeft =
         this.#options.wait !== undefined && (error as HeadgateError).code === 'HEADGATE_ABORTED';
@@ -204,13 +208,19 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
+  /** @param before the limiters that have decided on the request before */
+  #proceed(
+    decision: LimiterDecision | undefined,
+    req: Req,
+    res: Res,
+    before: Trail | undefined,
+  ): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
     const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
     // A request that waited in line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
-    return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
+    return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res, before);
   }
 
   /** Holds the request until its turn (leaky bucket with `maxDelay`). If the client leaves, the turn is returned. */
@@ -219,7 +229,7 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
-      return await this.#conclude(ofLimiter(held), req, res);
+      return await this.#conclude(ofLimiter(held), req, res, this.#framework.trail(req));
     } catch (error) {
       if (gone.signal.aborted) return 'answered';
       throw error;
@@ -229,9 +239,8 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Publishes the decision and continues with its outcome. */
-  #conclude(decision: LimiterDecision, req: Req, res: Res): MaybePromise<Outcome> {
+  #conclude(decision: LimiterDecision, req: Req, res: Res, before: Trail | undefined): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
-    const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
     if (onDecision) notifyUser('onDecision', onDecision, decision, req);
     let texts: Texts | undefined;

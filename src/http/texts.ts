@@ -3,6 +3,8 @@ import { perSet, type PolicySet } from '../contract/store.js';
 
 /** The parts of a policy set's texts that are the same in every response. */
 export interface Texts {
+  /** The policies of the set. */
+  readonly policies: readonly CompiledPolicy[];
   /** The index of each policy that is not a shadow. */
   readonly enforced: readonly number[];
   /** The indices of the enforced policies that are quotas. The older dialects support only quotas. */
@@ -44,6 +46,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   const strings = names.map(structuredString);
   const policyItems = policies.map((policy, i) => strings[i]! + quotaText(policy));
   return {
+    policies,
     enforced,
     quotas,
     names: names.map((name) => JSON.stringify(name)),

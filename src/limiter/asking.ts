@@ -53,6 +53,8 @@ let leases = 0;
  * so that no request passes more functions than it needs.
  */
 export class Asking {
+  /** The option `enabled`. */
+  readonly switch: Switch;
   /** The account through which decisions change their charges later. */
   readonly account: Account;
   /** The slots that this process holds. */
@@ -68,7 +70,6 @@ export class Asking {
   readonly #scope: Scope;
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
-  readonly #enabled: Switch;
   readonly #warn: Warn;
   readonly #onDecision: LimiterOptions['onDecision'];
   readonly #freshBans: boolean;
@@ -91,7 +92,7 @@ export class Asking {
     this.#store = store;
     this.#scope = setup.scope;
     this.#live = live;
-    this.#enabled = setup.enabled;
+    this.switch = setup.enabled;
     this.#warn = setup.warn;
     this.#onDecision = setup.onDecision;
     this.#freshBans = setup.freshBans;
@@ -109,7 +110,7 @@ export class Asking {
 
   /** Whether the limiter is on. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
   get enabled(): boolean {
-    return this.#enabled === true || isOn(this.#enabled);
+    return isOn(this.switch);
   }
 
   /**
@@ -152,8 +153,7 @@ export class Asking {
       const cost = options === undefined ? 1 : costOf(options);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      const decision = this.decide(key, cost, set, peek);
-      return isPromise(decision) ? decision : Promise.resolve(decision);
+      return Promise.resolve(this.decide(key, cost, set, peek));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -225,7 +225,7 @@ export class Asking {
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
     // The switch is read once per decision, even if the question is repeated.
-    const isOff = !again && this.#enabled !== true && !this.enabled;
+    const isOff = !again && this.switch !== true && !isOn(this.switch);
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;

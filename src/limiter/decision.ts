@@ -220,7 +220,11 @@ export function conclude(
 ): LimiterDecision {
   const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
   const { policies } = set;
-  const list = verdictsOf(query, policies, reply.verdicts);
+  // An array literal allocates exactly the needed room. Most limiters have one policy.
+  const isSole = policies.length === 1 && reply.verdicts.length > 0 && typeof query.key === 'string';
+  const list = isSole
+    ? [verdictOf(policies[0]!, query.key, reply.verdicts, 0)]
+    : verdictsOf(query, policies, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
@@ -238,7 +242,7 @@ export function conclude(
       allowed: allowed || shadow,
       shadow,
       verdict,
-      cost: verdict ? costAt(query, decider) : query.cost,
+      cost: (verdict && query.costs?.[decider]) ?? query.cost,
       // A list may decide before the request's tier is known, and then there is no policy.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
@@ -282,9 +286,6 @@ function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
 }
 
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
-  // An array literal allocates exactly the needed room. Most limiters have one policy.
-  if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
-    return [verdictOf(policies[0]!, key, verdicts, 0)];
   const some = policies.slice(0, countOf(verdicts));
   if (typeof key === 'string') return some.map((policy, i) => verdictOf(policy, key, verdicts, i));
   const { names } = set.dimensions!;

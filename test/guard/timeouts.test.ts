@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { performance } from '../../src/common/real-time.js';
 import { newCall } from '../../src/contract/store.js';
 import type { Listener } from '../../src/common/eventual.js';
-import { Timeouts, type Awaiting } from '../../src/limiter/guard/timeouts.js';
+import { Timeouts, type Awaiting } from '../../src/limiter/guard/question.js';
 import { runs } from '../support/random.js';
 
 const TIMEOUT_MS = 20;

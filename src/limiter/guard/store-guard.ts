@@ -27,9 +27,8 @@ import { breakerOf, type Breaker } from './breaker.js';
 import { checkFailure, type CompiledFailure, type FailureOptions } from './guard-options.js';
 import { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
-import { Question, type Asker, type Kind } from './question.js';
+import { Question, Timeouts, type Asker, type Kind } from './question.js';
 import { strategyOf, type Strategy } from './strategies.js';
-import { Timeouts } from './timeouts.js';
 
 /**
  * Makes a store answer in time, whatever happens to it. An embedded store is returned unchanged, because it always answers.
