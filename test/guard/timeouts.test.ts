@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { performance } from '../../src/common/real-time.js';
-import { newCall } from '../../src/contract/store.js';
-import type { Listener } from '../../src/common/eventual.js';
-import { Timeouts, type Awaiting } from '../../src/limiter/guard/question.js';
+import { newCall, type Subject } from '../../src/contract/store.js';
+import { Timeouts, type Question } from '../../src/limiter/guard/question.js';
 import { runs } from '../support/random.js';
 
 const TIMEOUT_MS = 20;
 
-/** A caller of a store that never answers. */
-type Caller = Awaiting & Listener<never>;
 const NEVER = new Promise<never>(() => {});
 
-const caller = (expire: Awaiting['expire'], until = 0): Caller => ({
-  ...{ call: { ...newCall(), until }, asked: 0, previous: undefined, next: undefined, expire },
-  ...{ resolve() {}, reject() {} },
-});
+/** The parts of a question that the timeouts use. The store never answers. */
+const question = (expire: Question<Subject, never>['expire'], until = 0) =>
+  ({ call: { ...newCall(), until }, expire }) as Question<Subject, never>;
 
 describe('timeouts', () => {
   it('keep the process alive as long as a call is awaited', async () => {
@@ -25,7 +21,7 @@ describe('timeouts', () => {
       unref: () => told.push('unref'),
     } as unknown as NodeJS.Timeout;
     const timeouts = new Timeouts(TIMEOUT_MS, undefined, () => timer);
-    const calls = Array.from({ length: 2 }, () => caller(() => {}));
+    const calls = Array.from({ length: 2 }, () => question(() => {}));
     for (let i = 0; i < 2; i++) {
       for (const each of calls) timeouts.wait(each, NEVER);
       let isIdle = false;
@@ -49,29 +45,24 @@ describe('timeouts', () => {
         async (plan) => {
           const timeouts = new Timeouts(TIMEOUT_MS);
           const expired: number[] = [];
-          const calls = plan.map((_, i) => ({
-            i,
-            ...caller(({ code }) => {
+          const calls = plan.map((_, i) =>
+            question(({ code }) => {
               assert.equal(code, 'HEADGATE_STORE_TIMEOUT');
               expired.push(i);
             }),
-          }));
+          );
           for (const call of calls) timeouts.wait(call, NEVER);
           // In the order of their numbers. Calls without a number stall.
-          const settled = calls
-            .filter(({ i }) => plan[i] !== undefined)
-            .sort((a, b) => plan[a.i]! - plan[b.i]!);
-          for (const call of settled) {
+          const stalled = [...plan.keys()].filter((i) => plan[i] === undefined);
+          const settled = [...plan.keys()].filter((i) => !stalled.includes(i));
+          for (const i of settled.sort((a, b) => plan[a]! - plan[b]!)) {
+            const call = calls[i]!;
             timeouts.finish(call);
             // No reference remains from the calls that stall.
             assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
           }
           await timeouts.idle();
-          const stalled = calls.filter(({ i }) => plan[i] === undefined);
-          assert.deepEqual(
-            expired,
-            stalled.map(({ i }) => i),
-          );
+          assert.deepEqual(expired, stalled);
         },
       ),
       runs('memory', 40, 40),
@@ -86,7 +77,7 @@ describe('timeouts', () => {
     const expired: string[] = [];
     const wait = (name: string): void =>
       timeouts.wait(
-        caller(() => void expired.push(name)),
+        question(() => void expired.push(name)),
         NEVER,
       );
     const pass = async (ms: number): Promise<void> => {
@@ -130,8 +121,8 @@ describe('timeouts', () => {
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
     const errors: string[] = [];
-    const call = (until: number): Caller =>
-      caller(({ message }) => void errors.push(/ (\d+ ms)/.exec(message)![1]!), until);
+    const call = (until: number) =>
+      question(({ message }) => void errors.push(/ (\d+ ms)/.exec(message)![1]!), until);
     try {
       for (const [at, isWrittenOverdue, isWaitingOverdue] of [
         // In an idle process a timer may be 5 ms late.
@@ -143,11 +134,11 @@ describe('timeouts', () => {
       ] as const) {
         time = 1000.5;
         const finished = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
-        const callers = [call(1020.5), call(0)];
-        for (const each of callers) finished.wait(each, NEVER);
+        const questions = [call(1020.5), call(0)];
+        for (const each of questions) finished.wait(each, NEVER);
         time = at;
         assert.deepEqual(
-          callers.map((each) => finished.finish(each)),
+          questions.map((each) => finished.finish(each)),
           [isWrittenOverdue, isWaitingOverdue],
         );
       }

@@ -34,7 +34,7 @@ export interface Kind<S extends Subject, T> {
  * - `lost`: the store failed, and the answer comes from `instead`;
  * - `expired`: the time is over, and the answer comes from `instead`. Any effect that the store reports later is undone.
  */
-export class Question<S extends Subject, T> implements Awaiting, Listener<T> {
+export class Question<S extends Subject, T> implements Listener<T> {
   declare readonly asker: Asker;
   /** The question to the store. */
   declare readonly subject: S;
@@ -42,9 +42,11 @@ export class Question<S extends Subject, T> implements Awaiting, Listener<T> {
   declare readonly call: Call;
   declare readonly answer: Eventual<T>;
   declare state: 'waiting' | 'answered' | 'lost' | 'expired';
+  /** The time at which the wait began, by `performance.now()`. */
   declare asked: number;
-  declare previous: Awaiting | undefined;
-  declare next: Awaiting | undefined;
+  /** The neighbours among all questions of a limiter that wait, in the order in which the waits began. */
+  declare previous: AnyQuestion | undefined;
+  declare next: AnyQuestion | undefined;
 
   /** It only assigns fields, so that V8 allocates them in the object itself. */
   constructor(asker: Asker, subject: S, kind: Kind<S, T>) {
@@ -89,6 +91,7 @@ export class Question<S extends Subject, T> implements Awaiting, Listener<T> {
     }
   }
 
+  /** Ends the wait, because the time is over. */
   expire(error: HeadgateError): void {
     this.call.abandoned = !this.kind.stays;
     this.fail('expired', error);
@@ -108,29 +111,18 @@ export class Question<S extends Subject, T> implements Awaiting, Listener<T> {
   }
 }
 
-/** The caller of a question, who waits for the answer. */
-export interface Awaiting {
-  /** The state of the call, in which the store sets the end of the caller's patience. */
-  readonly call: Call;
-  /** The time at which the wait began, by `performance.now()`. Set by `wait`. */
-  asked: number;
-  /** The neighbours among all callers that wait, in the order in which they began. */
-  previous: Awaiting | undefined;
-  next: Awaiting | undefined;
-  /** Called with `HEADGATE_STORE_TIMEOUT` at the end of the time, unless `finish` was called before. */
-  expire(error: HeadgateError): void;
-}
+type AnyQuestion = Question<Subject, unknown>;
 
 /**
  * Gives up calls that are not answered in time. The time begins when the store sends the call. One timer serves all calls, because calls are
- * sent in the order in which their callers began to wait, or so close together that the order hardly matters.
+ * sent in the order of the questions, or so close together that the order hardly matters.
  */
 export class Timeouts {
   readonly #ms: number;
   readonly #patience: () => number;
   readonly #startTimer: typeof setTimeout;
-  #head: Awaiting | undefined;
-  #tail: Awaiting | undefined;
+  #head: AnyQuestion | undefined;
+  #tail: AnyQuestion | undefined;
   /** The timer, or undefined if there is none or it has fired. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
@@ -147,46 +139,46 @@ export class Timeouts {
     this.#startTimer = startTimer;
   }
 
-  /** Passes the outcome of an answer to the caller, who must then call `finish` unless the time is over. */
-  wait<T>(caller: Awaiting & Listener<T>, answer: Promise<T>): void {
-    caller.asked = performance.now();
-    caller.previous = this.#tail;
+  /** Waits for the outcome of an answer, which the question receives. */
+  wait<S extends Subject, T>(question: Question<S, T>, answer: Promise<T>): void {
+    question.asked = performance.now();
+    question.previous = this.#tail;
     // The process stays alive for an answer, but not for the rest of its timer.
     if (!this.#head) this.#timer?.ref();
-    if (this.#tail) this.#tail.next = caller;
-    else this.#head = caller;
-    this.#tail = caller;
+    if (this.#tail) this.#tail.next = question;
+    else this.#head = question;
+    this.#tail = question;
     if (!this.#armed) this.#arm(this.#ms);
-    Eventual.listen(answer, caller);
+    Eventual.listen(answer, question);
   }
 
   /**
-   * Ends a caller's wait, because the answer is here or the time is over. Must be called once.
+   * Ends the wait of a question, once.
    *
    * @returns whether the time has been over for longer than timers are late. The store's answer was then in time, and this process read the
    * answer too late
    */
-  finish(caller: Awaiting): boolean {
-    // Takes the caller off the list at once. Otherwise an older call that stalls would keep it in memory.
-    const { previous, next } = caller;
+  finish(question: AnyQuestion): boolean {
+    // Takes the question off the list at once. Otherwise an older call that stalls would keep this question in memory.
+    const { previous, next } = question;
     if (previous) previous.next = next;
     else this.#head = next;
     if (next) next.previous = previous;
     else this.#tail = previous;
-    caller.previous = caller.next = undefined;
+    question.previous = question.next = undefined;
     if (!this.#head) {
       this.#timer?.unref();
       for (const resolve of this.#idle.splice(0)) resolve();
     }
-    return this.#due(caller) + MAX_TIMER_DELAY_MS <= performance.now();
+    return this.#due(question) + MAX_TIMER_DELAY_MS <= performance.now();
   }
 
-  /** Resolves when no caller waits. */
+  /** Resolves when no question waits. */
   async idle(): Promise<void> {
     if (this.#head) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  #due({ call, asked }: Awaiting): number {
+  #due({ call, asked }: AnyQuestion): number {
     return call.until || asked + this.#patience();
   }
 
