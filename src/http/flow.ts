@@ -46,7 +46,7 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #asking: Internals['asking'];
-  /** The options `enabled` of these options and of the limiter. A switch that is always on is left out. */
+  /** The options `enabled` of these options and of the limiter. Without switches that are always on. */
   readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
@@ -83,9 +83,9 @@ export class Flow<Req extends object, Res> {
   }
 
   /**
-   * Decides on a request, and answers a denied one. If nothing is asynchronous, as with the memory store, the result is not a promise.
+   * Decides on a request, and answers if the request is denied. If nothing is asynchronous, as with the memory store, the result is not a promise.
    *
-   * @returns `'next'` if the request goes on; `'answered'` if it was answered, or its client has left
+   * @returns `'next'` if the request goes on; `'answered'` if the limiter answered, or the client has left
    * @throws (or rejects with) `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, the error of a callback, or the
    * store's error under `onStoreError: 'throw'`
    */
@@ -122,12 +122,12 @@ export class Flow<Req extends object, Res> {
     if (this.#options.ownsLimiter) this.#checks?.made();
   }
 
-  /** Closes the limiter if it was created for this flow. */
+  /** Closes the limiter if created for this flow. */
   async close(): Promise<void> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
-  /** Whether the limiter has already decided on the request. A limiter that is mounted twice charges a request once. */
+  /** Whether the limiter has already decided on the request. A limiter mounted twice charges a request once. */
   #hasDecided(latest: Trail): boolean {
     for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
@@ -218,7 +218,7 @@ export class Flow<Req extends object, Res> {
     if (decision === undefined) return 'next';
     const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
-    // A request that waited in line needs no further delay.
+    // A request from the line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res, before);
   }
@@ -247,11 +247,11 @@ export class Flow<Req extends object, Res> {
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
-      // Checked only here, because V8 looks up this property slowly on Express' responses.
+      // Checked only here, because V8 looks up the property slowly on Express' responses.
       if (!this.#framework.headersSent(res)) throw error;
     }
     if (decision.allowed) return 'next';
-    // A denied request charges nothing, so earlier limiters return their charges. Only policies that count attempts keep theirs.
+    // A denied request charges nothing, so earlier limiters return their charges. Only policies that count attempts keep the charge.
     for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
@@ -284,7 +284,7 @@ export class Flow<Req extends object, Res> {
     return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /** Waits for the end of the response. Then slots are released, and the cost is refunded if it must not count. */
+  /** Waits for the end of the response. Then slots are released, and a cost that must not count is refunded. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {

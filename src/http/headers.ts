@@ -39,7 +39,7 @@ export type WriteHeaders = <Res>(
   stacked: boolean,
 ) => Texts;
 
-/** Writes the fields of a dialect that shows a single quota. */
+/** Writes the fields of a dialect for a single quota. */
 type WriteQuota = <Res>(
   target: HeaderTarget<Res>,
   res: Res,
@@ -62,7 +62,7 @@ type WriteLists = <Res>(
   stacked: boolean,
 ) => Texts;
 
-/** All header fields that show a quota. */
+/** The header fields that show a quota. */
 export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
@@ -131,12 +131,12 @@ export function retryAfterSeconds(
   return wait + Math.floor((Math.min(jitter, wait) + 1) * random());
 }
 
-/** The single quota that the older dialects show. */
+/** The single quota in the older dialects. */
 interface Quota {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait that long. */
+  /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait until then. */
   readonly resetMs: number;
 }
 

@@ -41,25 +41,25 @@ type LiveQuery = Query & {
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
-/** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
+/** The most repetitions of a question. Before each repetition the override must have changed. */
 const MAX_REPETITIONS = 5;
 
-/** The names of slots in this process begin with this prefix, and end with a number. */
+/** The first part of the names of this process' slots. A number follows. */
 const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
 let leases = 0;
 
 /**
  * The path of a decision: from a key to the store, and from the store's reply to the decision. Adapters call `decide` without the facade,
- * so that no request passes more functions than it needs.
+ * which saves functions per request.
  */
 export class Asking {
   /** The option `enabled`. */
   readonly switch: Switch;
   /** The account through which decisions change their charges later. */
   readonly account: Account;
-  /** The slots that this process holds. */
+  /** The slots held by this process. */
   readonly slots = new Slots();
-  /** The turns that were given ahead of time. */
+  /** The turns given ahead of time. */
   readonly turns = new Turns();
   readonly #name: string;
   readonly #tiers: Tiers;
@@ -145,8 +145,7 @@ export class Asking {
   }
 
   /**
-   * Decides for `consume` and `peek`. Not an async function: it would create a second promise and wait for the store's, which costs 4 % of a
-   * decision on Redis.
+   * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
   answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
     try {
@@ -160,7 +159,7 @@ export class Asking {
     }
   }
 
-  /** The denial of a request for which a line has no room, with the wait that it would have without a line. */
+  /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
     const decision = await this.decide(key, cost, set, true);
     return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
@@ -185,7 +184,7 @@ export class Asking {
     return this.report(decision, false);
   }
 
-  /** Asks by the policies that the key has now, as far as this process knows, and again if the store knows later ones. */
+  /** Asks by the key's policies as far as this process knows, and again if the store knows later policies. */
   #askLive(
     live: LiveLimits,
     key: Key,
@@ -208,11 +207,11 @@ export class Asking {
   }
 
   /**
-   * Decides a request, and charges its cost if every policy admits it. Returns no promise if the store answers at once.
+   * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
    * @param again repeats the question if an override changes the policies. Absent for the first question
-   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, so that no request waits twice
+   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
    */
   decide(
@@ -229,7 +228,7 @@ export class Asking {
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
-      // A limiter that is off does not ask the store, which has the overrides.
+      // The overrides are in the store, which is not asked while the limiter is off.
       if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
     }
     let set = given;
@@ -315,7 +314,7 @@ export class Asking {
     return decision;
   }
 
-  /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
+  /** Forgets the charges of a key at its ban. If the reset fails, the charges count until the end of the window. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));

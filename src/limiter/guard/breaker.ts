@@ -9,15 +9,15 @@ import { Circuit, type Prober } from './circuit.js';
 import { IdleProbes } from './idle-probes.js';
 
 /**
- * Learns from calls whether a store is up, and which of its servers are down. All limiters of a store share one breaker. Failures before the
- * client chose a server concern all limiters.
+ * Learns from calls whether a store is up, and which of its servers are down. The limiters of a store share a breaker. Failures before the
+ * client chose a server concern every limiter.
  */
 export class Breaker {
-  /** The count of calls that were answered in time. */
+  /** The count of answers in time. */
   answers = 0;
   /** Probes the store while there are no decisions, if a listener or a reader needs its health. */
   readonly idle = new IdleProbes(this);
-  /** The listener of each guard, because several limiters may share a function when one of the limiters is closed. */
+  /** The listener of each guard. A limiter may be closed while other limiters use the same function. */
   readonly listeners = new Map<object, (health: Health) => void>();
   /** The warning function of each guard whose limiter has no listener. */
   readonly warners = new Map<object, Warn>();
@@ -32,7 +32,7 @@ export class Breaker {
     this.#store = store;
   }
 
-  /** The circuit that is down for a subject: the store's, or the circuit of a server with one of the keys. */
+  /** The circuit because of which a subject's questions are not sent: the store's, or the circuit of a server with a key of the subject. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
     let down = this.#downAt(undefined);
@@ -70,7 +70,7 @@ export class Breaker {
     return servers.length > 0 ? servers : [undefined];
   }
 
-  /** The circuits of servers that fail, but are not down yet. */
+  /** The circuits of failing servers that are not down yet. */
   get failing(): readonly Circuit[] {
     return [...this.#circuits.values()].filter(({ down, failures }) => !down && failures > 0);
   }
@@ -109,7 +109,7 @@ export class Breaker {
     if (isLate || isOfRequest(error)) return this.success(subject, isLate);
     if (isRefused(error)) return;
     const { server, answered } = subject.call ?? {};
-    // Other servers may have answered their parts of the question.
+    // Other servers may have answered parts of the question.
     if (answered) this.#answered([...answered].filter((name) => name !== server));
     this.circuitOf(subject).failure(error, subject, prober);
     if (isLoss(error)) {
@@ -121,12 +121,12 @@ export class Breaker {
     if (this.answers === 0) this.#warn('has not answered yet', error);
   }
 
-  /** Records an answer that came after the caller stopped waiting. */
+  /** Records an answer after the time limit. */
   answeredLate({ call }: Subject, wasProbe = false): void {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }
 
-  /** Forgets a limiter that was closed. */
+  /** Forgets a closed limiter. */
   unwatch(prober: Prober): void {
     this.listeners.delete(prober);
     this.warners.delete(prober);

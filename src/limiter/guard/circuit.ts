@@ -14,10 +14,10 @@ import {
 /** Probes a store by a call of its own. */
 export interface Prober {
   /**
-   * Sends one probe. Resolves once all its calls have ended, with false if the server does not belong to the store.
+   * Sends a probe. Resolves once the calls of the probe have ended, with false if the server does not belong to the store.
    *
    * @param server see `Store.serverOf`; undefined for any server
-   * @param failed the subject that failed on the server, or undefined if none has
+   * @param failed the subject of the server's last failure, or undefined without a failure
    */
   probe(server: string | undefined, failed: Subject | undefined): Promise<boolean>;
   /** Resolves when the store's client connects the next time. Undefined if the store has no such event. */
@@ -26,7 +26,7 @@ export interface Prober {
 
 /**
  * The circuits that wait for a client, by the promise of its connection. A connection may last as long as the process, so the promise's
- * callback must not keep each circuit that was down meanwhile.
+ * callback must not keep circuits that are up again.
  */
 const waiting = new WeakMap<Promise<void>, Map<Circuit, () => void>>();
 
@@ -65,7 +65,7 @@ export class Circuit {
   #probing = false;
   /** Whether to probe again as soon as the current probe ends. */
   #again = false;
-  /** The promise of the client's connection, for which this circuit waits or has waited. */
+  /** The promise of the client's connection, awaited now or before. */
   #ready: Promise<void> | undefined;
 
   /**
@@ -82,7 +82,7 @@ export class Circuit {
     return this.failures > 0 && performance.now() - this.#answeredLate < SLOW_MS;
   }
 
-  /** The error of a question that is not sent, because the server is down. */
+  /** The error of a question that is not sent while the server is down. */
   error(): HeadgateError {
     const { server, since, lastError: cause } = this;
     const store = server === undefined ? 'The store' : `The store's server ${server}`;
@@ -113,9 +113,9 @@ export class Circuit {
   }
 
   /**
-   * Records an answer that came after the caller stopped waiting. A server that had stalled may be back.
+   * Records an answer after the time limit. A stalled server may be back.
    *
-   * @param wasProbe whether the call was a probe. The next probe then follows after the pause that began with this one
+   * @param wasProbe whether the answer is of a probe. The next probe then follows after the pause that began with the late probe
    */
   answeredLate(wasProbe = false): void {
     this.#answeredLate = performance.now();
@@ -128,13 +128,13 @@ export class Circuit {
     if (!this.#timer && !this.#probing) this.#schedule();
   }
 
-  /** Forgets a limiter that was closed. */
+  /** Forgets a closed limiter. */
   unwatch(prober: Prober): void {
     this.#probers.delete(prober);
     if (this.#probers.size === 0) this.#stop();
   }
 
-  /** @param passed the part of the pause that is over, ms */
+  /** @param passed the time since the pause began, ms */
   #schedule(passed = 0): void {
     const part = PROBE_PAUSE_FRACTION * (Date.now() - this.since);
     const pause = Math.min(Math.max(MIN_PROBE_PAUSE_MS, part), MAX_PROBE_PAUSE_MS);
@@ -157,7 +157,7 @@ export class Circuit {
     const isThere = await prober.probe(this.server, this.#failed);
     this.#probing = false;
     if (!isThere) this.success();
-    // There are no probers if the server is up, or if no limiter needs it.
+    // There are no probers if the server is up, or if no limiter needs the server.
     if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
     else this.#schedule(performance.now() - began);

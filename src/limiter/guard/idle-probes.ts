@@ -16,7 +16,7 @@ interface StoreFacts {
  */
 export class IdleProbes {
   readonly #store: StoreFacts;
-  /** The limiters that can probe, each with the time until which its health has readers. */
+  /** The limiters that can probe, each with the end of the interest in the health. */
   readonly #probers = new Map<Prober, number>();
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
@@ -26,7 +26,7 @@ export class IdleProbes {
     this.#store = store;
   }
 
-  /** Records interest in the health. @param ms the time for which it lasts */
+  /** Records interest in the health. @param ms the length of the interest */
   watch(prober: Prober, ms = HEALTH_INTEREST_MS): void {
     const until = performance.now() + ms;
     if (until > (this.#probers.get(prober) ?? 0)) this.#probers.set(prober, until);
@@ -59,7 +59,7 @@ export class IdleProbes {
     if (this.#probers.size > 0 && !this.#timer) this.#arm(IDLE_MS);
   }
 
-  /** Probes a server until it has answered or is down. From then on its circuit probes the server. */
+  /** Probes a server until the server has answered or is down. From then on the circuit probes. */
   async #ask(prober: Prober, server: string | undefined): Promise<void> {
     const giveUp = (): void => this.#store.failing.forEach((circuit) => circuit.giveUp(prober));
     while (this.#probers.has(prober) && !this.#store.isDown(server)) {

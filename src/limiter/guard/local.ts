@@ -13,7 +13,7 @@ import {
   type Store,
 } from '../../contract/store.js';
 
-/** The substitute of each store that is down, so that limiters with the same name also share their quota here. */
+/** The substitute of each store that is down. Limiters with the same name share their quota here, too. */
 const stores = new WeakMap<Store, Store>();
 
 /** Decides in this process instead of a store, with a share of each limit. */
@@ -50,7 +50,7 @@ export class Local {
   }
 }
 
-/** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
+/** The set with this process' share of each limit, at least 1, because a limit of 0 admits nothing. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   const policies = set.policies.map(({ name, source }): Policy => {
@@ -61,6 +61,6 @@ function localSet(set: PolicySet, share: number): PolicySet {
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
     return { ...policy, attempts: set.policies[i]!.attempts };
   });
-  // The substitute has no override records, so it decides by the ones known now.
+  // The substitute has no override records, and decides by the known policies.
   return { ...set, policies: compiled, overrides: undefined };
 }

@@ -25,14 +25,14 @@ const probeSetOf = perSet((set): PolicySet => ({ ...set, name: 'headgate-probe',
 let probes = 0;
 
 /**
- * The queries that prove that a server works again for the subject that failed. The first one charges a key of the probes by the same
- * policies, because a server without memory, or a user without permission to write, can still read. The second one reads the key that
- * failed, because the user may lack permission for it.
+ * The queries that prove that a server works again for a failed subject. The first query charges a key of the probes by the same policies,
+ * because a server without memory, or a user without permission to write, can still read. The second query reads the failed key, because the
+ * user may lack permission for the key.
  *
- * @param failed the subject that failed on the server, or undefined if none has, so that a key of the probes is read
- * @param idle the subject to use in that case
+ * @param failed the subject of the server's last failure. If undefined, the second query also reads a key of the probes
+ * @param idle the subject to use without a failed subject
  * @param server undefined for any server
- * @returns undefined if no key of the probes is on that server
+ * @returns undefined if no key of the probes is on the server
  */
 export function probesOf(
   store: Store,
@@ -40,11 +40,11 @@ export function probesOf(
   idle: Subject,
   server: string | undefined,
 ): [write: Query, read: Query] | undefined {
-  // A question about all keys of a limiter has no policies, and cannot prove anything.
+  // A question about every key of a limiter has no policies, and cannot prove anything.
   const decided = failed && failed.set.policies.length > 0 ? failed : undefined;
   const { set, key } = decided ?? idle;
   const probeSet = probeSetOf(set);
-  // A cluster may have moved the key to another server, whose answer would prove nothing about this one.
+  // A cluster may have moved the key to another server, whose answer would prove nothing.
   const isThere = decided && (server === undefined || store.serverOf?.(decided) === server);
   const first = (probes++ % PROBE_KEYS) * MAX_KEY_TRIES;
   for (let i = 0; i < MAX_KEY_TRIES; i++) {
@@ -60,8 +60,8 @@ export function probesOf(
 }
 
 /**
- * Resolves when a probe has also ended for the store's client. Until then no other call may be sent, because a client that closes idle
- * connections would count its own writes as activity.
+ * Resolves when a probe has also ended for the store's client. Until then no further call may be sent, because a client that closes idle
+ * connections would count the write as activity.
  */
 export async function quiet(ended: Promise<unknown>, warn: Warn): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

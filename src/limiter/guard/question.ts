@@ -13,7 +13,7 @@ export interface Asker extends Prober {
   readonly timeouts: Timeouts;
 }
 
-/** The parts of a question that depend on its kind: a decision, a refund, a probe, or another call. */
+/** The properties of a kind of question: a decision, a refund, a probe, or a different call. */
 export interface Kind<S extends Subject, T> {
   /** Whether the answer must contain verdicts on the question's set. */
   readonly decides?: boolean;
@@ -22,7 +22,7 @@ export interface Kind<S extends Subject, T> {
   readonly stays?: boolean;
   /** The answer in place of the store's. Absent if the question then fails. @throws the error to fail with */
   instead?(subject: S, error: HeadgateError): T;
-  /** Takes back the effect of an answer that came after the time limit. */
+  /** Takes back the effect of an answer after the time limit. */
   undo?(subject: S, answer: T): void;
   /** Called if the store failed, at any time, so that the store's effect may be unknown. */
   lost?(subject: S, error: HeadgateError): void;
@@ -32,7 +32,7 @@ export interface Kind<S extends Subject, T> {
  * A question whose answer the caller awaits. The caller gets exactly one outcome, in time, as `answer`:
  * - `answered`: the store's answer;
  * - `lost`: the store failed, and the answer comes from `instead`;
- * - `expired`: the time is over, and the answer comes from `instead`. Any effect that the store reports later is undone.
+ * - `expired`: the time is over, and the answer comes from `instead`. Effects that the store reports later are undone.
  */
 export class Question<S extends Subject, T> implements Listener<T> {
   declare readonly asker: Asker;
@@ -44,11 +44,11 @@ export class Question<S extends Subject, T> implements Listener<T> {
   declare state: 'waiting' | 'answered' | 'lost' | 'expired';
   /** The time at which the wait began, by `performance.now()`. */
   declare asked: number;
-  /** The neighbours among all questions of a limiter that wait, in the order in which the waits began. */
+  /** The neighbours among the limiter's waiting questions, in the order in which the waits began. */
   declare previous: AnyQuestion | undefined;
   declare next: AnyQuestion | undefined;
 
-  /** It only assigns fields, so that V8 allocates them in the object itself. */
+  /** The constructor only assigns fields, so that V8 allocates the fields in the object itself. */
   constructor(asker: Asker, subject: S, kind: Kind<S, T>) {
     this.asker = asker;
     this.subject = subject;
@@ -114,7 +114,7 @@ export class Question<S extends Subject, T> implements Listener<T> {
 type AnyQuestion = Question<Subject, unknown>;
 
 /**
- * Gives up calls that are not answered in time. The time begins when the store sends the call. One timer serves all calls, because calls are
+ * Gives up questions without an answer in time. The time begins when the store sends the call. A single timer suffices, because calls are
  * sent in the order of the questions, or so close together that the order hardly matters.
  */
 export class Timeouts {
@@ -143,7 +143,7 @@ export class Timeouts {
   wait<S extends Subject, T>(question: Question<S, T>, answer: Promise<T>): void {
     question.asked = performance.now();
     question.previous = this.#tail;
-    // The process stays alive for an answer, but not for the rest of its timer.
+    // The process stays alive for an answer, but not for the rest of the timer.
     if (!this.#head) this.#timer?.ref();
     if (this.#tail) this.#tail.next = question;
     else this.#head = question;
@@ -159,7 +159,7 @@ export class Timeouts {
    * answer too late
    */
   finish(question: AnyQuestion): boolean {
-    // Takes the question off the list at once. Otherwise an older call that stalls would keep this question in memory.
+    // Takes the question off the list at once. Otherwise an older, stalled question would keep this question in memory.
     const { previous, next } = question;
     if (previous) previous.next = next;
     else this.#head = next;
@@ -182,7 +182,7 @@ export class Timeouts {
     return call.until || asked + this.#patience();
   }
 
-  /** Sleeps for at most `ms`, because any call that is sent meanwhile is due after that. */
+  /** Sleeps for at most `ms`, because a call that is sent meanwhile is due later. */
   #arm(ms: number): void {
     this.#armed = true;
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));

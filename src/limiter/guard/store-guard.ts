@@ -31,7 +31,7 @@ import { Question, Timeouts, type Asker, type Kind } from './question.js';
 import { strategyOf, type Strategy } from './strategies.js';
 
 /**
- * Makes a store answer in time, whatever happens to it. An embedded store is returned unchanged, because it always answers.
+ * Makes a store answer in time, even if the store fails. An embedded store always answers, and is returned unchanged.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
@@ -48,7 +48,7 @@ type Send<Q, T> = (question: Q) => MaybePromise<T>;
 
 const PROBE: Kind<Query, Reply> = { probes: true };
 
-/** Answers every question in time, whatever happens to its store. */
+/** Answers every question in time, even if the store fails. */
 class StoreGuard implements Store, Asker {
   readonly breaker: Breaker;
   readonly timeouts: Timeouts;
@@ -174,7 +174,7 @@ class StoreGuard implements Store, Asker {
     return question.answer;
   }
 
-  /** Gives back the slots that the store granted after the time limit, and also the units if the caller's answer was a denial. */
+  /** Gives back slots granted after the time limit, and also the units if the caller's answer was a denial. */
   #undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const isCharged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
@@ -188,7 +188,7 @@ class StoreGuard implements Store, Asker {
     this.adjust(change).catch(() => {});
   }
 
-  /** Frees the slots that the store granted to a request whose caller got another answer. */
+  /** Frees the store's slots of a request if the caller got another answer. */
   #release({ set, key, cost, costs, lease }: Query): void {
     if (lease === '') return;
     this.lease({ set, key, cost, costs, lease, action: 'release', degraded: undefined }).catch(() => {});
@@ -225,7 +225,7 @@ class StoreGuard implements Store, Asker {
     // The answers are awaited twice: until the time limit, and until the client has ended the calls.
     const answers = queries.map(async (query) => this.#store.decide(query));
     const answer = Promise.all(answers).then(([, read]) => {
-      // Keys of several dimensions lie on several servers. The probe proves the health of this one.
+      // Keys of several dimensions lie on several servers. The probe proves the health of the given server.
       if (server !== undefined) queries[1].call!.server = server;
       return read!;
     });
@@ -241,14 +241,14 @@ class StoreGuard implements Store, Asker {
     return this.#store.whenReady?.();
   }
 
-  /** Resolves once all decisions under way have their answers. The store stays open. */
+  /** Resolves once every question under way has its answer. The store stays open. */
   async close(): Promise<void> {
     await this.timeouts.idle();
     this.breaker.unwatch(this);
   }
 }
 
-/** The subject for all keys of a limiter. */
+/** The subject for every key of a limiter. */
 function allOf(set: PolicySet): Subject {
   return { set: { ...set, policies: [], ban: undefined }, key: '' };
 }
