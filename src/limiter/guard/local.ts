@@ -50,7 +50,7 @@ export class Local {
   }
 }
 
-/** The set with this process' share of each limit, at least 1, because a limit of 0 admits nothing. */
+/** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   const policies = set.policies.map(({ name, source }): Policy => {
@@ -61,6 +61,6 @@ function localSet(set: PolicySet, share: number): PolicySet {
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
     return { ...policy, attempts: set.policies[i]!.attempts };
   });
-  // The substitute has no override records, and decides by the known policies.
+  // The substitute has no override records, so it decides by the ones known now.
   return { ...set, policies: compiled, overrides: undefined };
 }

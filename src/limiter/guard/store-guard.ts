@@ -211,11 +211,11 @@ class StoreGuard implements Store, Asker {
     return this.#ask(change, send);
   }
 
-  reset(subject: Subject): Promise<void> {
+  async reset(subject: Subject): Promise<void> {
     return this.#ask(subject, (question) => this.#store.reset(question));
   }
 
-  ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
+  async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
     return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
   }
 
