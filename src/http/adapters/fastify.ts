@@ -40,7 +40,7 @@ export type { HeaderDialect } from '../headers.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
-/** The hook for the limit of a request. A key from the body needs `preHandler`. */
+/** The hook that limits a request. A key that depends on the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
 
 /** The options of a route's `config.rateLimit` and of `fastify.rateLimit`. The plugin's options are the defaults. */
@@ -91,10 +91,10 @@ type Limits = RateLimitOptions | string;
 type RouteLimits = Limits | readonly Limits[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
-/** The names of the fields in lower case, as Fastify writes names. Converted once, because every response has the fields. */
+/** The names of the fields in lower case, as Fastify writes them. They are converted once, because every response has them. */
 const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
 
-/** The property for a request's trail. Fastify declares the property in advance, because adding a property later is slow in V8. */
+/** The property for a request's trail. Fastify declares the property in advance, because adding it later is slow in V8. */
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends FastifyRequest {
@@ -125,7 +125,7 @@ function asItIs(body: unknown): string {
   return body as string;
 }
 
-/** The innermost plugin of a context, which limits the context's routes. */
+/** The innermost plugin of a context. It limits the context's routes. */
 const PLUGIN = Symbol('headgate.plugin');
 
 /** The limiters of a route that run in the plugin's hook. Absent if the route was declared before the plugin was loaded. */
@@ -137,7 +137,7 @@ interface RouteConfig {
   [FLOWS]?: readonly FastifyFlow[];
 }
 
-/** A limiter of a route, and the limiter's hook. */
+/** A limiter of a route, and the hook that runs it. */
 interface RouteFlow {
   readonly hook: RateLimitHook;
   readonly flow: FastifyFlow;
@@ -151,7 +151,7 @@ class Plugin {
   readonly #options: RateLimitOptions;
   readonly #limiter: Limiter | undefined;
   readonly #flows: FastifyFlow[] = [];
-  /** The store of limiters with a name and without a store. Limiters with the same name share their quota. */
+  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
   readonly #named = memoryStore();
   /** The limiters by the route's name, so that HEAD and GET of a route share their quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
@@ -167,7 +167,7 @@ class Plugin {
     }
   }
 
-  /** Creates a limiter from options, with the plugin's options as defaults. Options without a quota use the plugin's quota. */
+  /** Creates a limiter from these options, with the plugin's options as defaults. Options without a quota use the plugin's own. */
   flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
@@ -236,7 +236,7 @@ function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   return parsing as unknown as onRequestHookHandler;
 }
 
-/** Runs the limiters one after another. */
+/** Runs one limiter after the other. */
 function run(
   flows: readonly FastifyFlow[],
   request: FastifyRequest,
