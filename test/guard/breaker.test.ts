@@ -209,7 +209,11 @@ describe('a probe', () => {
     probes = 0;
     await sleep(600);
     assert.ok(probes > 0 && probes <= 14, `${probes} questions`);
-    assert.equal(limiter.health.slow, true);
+    // A busy process may have read an answer as if it had come in time.
+    await until(async () => {
+      await limiter.consume('ada');
+      return limiter.health.slow;
+    });
     await limiter.close();
   });
 

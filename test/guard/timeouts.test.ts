@@ -38,7 +38,7 @@ describe('timeouts', () => {
     await timeouts.idle();
   });
 
-  it('expire the calls that were not settled, and no others, in the order in which it was added', () =>
+  it('expire only the questions without an answer, in the order of the questions', () =>
     fc.assert(
       fc.asyncProperty(
         fc.array(fc.option(fc.nat(1000), { nil: undefined }), { maxLength: 30 }),
