@@ -14,8 +14,6 @@ import { assemble, type Script } from './scripts.js';
 import {
   malformedReply,
   perSet,
-  type Announced,
-  type Announcement,
   type Change,
   type ChangeReply,
   type Clock,
@@ -29,6 +27,7 @@ import {
   type Store,
   type Subject,
 } from '../../contract/store.js';
+import type { Announced, Announcement } from '../../contract/announcement.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';

@@ -84,17 +84,15 @@ export class HotKey {
 
   /** The slice that can pay for a decision. */
   take(set: PolicySet, cost: number, now: number): Slice | undefined {
-    let slice = this.#current;
-    if (!slice) return undefined;
-    const left = slice.left(now);
-    if (left < cost) {
+    while (this.#current) {
+      const left = this.#current.left(now);
+      if (left >= cost) return this.#current.fits(set) ? this.#current : undefined;
       if (left > 0 && !this.#next) return undefined;
-      this.#giveBack(slice, now);
-      slice = this.#current = this.#next;
+      this.#giveBack(this.#current, now);
+      this.#current = this.#next;
       this.#next = undefined;
-      if (!slice || slice.left(now) < cost) return undefined;
     }
-    return slice.fits(set) ? slice : undefined;
+    return undefined;
   }
 
   /** The units that this process may still spend. */

@@ -7,8 +7,6 @@ import { isAsConfigured } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import {
   perSet,
-  type Announced,
-  type Announcement,
   type Change,
   type ChangeReply,
   type Keys,
@@ -20,6 +18,7 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
+import type { Announced, Announcement } from '../../../contract/announcement.js';
 import type { BanNote } from '../../../contract/ban-options.js';
 import { HotKey, SWEEPS_PER_HOLD, tapped, type Keeping } from './hot-key.js';
 import type { Commands } from '../clients/commands.js';
@@ -176,7 +175,10 @@ export class Slices implements Store {
     const now = performance.now();
     hot.ask(part.set, cost, now);
     const slice = hot.take(part.set, cost, now);
-    if (!slice) return hot.decide(query, subjectOf(part, set, key), now);
+    if (!slice) {
+      this.#giveBackFirst();
+      return hot.decide(query, subjectOf(part, set, key), now);
+    }
     const reply = slice.spend(part.set, cost, now);
     if (hot.isLow(now)) hot.refill(subjectOf(part, set, key), 1, now);
     return reply;
@@ -208,6 +210,7 @@ export class Slices implements Store {
     places: readonly Place[],
     hots: readonly (HotKey | undefined)[],
   ): MaybePromise<Reply> {
+    this.#giveBackFirst();
     return tapped(this.#store.decide(query), (reply) => {
       places.forEach(({ part }, i) => hots[i]?.learn(part.set, reply, query.cost, part.at));
     });
@@ -225,6 +228,11 @@ export class Slices implements Store {
     void this.#giveBack();
     if (this.#holding.size > 0) this.#arm();
   };
+
+  /** Returns units before a decision of the store, which would otherwise deny what this process has not spent. */
+  #giveBackFirst(): void {
+    if (this.#rests.length > 0) void this.#giveBack();
+  }
 
   /** Units that cannot be returned stay charged until they expire. */
   async #giveBack(): Promise<void> {
