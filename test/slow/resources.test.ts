@@ -32,7 +32,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,
-  'stores/redis/local/slices.ts': 10_000,
+  'stores/redis/local/watched-keys.ts': 10_000,
+  'stores/redis/local/returns.ts': 10_000,
 };
 
 /** The number of entries that a file's collections may have in any case. */
@@ -53,7 +54,8 @@ const OF_LIMITERS = [
   'limiter/names',
   'limiter/guard/breaker',
   'limiter/guard/circuit',
-  'stores/redis/local/slices',
+  'stores/redis/local/watched-keys',
+  'stores/redis/local/returns',
 ];
 
 describe('resources', function () {
