@@ -17,9 +17,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'compat/express-rate-limit/quota.ts': 100_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
-  'http/client-key.ts': 1000,
+  'common/memo.ts': 1000,
   'http/follow.ts': 700, // open requests on one connection
-  'http/compile-options.ts': 1000,
   'limiter/lifetime.ts': 1000, // open requests
   'limiter/slots.ts': 12_001, // held slots
   'limiter/waiting/lines.ts': 400, // maxWaiting
