@@ -3,6 +3,7 @@ import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import { notifyUser, type Warn } from '../common/warnings.js';
+import type { Announced } from '../contract/announcement.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -10,7 +11,6 @@ import {
   holdsSlots,
   isPromise,
   newCall,
-  type Announced,
   type Keys,
   type MaybePromise,
   type PolicySet,

@@ -1,4 +1,5 @@
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
+import { memo } from '../common/memo.js';
 import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
@@ -255,21 +256,15 @@ export function conclude(
   return decision as LimiterDecision;
 }
 
-const MOST_LIMITED = 1000;
+const MAX_LIMITED_SETS = 1000;
 
 /** The policies of a reply with the limits of an override. */
 const withLimits = perSet((set) => {
-  const made = new Map<string, PolicySet>();
-  return (limits: readonly number[]): PolicySet => {
-    const id = limits.join(' ');
-    let own = made.get(id);
-    if (!own) {
-      if (made.size >= MOST_LIMITED) made.clear();
-      const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
-      made.set(id, (own = { ...set, policies }));
-    }
-    return own;
-  };
+  const limited = memo(MAX_LIMITED_SETS, (_: string, limits: readonly number[]): PolicySet => {
+    const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
+    return { ...set, policies };
+  });
+  return (limits: readonly number[]): PolicySet => limited(limits.join(' '), limits);
 });
 
 /** A policy with the limit of an override, for readers of a decision. */

@@ -1,7 +1,7 @@
 import { algorithms, DEFAULT_ALGORITHM, type Kernel } from '../../../algorithms/index.js';
 import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName } from '../scripts.js';
-import type { Announcement } from '../../../contract/store.js';
+import type { Announcement } from '../../../contract/announcement.js';
 
 /** A purpose for which scripts are run. */
 export interface Use {
