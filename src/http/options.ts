@@ -1,13 +1,16 @@
 import type { Decision, DeniedDecision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
-import { INLINE_FIELDS, LIMITER_OPTIONS, type CommonOptions } from '../limiter/options.js';
+import { boolean, dependent, duration, fn, integer, optional, type OptionTable } from '../common/options.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
-import type { Cost } from '../contract/costs.js';
+import { checkCosts, type Cost } from '../contract/costs.js';
+import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
-import type { KeysOption } from './dimension-keys.js';
-import type { HeaderDialect } from './headers.js';
-import type { ListOption } from './lists.js';
+import { DEFAULT_SUBNET } from './client-key.js';
+import { compileKeys, type KeysOption } from './dimension-keys.js';
+import { DEFAULT_DIALECTS, type HeaderDialect } from './headers.js';
+import { compileList, type List, type ListOption } from './lists.js';
 
 /** A user's callback. Its request may have a narrower type than the framework's. */
 type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }['call'];
@@ -137,9 +140,54 @@ export interface NoQuota {
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
   ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
+function checkCostOption(option: string, cost: unknown): Cost | ((request: unknown) => MaybePromise<Cost>) {
+  if (typeof cost === 'function') return cost as () => Cost;
+  return typeof cost === 'object' ? checkCosts(cost) : checkInteger(option, cost, 0, MAX_UNITS);
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- one table serves the requests and responses of all frameworks
+type Any = any;
+
+const list = optional<ListOption<Any>, List<Any>>(
+  'addresses, networks and keys, or a function',
+  (option, members) => compileList(option, members as ListOption<Any>),
+);
+
+/** The rows of `RequestOptions` that concern requests and responses. `LIMITER_TABLE` has the others. */
+export const REQUEST_TABLE = {
+  limiter: dependent('a limiter that `createLimiter` made'),
+  tier: dependent('the name of a tier, or a function'),
+  keyGenerator: fn(),
+  keys: optional('an object of functions', compileKeys),
+  clientIp: fn(),
+  ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
+  cost: optional('0 to 1e12, such numbers by policy name, or a function', checkCostOption, 1),
+  wait: duration(),
+  skip: fn(),
+  allowList: list,
+  denyList: list,
+  headers: dependent('dialects, or `false`', DEFAULT_DIALECTS),
+  partitionKey: dependent('a secret, or boolean', false),
+  statusCode: integer(400, 599, 429),
+  jitter: duration(undefined, { least: 1000 }),
+  handler: fn(),
+  skipSuccessfulRequests: boolean(false),
+  skipFailedRequests: boolean(false),
+  refundAborted: boolean(false),
+  renewFor: duration('24h'),
+  requestWasSuccessful: fn(),
+  enabled: LIMITER_TABLE.enabled,
+  warnings: LIMITER_TABLE.warnings,
+  onDecision: fn(),
+} satisfies OptionTable<
+  Omit<RequestOptions<Any, Any>, Exclude<keyof CommonOptions, 'enabled' | 'warnings'>> &
+    Pick<GivenLimiter, 'limiter'>
+>;
+
 /** Options that create a limiter: the options of `createLimiter`, except those that the adapters handle themselves. */
 export const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => !['onDecision', 'enabled', 'warnings'].includes(option)),
+  ...LIMITER_OPTIONS.filter((option) => !(option in REQUEST_TABLE)),
   ...INLINE_FIELDS,
 ];
 
@@ -147,33 +195,7 @@ export const OF_LIMITER: readonly string[] = [
 const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
 /** The option names that all adapters share, for `checkShape`. */
-export const HTTP_OPTIONS: readonly string[] = [
-  ...OF_LIMITER,
-  'limiter',
-  'tier',
-  'keyGenerator',
-  'clientIp',
-  'keys',
-  'ipv6Subnet',
-  'cost',
-  'wait',
-  'skip',
-  'allowList',
-  'denyList',
-  'headers',
-  'partitionKey',
-  'statusCode',
-  'jitter',
-  'handler',
-  'skipSuccessfulRequests',
-  'skipFailedRequests',
-  'refundAborted',
-  'renewFor',
-  'requestWasSuccessful',
-  'enabled',
-  'warnings',
-  'onDecision',
-];
+export const HTTP_OPTIONS: readonly string[] = [...OF_LIMITER, ...Object.keys(REQUEST_TABLE)];
 
 /**
  * Removes undefined options, so that defaults apply. Options that determine the quota stay, because a missing setting must be an error and

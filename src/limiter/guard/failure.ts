@@ -1,7 +1,6 @@
-import { toMilliseconds, type Duration } from '../../common/duration.js';
-import { invalidOption } from '../../common/errors.js';
+import type { Duration } from '../../common/duration.js';
+import { choice, duration, fn, number, type OptionTable, type OptionValues } from '../../common/options.js';
 import type { Warn } from '../../common/warnings.js';
-import { checkChoice, checkFunction } from '../../common/validate.js';
 import type { Health } from '../../contract/health.js';
 import { StoreGuard } from './store-guard.js';
 import { Local } from './local.js';
@@ -36,27 +35,29 @@ export interface FailureOptions {
   onHealth?: (health: Health) => void;
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknown): number {
-  const standard = option === 'timeout' ? '100ms' : '2s';
-  const result = toMilliseconds(option, given === undefined ? standard : given);
-  if (result > 60_000) throw invalidOption(option, given, "Pass '1ms' to '1m'.");
-  return result;
-}
+/** The longest time that a decision may wait for a store, ms. */
+const MAX_TIMEOUT_MS = 60_000;
 
-/**
- * Makes a store answer in time, whatever happens to it. An embedded store is returned unchanged, because it always answers.
- *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`
- */
-export function guarded(store: Store, options: FailureOptions, timeout: number, warn: Warn): Store {
-  const { onStoreError = 'local', localShare: share = 1 } = options;
-  const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
-  if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
-    throw invalidOption('localShare', share, 'Pass a number above 0, up to 1.');
-  }
-  const connectTimeout = checkTimeout('connectTimeout', options.connectTimeout);
-  const onHealth = checkFunction('onHealth', options.onHealth);
+/** The rows of `FailureOptions`. */
+export const FAILURE_TABLE = {
+  onStoreError: choice(['local', 'allow', 'deny', 'throw'], 'local'),
+  localShare: number(0, 1, 1, true),
+  timeout: duration('100ms', { most: MAX_TIMEOUT_MS }),
+  connectTimeout: duration('2s', { most: MAX_TIMEOUT_MS }),
+  onHealth: fn(),
+} satisfies OptionTable<FailureOptions>;
+
+/** Makes a store answer in time, whatever happens to it. An embedded store is returned unchanged, because it always answers. */
+export function guarded(store: Store, options: OptionValues<typeof FAILURE_TABLE>, warn: Warn): Store {
   if (store.embedded) return store;
-  return new StoreGuard(store, mode, new Local(store, share), timeout, connectTimeout, onHealth, warn);
+  const { onStoreError, localShare, timeout, connectTimeout, onHealth } = options;
+  return new StoreGuard(
+    store,
+    onStoreError,
+    new Local(store, localShare),
+    timeout,
+    connectTimeout,
+    onHealth,
+    warn,
+  );
 }
