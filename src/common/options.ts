@@ -146,6 +146,19 @@ export function fn<F>(type = 'function'): Option<F, F | undefined> {
   return optional(type, (option, given) => checkFunction(option, given) as F);
 }
 
+/** An option that is a value, or a function of the user that returns the value. */
+export function orFunction<Value, F>(
+  type: string,
+  check: (option: string, given: unknown) => Value,
+  otherwise: Value,
+): Option<Value | F, Value | F> {
+  return optional(
+    `${type}, or a function`,
+    (option, given) => (typeof given === 'function' ? (given as F) : check(option, given)),
+    otherwise as Value | F,
+  );
+}
+
 /** Like `optional`, with a check that also receives `undefined` and returns the default for it. */
 export function custom<Given, Value>(
   type: string,

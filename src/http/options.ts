@@ -1,10 +1,19 @@
 import type { Decision, DeniedDecision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
-import { boolean, dependent, duration, fn, integer, optional, type OptionTable } from '../common/options.js';
+import {
+  orFunction,
+  boolean,
+  dependent,
+  duration,
+  fn,
+  integer,
+  optional,
+  type OptionTable,
+} from '../common/options.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
-import { checkCosts, type Cost } from '../contract/costs.js';
+import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
 import { DEFAULT_SUBNET } from './client-key.js';
@@ -141,8 +150,7 @@ export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
   ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
-function checkCostOption(option: string, cost: unknown): Cost | ((request: unknown) => MaybePromise<Cost>) {
-  if (typeof cost === 'function') return cost as () => Cost;
+function checkFixedCost(option: string, cost: unknown): Cost {
   return typeof cost === 'object' ? checkCosts(cost) : checkInteger(option, cost, 0, MAX_UNITS);
 }
 
@@ -162,7 +170,7 @@ export const REQUEST_TABLE = {
   keys: optional('an object of functions', compileKeys),
   clientIp: fn(),
   ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
-  cost: optional('0 to 1e12, such numbers by policy name, or a function', checkCostOption, 1),
+  cost: orFunction<Cost, (request: Any) => MaybePromise<Cost>>(UNITS, checkFixedCost, 1),
   wait: duration(),
   skip: fn(),
   allowList: list,

@@ -15,9 +15,8 @@ import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
 import {
+  CREATING_OPTIONS,
   hasPolicies,
-  INLINE_FIELDS,
-  LIMITER_OPTIONS,
   LIMITER_TABLE,
   optionsOf,
   policiesOf,
@@ -51,7 +50,7 @@ export function createLimiter<Given = never>(
   given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
 ): Limiter {
   const options = optionsOf(given as CreateLimiterOptions | string);
-  checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  checkOptions('createLimiter', options, CREATING_OPTIONS);
   return assembleLimiter(options);
 }
 
@@ -133,7 +132,7 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
  * @param creating the names of those options
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export function givenLimiter(options: object, creating: readonly string[]): Limiter | undefined {
+export function givenLimiter(options: object, creating = CREATING_OPTIONS): Limiter | undefined {
   const { limiter } = options as { limiter?: unknown };
   if (limiter === undefined) return undefined;
   if (!(limiter instanceof Limiter))

@@ -124,6 +124,9 @@ export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 /** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
+/** The options that create a limiter. */
+export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS];
+
 /** Selects the policies that decide. */
 export interface TierOption {
   /** The limiter's tier that decides. @default the policies outside the tiers */
@@ -191,7 +194,7 @@ export function optionsOf<Options extends object>(given: Options | string): Opti
 /** The highest priority of a waiting request. The lowest is its negative. */
 const MAX_PRIORITY = 1000;
 
-export function checkPriority(priority: number): number {
+export function checkPriority(priority: unknown): number {
   return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
 }
 
