@@ -1,3 +1,4 @@
+import { invalidOption } from './errors.js';
 import { toMilliseconds, toText, MAX_DURATION_MS, type Duration } from './duration.js';
 import {
   checkBoolean,
@@ -157,6 +158,19 @@ export function orFunction<Value, F>(
     (option, given) => (typeof given === 'function' ? (given as F) : check(option, given)),
     otherwise as Value | F,
   );
+}
+
+/** The options of a function that is off by default. `true` switches it on with all defaults. The value is `undefined` if it is off. */
+export function switched<Given, Table extends Rows>(
+  table: Table,
+): Option<boolean | Given, OptionValues<Table> | undefined> {
+  const names = Object.keys(table).join(', ');
+  return optional(`boolean, or an object with: ${names}`, (option, given) => {
+    if (given === false) return undefined;
+    if (given === true) return readOptions(table, {});
+    if (typeof given === 'object') return checkOptionsOf(option, table, given as object);
+    throw invalidOption(option, given, `Pass true, or an object with: ${names}.`);
+  });
 }
 
 /** Like `optional`, with a check that also receives `undefined` and returns the default for it. */
