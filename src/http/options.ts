@@ -200,48 +200,12 @@ export const OF_LIMITER: readonly string[] = [
 ];
 
 /** Options that determine the quota. */
-const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
+export const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
 /** The option names that all adapters share, for `checkShape`. */
 export const HTTP_OPTIONS: readonly string[] = [...OF_LIMITER, ...Object.keys(REQUEST_TABLE)];
 
-/**
- * Removes undefined options, so that defaults apply. Options that determine the quota stay, because a missing setting must be an error and
- * must not lead to the default quota.
- */
-function definedOptions(options: object): object {
-  const given = Object.entries(options).filter(
-    ([option, value]) => value !== undefined || OF_QUOTA.includes(option),
-  );
-  return Object.fromEntries(given);
-}
-
 /** Whether the options determine the quota. */
 export function hasQuota(options: object): boolean {
   return OF_QUOTA.some((option) => option in options);
-}
-
-/** Whether the options create or contain a limiter. */
-export function bringsLimiter(options: object): boolean {
-  const given = definedOptions(options);
-  return 'limiter' in given || OF_LIMITER.some((option) => option in given);
-}
-
-/** Options of a plugin or a module that may be for the routes' limiters only, even if the plugin has its own quota. */
-export const FOR_ROUTES: ReadonlySet<string> = new Set(['keys', 'maxWaiting', 'maxWaitingPerKey']);
-
-/** The names of the defaults that replace missing options. */
-export function namesOfDefaults(options: object, defaults: object): ReadonlySet<string> {
-  return new Set(Object.keys(defaults).filter((name) => options[name as keyof typeof options] === undefined));
-}
-
-/** Merges `defaults` into missing options, except for the name and for defaults that do not fit the options' quota. */
-export function withDefaults<T extends { limiter?: unknown }>(options: T, defaults: object): T {
-  const without = new Set(['name']);
-  if (hasQuota(options)) for (const option of [...OF_QUOTA, 'tier']) without.add(option);
-  if (options.limiter !== undefined) for (const option of OF_LIMITER) without.add(option);
-  return {
-    ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
-    ...definedOptions(options),
-  } as T;
 }
