@@ -1,13 +1,6 @@
-import { invalidOption } from './errors.js';
 import { toMilliseconds, toText, MAX_DURATION_MS, type Duration } from './duration.js';
-import {
-  checkBoolean,
-  checkChoice,
-  checkFunction,
-  checkInteger,
-  checkNumber,
-  checkShape,
-} from './validate.js';
+import { invalidOption } from './errors.js';
+import * as validate from './validate.js';
 
 /** The values that an option accepts. */
 export interface Row<Given> {
@@ -19,15 +12,12 @@ export interface Row<Given> {
   readonly accepts?: (given: Given) => Given;
 }
 
+type Check<Value> = (option: string, given: unknown) => Value;
+
 /** A row of an option table: type, check and default of one option. */
 export interface Option<Given, Value> extends Row<Given> {
-  /**
-   * Checks a given value, or returns the default if the value is `undefined`.
-   *
-   * @param option the option's name, for the message
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION`
-   */
-  readonly read: (option: string, given: unknown) => Value;
+  /** Checks a given value, or returns the default for `undefined`. @throws HeadgateError `HEADGATE_INVALID_OPTION` with the option's name */
+  readonly read: Check<Value>;
 }
 
 /** A row for each option of a public type, so that a missing, superfluous or wrongly typed row is an error of the compiler. */
@@ -42,12 +32,8 @@ export type OptionValues<Table extends Rows> = {
   readonly [Name in keyof Table]: ReturnType<Table[Name]['read']>;
 };
 
-/** Reads the options of a table, in the table's order. Names that are not in the table are ignored. @param prefix of the names in messages */
-export function readOptions<Table extends Rows>(
-  table: Table,
-  options: object,
-  prefix = '',
-): OptionValues<Table> {
+/** Reads the options of a table, and ignores names that are not in the table. @param prefix of the names in messages */
+export function readOptions<Table extends Rows>(table: Table, options: object, prefix = '') {
   const values = Object.entries(table).map(([name, { read }]) => [
     name,
     read(prefix + name, options[name as keyof typeof options]),
@@ -55,13 +41,9 @@ export function readOptions<Table extends Rows>(
   return Object.fromEntries(values) as OptionValues<Table>;
 }
 
-/** Checks the names of the options, and reads them. @param what the name of the object that contains them, for messages */
-export function checkOptionsOf<Table extends Rows>(
-  what: string,
-  table: Table,
-  options: object,
-): OptionValues<Table> {
-  checkShape(what, options, Object.keys(table));
+/** Checks the names of options, and reads them. @param what the name of the object that contains them, for messages */
+export function checkOptionsOf<Table extends Rows>(what: string, table: Table, options: object) {
+  validate.checkShape(what, options, Object.keys(table));
   return readOptions(table, options, `${what}.`);
 }
 
@@ -70,119 +52,102 @@ type Read<Value, Default> = undefined extends Default ? Value | undefined : Valu
 /** An option with a check of its own. */
 export function optional<Given, Value, Default = undefined>(
   type: string,
-  check: (option: string, given: unknown) => Value,
+  check: Check<Value>,
   otherwise?: Default,
 ): Option<Given, Read<Value, Default>> {
-  return {
-    type,
-    default: otherwise,
-    read(option, given) {
-      const value = given === undefined ? otherwise : given;
-      return (value === undefined ? undefined : check(option, value)) as Read<Value, Default>;
-    },
+  const read = (option: string, given: unknown): unknown => {
+    const value = given === undefined ? otherwise : given;
+    return value === undefined ? undefined : check(option, value);
   };
+  return { type, default: otherwise, read: read as Check<Read<Value, Default>> };
 }
+
+/** Like `optional`, with a check that also receives `undefined` and returns the default for it. */
+export const custom = <Given, Value>(type: string, read: Check<Value>, otherwise?: unknown) =>
+  ({ type, default: otherwise, read }) as Option<Given, Value>;
+
+/** An option whose check needs other options, too, and follows later. */
+export const dependent = <Given>(type: string, otherwise?: unknown) =>
+  custom<Given, Given | undefined>(type, (_, given) => given as Given | undefined, otherwise);
 
 /** A whole number. */
-export function integer<Default extends number | undefined = undefined>(
+export const integer = <D extends number | undefined = undefined>(
   least: number,
   most: number,
-  otherwise?: Default,
-): Option<number, Read<number, Default>> {
-  return optional(
+  otherwise?: D,
+) =>
+  optional<number, number, D>(
     `${least} to ${most}`,
-    (option, given) => checkInteger(option, given, least, most),
-    otherwise as Default,
+    (option, given) => validate.checkInteger(option, given, least, most),
+    otherwise,
   );
-}
 
 /** Any number of a range. @param isOpen whether `least` itself is excluded */
-export function number<Default extends number | undefined = undefined>(
-  least: number,
-  most: number,
-  otherwise?: Default,
-  isOpen = false,
-): Option<number, Read<number, Default>> {
-  const type = isOpen ? `above ${least}, up to ${most}` : `${least} to ${most}`;
-  return optional(
-    type,
-    (option, given) => checkNumber(option, given, least, most, isOpen),
-    otherwise as Default,
+export const number = <D extends number | undefined = undefined>(
+  ...[least, most, otherwise, isOpen = false]: [least: number, most: number, otherwise?: D, isOpen?: boolean]
+) =>
+  optional<number, number, D>(
+    isOpen ? `above ${least}, up to ${most}` : `${least} to ${most}`,
+    (option, given) => validate.checkNumber(option, given, least, most, isOpen),
+    otherwise,
   );
-}
 
 /** A length of time. Its value is in ms. */
-export function duration<Default extends Duration | undefined = undefined>(
-  otherwise?: Default,
+export const duration = <D extends Duration | undefined = undefined>(
+  otherwise?: D,
   { least = 1, most = MAX_DURATION_MS }: { least?: number; most?: number } = {},
-): Option<Duration, Read<number, Default>> {
-  const type = `duration, ${toText(least)} to ${toText(most)}`;
-  return optional(type, (option, given) => toMilliseconds(option, given, least, most), otherwise as Default);
-}
+) =>
+  optional<Duration, number, D>(
+    `duration, ${toText(least)} to ${toText(most)}`,
+    (option, given) => toMilliseconds(option, given, least, most),
+    otherwise,
+  );
 
 /** A length of time, or `false`, which switches a function off. Its value is in ms, or `undefined` for `false`. */
-export function durationOrFalse(otherwise: Duration): Option<Duration | false, number | undefined> {
-  return optional(
+export const durationOrFalse = (otherwise: Duration) =>
+  optional<Duration | false, number | undefined, Duration>(
     'duration, or `false`',
     (option, given) => (given === false ? undefined : toMilliseconds(option, given)),
     otherwise,
   );
-}
 
-export function boolean(otherwise: boolean): Option<boolean, boolean> {
-  return optional('boolean', (option, given) => checkBoolean(option, given, otherwise), otherwise);
-}
+export const boolean = (otherwise: boolean) =>
+  custom<boolean, boolean>(
+    'boolean',
+    (option, given) => validate.checkBoolean(option, given, otherwise),
+    otherwise,
+  );
 
 /** One of several words. */
-export function choice<Word extends string, Default extends Word | undefined = undefined>(
-  words: readonly Word[],
-  otherwise?: Default,
-): Option<Word, Read<Word, Default>> {
-  const type = words.map((word) => `\`'${word}'\``).join(', ');
-  return optional(type, (option, given) => checkChoice(option, given, words), otherwise as Default);
-}
+export const choice = <Word extends string>(words: readonly Word[], otherwise: Word) =>
+  optional<Word, Word, Word>(
+    words.map((word) => `\`'${word}'\``).join(', '),
+    (option, given) => validate.checkChoice(option, given, words),
+    otherwise,
+  );
 
 /** A function of the user. */
-export function fn<F>(type = 'function'): Option<F, F | undefined> {
-  return optional(type, (option, given) => checkFunction(option, given) as F);
-}
+export const fn = <F>() =>
+  optional<F, F>('function', (option, given) => validate.checkFunction(option, given) as F);
 
 /** An option that is a value, or a function of the user that returns the value. */
-export function orFunction<Value, F>(
-  type: string,
-  check: (option: string, given: unknown) => Value,
-  otherwise: Value,
-): Option<Value | F, Value | F> {
-  return optional(
+export const orFunction = <Value, F>(type: string, check: Check<Value>, otherwise: Value) =>
+  optional<Value | F, Value | F, Value>(
     `${type}, or a function`,
     (option, given) => (typeof given === 'function' ? (given as F) : check(option, given)),
-    otherwise as Value | F,
+    otherwise,
   );
-}
 
 /** The options of a function that is off by default. `true` switches it on with all defaults. The value is `undefined` if it is off. */
-export function switched<Given, Table extends Rows>(
-  table: Table,
-): Option<boolean | Given, OptionValues<Table> | undefined> {
+export function switched<Given, Table extends Rows>(table: Table) {
   const names = Object.keys(table).join(', ');
-  return optional(`boolean, or an object with: ${names}`, (option, given) => {
-    if (given === false) return undefined;
-    if (given === true) return readOptions(table, {});
-    if (typeof given === 'object') return checkOptionsOf(option, table, given as object);
-    throw invalidOption(option, given, `Pass true, or an object with: ${names}.`);
-  });
-}
-
-/** Like `optional`, with a check that also receives `undefined` and returns the default for it. */
-export function custom<Given, Value>(
-  type: string,
-  read: (option: string, given: unknown) => Value,
-  otherwise?: unknown,
-): Option<Given, Value> {
-  return { type, default: otherwise, read };
-}
-
-/** An option whose check needs other options, too, and follows later. */
-export function dependent<Given>(type: string, otherwise?: unknown): Option<Given, Given | undefined> {
-  return { type, default: otherwise, read: (_, given) => given as Given | undefined };
+  return optional<boolean | Given, OptionValues<Table> | undefined>(
+    `boolean, or an object with: ${names}`,
+    (option, given) => {
+      if (given === false) return undefined;
+      if (given === true) return readOptions(table, {});
+      if (typeof given === 'object') return checkOptionsOf(option, table, given as object);
+      throw invalidOption(option, given, `Pass true, or an object with: ${names}.`);
+    },
+  );
 }

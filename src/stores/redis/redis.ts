@@ -77,9 +77,9 @@ export const REDIS_TABLE = {
   prefix: optional('1 to 64 printable ASCII characters without braces', checkPrefix, 'hg'),
   hashKeys: custom('a secret, or `false`', (_, secret) => compileHashing(secret as string | false), false),
   localDenials: durationOrFalse('1s'),
-  slices: switched<SliceOptions, typeof SLICE_TABLE>(SLICE_TABLE),
+  slices: switched(SLICE_TABLE),
   publish: durationOrFalse('30s'),
-  top: switched<TopOptions, typeof TOP_TABLE>(TOP_TABLE),
+  top: switched(TOP_TABLE),
   clock: fn(),
 } satisfies OptionTable<RedisStoreOptions>;
 
