@@ -74,7 +74,7 @@ export class Flow<Req extends object, Res> {
     this.#switches = [options.enabled, this.#asking.switch].filter((each) => each !== true);
     this.#handler =
       options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
-    this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
+    this.#refunds = options.skipSuccessfulRequests || options.skipFailedRequests || options.refundAborted;
   }
 
   /** The limiter, for example to reset a key, to refund units, or to close the limiter. */
@@ -301,10 +301,12 @@ export class Flow<Req extends object, Res> {
   }
 
   async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
-    const { refundSuccess, refundFailure, refundAborted, wasSuccessful } = this.#options;
+    const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
     if (!completed) return refundAborted;
-    const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.getStatus(res) < 400;
-    return success ? refundSuccess : refundFailure;
+    const isSuccess = requestWasSuccessful
+      ? await requestWasSuccessful(req, res)
+      : this.#framework.getStatus(res) < 400;
+    return isSuccess ? skipSuccessfulRequests : skipFailedRequests;
   }
 }
 

@@ -76,12 +76,15 @@ const DIALECTS = [
   'legacy-seconds',
 ] as const satisfies HeaderDialect[];
 
+/** The dialects of the option `headers`, unless the user passes others. */
+export const DEFAULT_DIALECTS: readonly HeaderDialect[] = ['draft-6', 'draft-11'];
+
 /**
  * @param partitionKeys returns the parameters `pk`, if the fields show which key is counted
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compileHeaders(
-  option: HeaderDialect | readonly HeaderDialect[] | false = ['draft-6', 'draft-11'],
+  option: HeaderDialect | readonly HeaderDialect[] | false = DEFAULT_DIALECTS,
   partitionKeys?: PartitionKeys,
 ): WriteHeaders {
   const chosen = new Set<HeaderDialect>();

@@ -31,13 +31,14 @@ export function compileSteps<Req extends object, Res>(
   ipOf: (req: Req) => string | undefined,
   noteClient: (req: Req, ip: string | undefined) => void,
 ): readonly Step<Req>[] {
-  const { skip, clientIp, key, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } = options;
+  const { skip, clientIp, keyGenerator, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } =
+    options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
   if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, checkClientIp(ip))));
-  if (key) {
+  if (keyGenerator) {
     steps.push((soFar) =>
-      found(key(soFar.req), (made) => {
+      found(keyGenerator(soFar.req), (made) => {
         checkGeneratedKey(made);
         soFar.key = made;
       }),

@@ -1,22 +1,31 @@
 import type { Decision } from '../common/decision.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import { toMilliseconds, type Duration } from '../common/duration.js';
+import type { Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { assembleLimiter, checkOptions } from './create-limiter.js';
 import {
-  INLINE_FIELDS,
-  LIMITER_OPTIONS,
+  boolean,
+  checkOptionsOf,
+  dependent,
+  duration,
+  fn,
+  optional,
+  readOptions,
+  type OptionTable,
+} from '../common/options.js';
+import { assembleLimiter, checkOptions, givenLimiter } from './create-limiter.js';
+import {
+  CREATING_OPTIONS,
   optionsOf,
   type ConsumeOptions,
   type CreateLimiterOptions,
   type JointPolicies,
   type LimiterOptions,
 } from './options.js';
-import { Limiter } from './limiter.js';
+import type { Limiter } from './limiter.js';
 import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
-import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
-import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
+import { checkCapacity, checkCosts, UNITS, type Cost } from '../contract/costs.js';
+import { checkBoolean, checkFunction } from '../common/validate.js';
 import { deniedError } from './waiting/wait-errors.js';
 
 /** The limiter to use, or the options of a new limiter. `Own` are options with a different meaning here. */
@@ -83,7 +92,28 @@ export interface AnyOptions {
   readonly store?: Store;
 }
 
-const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
+/** The rows of `CallOptions` and `Fallback`. */
+export const CALL_TABLE = {
+  limiter: dependent('a limiter that `createLimiter` made'),
+  key: fn(),
+  tier: optional('the name of a tier, or a function', (option, tier) =>
+    typeof tier === 'string' ? tier : checkFunction(option, tier),
+  ),
+  cost: dependent(`${UNITS}, or a function`, 1),
+  wait: optional('boolean, or `{ timeout }`', checkWait, false),
+  fallback: optional('a function, or the name of a method', checkFallback),
+  passArgs: boolean(false),
+} satisfies OptionTable<Omit<AnyOptions, 'store'>>;
+
+function checkWait(option: string, wait: unknown): unknown {
+  if (typeof wait !== 'object') return checkBoolean(option, wait, false);
+  return checkOptionsOf(option, { timeout: duration() }, wait as object);
+}
+
+function checkFallback(option: string, fallback: unknown): unknown {
+  if (['function', 'string', 'symbol'].includes(typeof fallback)) return fallback;
+  throw invalidOption(option, fallback, "Pass a function, or a method's name.");
+}
 
 /** The common key of calls without the option `key`. */
 const KEY_OF_ALL_CALLS = 'all';
@@ -92,39 +122,16 @@ const KEY_OF_ALL_CALLS = 'all';
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`
  */
 export function checkCallOptions(what: string, options: AnyOptions): void {
-  checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-  const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
-  if (limiter !== undefined) {
-    if (!(limiter instanceof Limiter))
-      throw invalidOption('limiter', limiter, 'Pass a limiter made by createLimiter.');
-    const others = Object.entries(options)
-      .filter(([name, value]) => !CALL_OPTIONS.includes(name) && value !== undefined)
-      .map(([name]) => name);
-    if (others.length > 0) {
-      throw invalidOption(
-        others.join(', '),
-        'given with `limiter`',
-        'Pass a limiter or the options of one, not both.',
-      );
-    }
-    checkSupplied(limiter, options);
-  }
-  checkFunction('key', key);
-  if (typeof tier !== 'string') checkFunction('tier', tier);
+  checkOptions(what, options, [...Object.keys(CALL_TABLE), ...CREATING_OPTIONS]);
+  const { tier, cost, fallback, passArgs } = readOptions(CALL_TABLE, options);
+  const limiter = givenLimiter(options);
+  if (limiter) checkSupplied(limiter, options);
   if (typeof cost !== 'function' && cost !== undefined) {
     if (limiter) checkCapacity(limiter.internals.scope.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
-  if (typeof wait === 'object') {
-    checkShape('wait', wait, ['timeout']);
-    if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
-  } else checkBoolean('wait', wait, false);
-  if (fallback !== undefined && !['function', 'string', 'symbol'].includes(typeof fallback)) {
-    throw invalidOption('fallback', fallback, "Pass a function, or a method's name.");
-  }
-  if (checkBoolean('passArgs', passArgs, false) && fallback === undefined) {
+  if (passArgs && fallback === undefined)
     throw invalidOption('passArgs', passArgs, 'Pass a `fallback` that gets the arguments.');
-  }
 }
 
 /** The limiter in checked options, or a new limiter made from the options. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */

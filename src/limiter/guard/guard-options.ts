@@ -1,6 +1,5 @@
-import { toMilliseconds, type Duration } from '../../common/duration.js';
-import { invalidOption } from '../../common/errors.js';
-import { checkChoice, checkFunction } from '../../common/validate.js';
+import type { Duration } from '../../common/duration.js';
+import { choice, duration, fn, number, type OptionTable, type OptionValues } from '../../common/options.js';
 import type { Health } from '../../contract/health.js';
 
 /** Options for the time while the store does not decide. */
@@ -32,9 +31,19 @@ export interface FailureOptions {
   onHealth?: (health: Health) => void;
 }
 
-const DEFAULT_TIMEOUT = '100ms';
-const DEFAULT_CONNECT_TIMEOUT = '2s';
+/** The longest time that a decision may wait for a store, ms. */
 const MAX_TIMEOUT_MS = 60_000;
+
+/** The rows of `FailureOptions`. */
+export const FAILURE_TABLE = {
+  onStoreError: choice(['local', 'allow', 'deny', 'throw'], 'local'),
+  localShare: number(0, 1, 1, true),
+  timeout: duration('100ms', { most: MAX_TIMEOUT_MS }),
+  connectTimeout: duration('2s', { most: MAX_TIMEOUT_MS }),
+  onHealth: fn(),
+} satisfies OptionTable<FailureOptions>;
+
+export type FailureValues = OptionValues<typeof FAILURE_TABLE>;
 
 /** The failures in a row, and their least time span (ms), until a server is down. Neither alone is a proof. */
 export const MIN_FAILURES = 5;
@@ -79,25 +88,3 @@ export const MAX_CONCURRENT_REFUNDS = 64;
 
 /** The pause before a failed refund is repeated while the store is up, ms. */
 export const REFUND_RETRY_MS = 200;
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknown): number {
-  const standard = option === 'timeout' ? DEFAULT_TIMEOUT : DEFAULT_CONNECT_TIMEOUT;
-  const result = toMilliseconds(option, given === undefined ? standard : given);
-  if (result > MAX_TIMEOUT_MS) throw invalidOption(option, given, "Pass '1ms' to '1m'.");
-  return result;
-}
-
-/** The options after validation, except for `timeout`, which stores need, too. */
-export type CompiledFailure = ReturnType<typeof checkFailure>;
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkFailure(options: FailureOptions) {
-  const { onStoreError = 'local', localShare: share = 1 } = options;
-  const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
-  if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
-    throw invalidOption('localShare', share, 'Pass a number above 0, up to 1.');
-  }
-  const connectTimeout = checkTimeout('connectTimeout', options.connectTimeout);
-  return { mode, share, connectTimeout, onHealth: checkFunction('onHealth', options.onHealth) };
-}

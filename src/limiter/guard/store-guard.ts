@@ -24,7 +24,7 @@ import {
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
 import { breakerOf, type Breaker } from './breaker.js';
-import { checkFailure, type CompiledFailure, type FailureOptions } from './guard-options.js';
+import type { FailureValues } from './guard-options.js';
 import { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { Question, Timeouts, type Asker, type Kind } from './question.js';
@@ -32,12 +32,9 @@ import { strategyOf, type Strategy } from './strategies.js';
 
 /**
  * Makes a store answer in time, even if the store fails. An embedded store always answers, and is returned unchanged.
- *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export function guarded(store: Store, options: FailureOptions, timeout: number, warn: Warn): Store {
-  const compiled = checkFailure(options);
-  return store.embedded ? store : new StoreGuard(store, timeout, compiled, warn);
+export function guarded(store: Store, options: FailureValues, warn: Warn): Store {
+  return store.embedded ? store : new StoreGuard(store, options, warn);
 }
 
 /** The reply to a caller whose units will be given back later. */
@@ -59,8 +56,8 @@ class StoreGuard implements Store, Asker {
   readonly #idle: Subject;
   readonly #decision: Kind<Query, Reply>;
 
-  constructor(store: Store, timeout: number, options: CompiledFailure, warn: Warn) {
-    const { mode, share, connectTimeout, onHealth } = options;
+  constructor(store: Store, options: FailureValues, warn: Warn) {
+    const { onStoreError: mode, localShare: share, timeout, connectTimeout, onHealth } = options;
     const local = (this.#local = new Local(store, share));
     const strategy = (this.#strategy = strategyOf(mode, local));
     const breaker = (this.breaker = breakerOf(store));

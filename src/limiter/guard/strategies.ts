@@ -1,7 +1,7 @@
 import type { HeadgateError } from '../../common/errors.js';
 import type { Query, Reply } from '../../contract/store.js';
 import type { Circuit } from './circuit.js';
-import type { CompiledFailure } from './guard-options.js';
+import type { FailureValues } from './guard-options.js';
 import type { Local } from './local.js';
 
 /** The way to decide without the store: see `FailureOptions.onStoreError`. */
@@ -17,7 +17,7 @@ export interface Strategy {
   readonly isTurnedAway: boolean;
 }
 
-export function strategyOf(mode: CompiledFailure['mode'], local: Local): Strategy {
+export function strategyOf(mode: FailureValues['onStoreError'], local: Local): Strategy {
   if (mode === 'local')
     return { isTurnedAway: false, decide: (query, error) => ({ ...local.decide(query), error }) };
   if (mode === 'throw') {
