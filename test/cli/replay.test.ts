@@ -15,7 +15,7 @@ import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/log-file.js';
-import { MEASURED } from '../../src/cli/replay/shapes.js';
+import { MEASURED } from '../../src/cli/replay/policies.js';
 import { Timeline } from '../../src/cli/replay/timeline.js';
 import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -563,7 +563,7 @@ describe('headgate replay', () => {
     const cases: [title: string, args: readonly string[], code: number, ...says: string[]][] = [
       ['no policy', ['a.log'], 2, "--policy '100/1m'", 'headgate suggest'],
       ['a policy that is wrong', ['a.log', '--policy', '100'], 2, '"100" is not a quota', "'100/1m'"],
-      ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'cannot be replayed'],
+      ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'concurrency'],
       ['no log', ['--policy', '1/1m'], 2, 'log'],
       ['no such file', ['none.log', '--policy', '1/1m'], 2, 'none.log: there is no such file'],
       ['a directory', ['.', '--policy', '1/1m'], 2, 'it is a directory'],

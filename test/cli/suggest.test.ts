@@ -8,7 +8,8 @@ import type { Policy } from 'headgate';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { excludable, Measure } from '../../src/cli/replay/measure.js';
 import { Replay } from '../../src/cli/replay/replay.js';
-import { MEASURED, shapeOf, shapesOf } from '../../src/cli/replay/shapes.js';
+import { MEASURED } from '../../src/cli/replay/policies.js';
+import { shapeOf, shapesOf } from '../../src/cli/replay/shapes.js';
 import { Check, suggest } from '../../src/cli/replay/suggest.js';
 import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -368,7 +369,7 @@ describe('headgate suggest', () => {
     [['--window', ',', 'a.log'], 2, '--window: pass 1 to 32'],
     [['--window', '1s', '--policy', '1/1s', 'a.log'], 2, '--policy has its own window'],
     [['--algorithm', 'bucket', 'a.log'], 2, '--algorithm: "bucket" is not one of sliding-window'],
-    [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'nothing can be suggested'],
+    [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'concurrency'],
     [['--policy', '100', 'a.log'], 2, '"100" is not a quota'],
     [['b.log'], 2, 'b.log: there is no such file'],
     [[], 2, 'log'],

@@ -1,17 +1,15 @@
-import { toMilliseconds } from '../../common/duration.js';
-import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { collect, type CliCommand } from '../command.js';
-import { usageError } from '../errors.js';
+import { orUsage, usageError } from '../errors.js';
 import { quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
 import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { loggedKeys } from '../replay/dimensions.js';
-import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
+import { DEFAULT_DIMENSION, MEASURED } from '../replay/policies.js';
+import { shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
 import { suggestText } from '../replay/terminal.js';
 
@@ -115,8 +113,10 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
   ) {
     throw usageError(`--window: pass 1 to ${MAX_WINDOWS} different windows: --window 1s,1m,1h.`);
   }
-  for (const text of windows ?? []) toMilliseconds('--window', text);
-  return shapesOf(known, windows);
+  return orUsage(
+    () => shapesOf(known, windows),
+    (message) => message.replace(/^[\w.]*window/, '--window'),
+  );
 }
 
 /** The beginning of a command that replays the same requests. */
@@ -131,7 +131,7 @@ function replayCommand(names: readonly string[], options: LogOptions): string {
     '--status-field': options.statusField,
     '--method-field': options.methodField,
     '--trusted-hops': options.trustedHops,
-    '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
+    '--ipv6-subnet': ipv6Subnet,
   };
   for (const [flag, value] of Object.entries(values))
     if (value !== undefined) words.push(flag, quoted(String(value)));

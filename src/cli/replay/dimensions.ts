@@ -1,8 +1,8 @@
-import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
+import type { Key, Policy } from '../../index.js';
 import { dimensionOf } from '../command.js';
 import { usageError } from '../errors.js';
 import { prefixOf } from '../keys.js';
+import { DEFAULT_DIMENSION } from './policies.js';
 
 /** The fields of a log that make the key of a dimension. */
 export interface LoggedKey {

@@ -1,4 +1,4 @@
-import type { Key } from '../../contract/key.js';
+import type { Key } from '../../index.js';
 import { clients, hostName, type ClientOf, type ClientOptions } from './addresses.js';
 import type { LoggedKey } from './dimensions.js';
 import { Doubts } from './doubts.js';

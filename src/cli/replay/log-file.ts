@@ -1,4 +1,5 @@
 import { createGunzip } from 'node:zlib';
+import { firstWhere } from './bisect.js';
 import type { Entry, LineReader, Parsed } from './line.js';
 import { checkReadable, type Source } from './source.js';
 
@@ -271,13 +272,6 @@ export class Reorder {
 
   /** The place behind all requests of the same time. */
   #placeOf(time: number): number {
-    let low = this.#head;
-    let high = this.#waiting.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#waiting[middle]!.time <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstWhere(this.#head, this.#waiting.length, (i) => this.#waiting[i]!.time > time);
   }
 }

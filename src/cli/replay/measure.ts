@@ -1,4 +1,5 @@
-import { remainingOf, waitOf } from '../../contract/verdicts.js';
+import { remainingOf, waitOf } from '../../stores.js';
+import { firstWhere } from './bisect.js';
 import { Engine } from './engine.js';
 import { Keys, type Column } from './keys.js';
 import type { Shape } from './shapes.js';
@@ -23,7 +24,7 @@ export class Measure {
       const engine = new Engine(probes);
       this.#groups.push({
         engine,
-        capacities: engine.limiter.policies.map(({ traits }) => traits.capacity),
+        capacities: engine.policies.map(({ traits }) => traits.capacity),
         peaks: probes.map(() => this.#keys.column('count')),
       });
     }
@@ -89,14 +90,8 @@ export class Peaks {
 
   /** The number of clients that use more than a limit. */
   exceeding(limit: number): number {
-    let low = 0;
-    let high = this.#sorted.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#sorted[middle]! <= limit) low = middle + 1;
-      else high = middle;
-    }
-    return this.#sorted.length - low;
+    const { length } = this.#sorted;
+    return length - firstWhere(0, length, (i) => this.#sorted[i]! > limit);
   }
 }
 
@@ -111,15 +106,8 @@ export function excludable(clients: number, keep: number): number {
  * clients exceed any of them.
  */
 export function jointLimits(peaks: readonly Peaks[], excluded: number): number[] {
-  let low = 0;
-  let high = excluded;
   const limitsAt = (k: number) => peaks.map((each) => each.limitFor(k));
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (exceedingAny(peaks, limitsAt(middle)) <= excluded) low = middle;
-    else high = middle - 1;
-  }
-  return limitsAt(low);
+  return limitsAt(firstWhere(0, excluded, (k) => exceedingAny(peaks, limitsAt(k + 1)) > excluded));
 }
 
 export function exceedingAny(peaks: readonly Peaks[], limits: readonly number[]): number {

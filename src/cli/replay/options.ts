@@ -1,4 +1,3 @@
-import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { collect, integer, type CliCommand, type Options } from '../command.js';
 import type { Io } from '../io.js';
 import { loggedKeys } from './dimensions.js';
@@ -62,7 +61,7 @@ export function readLogs(
     timeField: options.timeField,
     fields: fieldsOf(options),
     match: parseMatch(options.match ?? []),
-    subnet: options.ipv6Subnet ?? DEFAULT_SUBNET,
+    subnet: options.ipv6Subnet,
     trustedHops: options.trustedHops,
     details,
   };

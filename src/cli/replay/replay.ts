@@ -1,9 +1,9 @@
-import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
+import type { Key, Policy } from '../../index.js';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
 import { Keys, type Column } from './keys.js';
 import type { LogSummary } from './log-file.js';
+import { DEFAULT_DIMENSION } from './policies.js';
 import { Timeline } from './timeline.js';
 
 /** The effect of a policy on a log. */
@@ -119,7 +119,7 @@ export class Replay {
     this.#dimensions = dimensions;
     this.#clients = dimensions.map(() => -1);
     this.#hit = dimensions.map(() => false);
-    this.#policies = this.#engine.limiter.policies.map(({ name, traits: { capacity } }, i) => {
+    this.#policies = this.#engine.policies.map(({ name, traits: { capacity } }, i) => {
       const policy = policies[i]!;
       const side = several ? dimensions.indexOf(policy.by ?? DEFAULT_DIMENSION) : 0;
       const none = { denied: 0, first: undefined, last: undefined };

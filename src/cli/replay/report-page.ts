@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { printableJson, printableLines } from '../../common/printable.js';
 import { count, duration, many, printable, share } from '../format.js';
 import type { ClientTimes, Report, Tally } from './report.js';
 import { cellsOf, moment, policyTable, replayNotes, spanText } from './tables.js';
@@ -158,13 +157,23 @@ function useBars({ name, use }: ReplayResult['policies'][number]): string {
   return `<h3>${escape(name)}</h3>${bars(rows)}`;
 }
 
+/** Invisible characters, which could change how a browser shows other texts. */
+const HIDDEN = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
 // Texts of a log may come from anyone, so they must never become markup.
 export const escape = (text: string): string =>
-  printableLines(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+  text
+    .toWellFormed()
+    .replace(HIDDEN, (c) => printable(c))
+    .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** JSON that cannot end the script that contains it. */
 export const jsonInHtml = (value: unknown): string =>
-  printableJson(JSON.stringify(value)).replaceAll('<', '\\u003c');
+  JSON.stringify(value)
+    .replace(HIDDEN, (c) => c.split('').map(unitEscape).join(''))
+    .replaceAll('<', unitEscape);
+
+const unitEscape = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 function figure(value: string, label: string, bad = false): string {
   return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;

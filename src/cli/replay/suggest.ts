@@ -1,5 +1,4 @@
-import { toText } from '../../common/duration.js';
-import type { Policy } from '../../contract/policy.js';
+import { policyText, type Policy } from '../../index.js';
 import { excludable, exceedingAny, jointLimits, type Measure, type Peaks, MOST_POLICIES } from './measure.js';
 import { limitWithout, outliersOf } from './outliers.js';
 import { Replay } from './replay.js';
@@ -163,7 +162,8 @@ function named(all: readonly { window: number; policy: Policy }[]): Policy[] {
   const names = new Set(all.map(({ policy }) => policy.name));
   return all.map(({ window, policy }) => {
     if (policy.name !== undefined) return policy;
-    const plain = toText(window);
+    // The text of a window, `1m`, as in `1/1m`.
+    const plain = policyText({ limit: 1, window }).slice('1/'.length);
     let name = plain;
     for (let n = 2; names.has(name); n++) name = `${plain}-${n}`;
     names.add(name);

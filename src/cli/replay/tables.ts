@@ -1,4 +1,4 @@
-import { policyText } from '../../contract/compile-policies.js';
+import { policyText } from '../../index.js';
 import { count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import { REORDER, type LogSummary } from './log-file.js';

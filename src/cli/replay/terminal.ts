@@ -1,5 +1,4 @@
-import { policyText } from '../../contract/compile-policies.js';
-import type { Policy } from '../../contract/policy.js';
+import { policyText, type Policy } from '../../index.js';
 import { columns, count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import {
