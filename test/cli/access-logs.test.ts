@@ -10,7 +10,6 @@ import { LogDirectory } from './logs.js';
 const DEFAULTS: LineOptions = {
   keys: loggedKeys(),
   keyField: undefined,
-  timeField: undefined,
   match: undefined,
   subnet: 56,
   trustedHops: undefined,

@@ -40,7 +40,6 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
 const OPTIONS: LineOptions = {
   keys: loggedKeys(),
   keyField: undefined,
-  timeField: undefined,
   match: undefined,
   subnet: 56,
   trustedHops: undefined,
@@ -532,7 +531,7 @@ describe('headgate replay', () => {
       expect(found.logs[0]).to.deep.include({ lines: 407, requests: 400, malformed: 6, skipped: 1 });
       const { stdout } = await replay(['odd.log', ...policy]);
       expect(stdout).to.contain('407 lines, 400 requests, 1 skipped').and.to.contain('6 malformed (1.5 %)');
-      expect(stdout).to.contain('line 1: it is in none of the formats that are read: garbage');
+      expect(stdout).to.contain('line 1: it has none of the known formats: garbage');
       expect(stdout).to.contain('line 405: it has more than a million characters: xxx');
       expect(stdout).to.not.contain('and more');
     });

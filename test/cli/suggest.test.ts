@@ -214,7 +214,7 @@ describe('headgate suggest', () => {
     args.push('--path-field', 'where', '--method-field', 'verb', '--status-field', 'code');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key ip --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --match '!/it'\\''s' --ipv6-subnet 64 --policy '1s=`,
     );
   });
 

@@ -6,7 +6,7 @@ import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
-import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { addLogOptions, LOGS_HELP, readLogs, wordsOf, type LogOptions } from '../replay/options.js';
 import { loggedKeys } from '../replay/dimensions.js';
 import { DEFAULT_DIMENSION, MEASURED } from '../replay/policies.js';
 import { shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
@@ -58,7 +58,16 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     const { summaries } = logs;
     await (io.json
       ? writeJson(io, suggestJson(suggestions, measure, summaries))
-      : write(io, suggestText(suggestions, measure, summaries, replayCommand(names, options), io)));
+      : write(
+          io,
+          suggestText(
+            suggestions,
+            measure,
+            summaries,
+            ['headgate', 'replay', ...names.map(quoted), ...wordsOf(options)].join(' '),
+            io,
+          ),
+        ));
   });
 }
 
@@ -117,24 +126,4 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
     () => shapesOf(known, windows),
     (message) => message.replace(/^[\w.]*window/, '--window'),
   );
-}
-
-/** The beginning of a command that replays the same requests. */
-function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, ipv6Subnet, match = [] } = options;
-  const words = ['headgate', 'replay', ...names.map(quoted)];
-  for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
-  const values = {
-    '--key-field': options.keyField,
-    '--time-field': options.timeField,
-    '--path-field': options.pathField,
-    '--status-field': options.statusField,
-    '--method-field': options.methodField,
-    '--trusted-hops': options.trustedHops,
-    '--ipv6-subnet': ipv6Subnet,
-  };
-  for (const [flag, value] of Object.entries(values))
-    if (value !== undefined) words.push(flag, quoted(String(value)));
-  for (const filter of match) words.push('--match', quoted(filter));
-  return words.join(' ');
 }

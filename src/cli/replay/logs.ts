@@ -3,7 +3,8 @@ import { SingleBar } from 'cli-progress';
 import { failure, usageError } from '../errors.js';
 import { count } from '../format.js';
 import type { Io } from '../io.js';
-import { type Entry, FORMATS, type LineReader } from './line.js';
+import { FORMATS } from './formats.js';
+import type { Entry, LineReader } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, streamSource, type Source } from './source.js';
 

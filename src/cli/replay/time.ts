@@ -4,10 +4,6 @@ const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
 const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
 /** A date alone is not the time of a request. */
 const ISO = /^\d{4}([-/])\d{2}\1\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
-const TIME_OF_DAY = /^\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?$/i;
-
-/** Whether a value is a time without its date. */
-export const isTimeOfDay = (value: unknown): boolean => typeof value === 'string' && TIME_OF_DAY.test(value);
 
 /** The range of plausible times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
