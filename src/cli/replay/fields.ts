@@ -68,39 +68,31 @@ export const TEXT_NAMES: Names = {
 /** The first names that are tried for the time, for messages. */
 export const KNOWN_TIMES = JSON_NAMES.time.slice(1, 7).join(', ');
 
-/** A value of a line. */
-interface Place {
-  /** The line has one of these names if it has the value. */
-  readonly names: readonly string[];
-  read(fields: Fields): unknown;
-}
+/** Reads a value of a line. */
+type Read = (fields: Fields) => unknown;
 
-/** The places of the parts in lines with the same names. */
-export type Plan = Readonly<Record<Field, readonly Place[]>> & { readonly names: readonly string[] };
+/** The readers of the parts in lines with the same names. */
+export type Plan = Readonly<Record<Field, readonly Read[]>> & { readonly names: readonly string[] };
 
 /** The number of plans to keep. Few logs have lines of more kinds. */
 const MAX_PLANS = 64;
 
 /** Makes a function that finds the plan of a line. Most lines have the same names as the line before. */
 export function planner(names: Names): (fields: Fields) => Plan {
-  const all = (Object.keys(names) as Field[]).map(
-    (field) => [field, names[field].map((name) => placeOf(name, field))] as const,
-  );
   const plans: Plan[] = [];
   let last: Plan | undefined;
   return (fields) => {
     if (last && hasNames(fields, last.names)) return last;
     last = plans.find((plan) => hasNames(fields, plan.names));
     if (last) return last;
-    const places = all.map(([field, each]) => [field, each.filter((place) => isIn(place, fields))]);
-    last = { ...(Object.fromEntries(places) as Plan), names: Object.keys(fields) };
+    const parts = (Object.keys(names) as Field[]).map((field) => {
+      return [field, names[field].flatMap((name) => readerOf(name, fields, field) ?? [])];
+    });
+    last = { ...(Object.fromEntries(parts) as Plan), names: Object.keys(fields) };
     if (plans.push(last) > MAX_PLANS) plans.shift();
     return last;
   };
 }
-
-const isIn = (place: Place, fields: Fields): boolean =>
-  place.names.some((name) => Object.hasOwn(fields, name));
 
 function hasNames(fields: Fields, names: readonly string[]): boolean {
   let i = 0;
@@ -108,24 +100,20 @@ function hasNames(fields: Fields, names: readonly string[]): boolean {
   return i === names.length;
 }
 
-/** The place of a name, as in {@link Names}. */
-export function placeOf(name: string, part?: Field): Place {
+/** The reader of a name, as in {@link Names}, for lines with the same names as `fields`. Undefined if none of them has the value. */
+export function readerOf(name: string, fields: Fields, part?: Field): Read | undefined {
+  if (Object.hasOwn(fields, name)) return (line) => line[name];
   if (name.includes(' ')) {
-    const places = wordsOf(name).map((word) => placeOf(word));
-    const read = (fields: Fields) => {
-      const texts = places.map((place) => textOf(place.read(fields)));
+    const readers = wordsOf(name).map((word) => readerOf(word, fields));
+    return (line) => {
+      const texts = readers.map((read) => textOf(read?.(line)));
       return texts.includes(undefined) ? undefined : texts.join(' ');
     };
-    return { names: places[0]!.names, read };
   }
-  if (name.startsWith('~')) {
-    const line = name.slice(1);
-    return { names: [line], read: (fields) => partOfLine(fields[line], part) };
-  }
-  const path = name.split('.');
-  if (path.length === 1) return { names: path, read: (fields) => fields[name] };
-  const read = (fields: Fields) => (Object.hasOwn(fields, name) ? fields[name] : inside(fields, path));
-  return { names: [name, path[0]!], read };
+  const [first, ...rest] = name.replace('~', '').split('.');
+  if (!Object.hasOwn(fields, first!)) return undefined;
+  if (rest.length > 0) return (line) => inside(line[first!], rest);
+  return (line) => partOfLine(line[first!], part);
 }
 
 function inside(value: unknown, path: readonly string[]): unknown {

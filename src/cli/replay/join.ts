@@ -1,6 +1,6 @@
 import type { LoggedRequest, RequestLine } from './logged-request.js';
 
-/** The maximum of requests that wait for further lines, and of remembered ids. */
+/** The maximum of requests that wait for further lines. At least as many whole ones are remembered, and at most twice as many. */
 const MAX_REQUESTS = 10_000;
 
 /** Lines with the same id belong to different requests if more time than this lies between them, ms. */
@@ -21,11 +21,11 @@ interface Begun {
  */
 export class Joiner {
   readonly #begun = new Map<string, Begun>();
-  /** The times of the last requests that are whole, by id. */
-  readonly #done = new Map<string, number>();
   /** The ids from the oldest on. A new iterator would first pass all that were deleted. */
   readonly #oldestBegun = this.#begun.keys();
-  readonly #oldestDone = this.#done.keys();
+  /** The times of the last requests that are whole, by id; and of those before them. */
+  #done = new Map<string, number>();
+  #doneBefore = new Map<string, number>();
   /** Whole requests that repeated the id of another one shortly after it. */
   repeated = 0;
 
@@ -46,7 +46,9 @@ export class Joiner {
     }
     begun.request.join(request);
     begun.hasStatus ||= hasStatus;
-    return line.ends ? this.#end(line.id, begun) : undefined;
+    if (!line.ends) return undefined;
+    this.#begun.delete(line.id);
+    return this.#end(line.id, begun);
   }
 
   /** Returns the requests that did not end. */
@@ -57,7 +59,7 @@ export class Joiner {
   }
 
   #first(line: RequestLine, found: Begun): LoggedRequest | undefined {
-    const before = this.#done.get(line.id);
+    const before = this.#done.get(line.id) ?? this.#doneBefore.get(line.id);
     if (line.ends || found.hasStatus) {
       if (before !== undefined && Math.abs(found.time - before) <= MAX_REPEATED_MS) this.repeated += 1;
       return this.#end(line.id, found);
@@ -81,10 +83,11 @@ export class Joiner {
   }
 
   #end(id: string, { request, time }: Begun): LoggedRequest {
-    this.#begun.delete(id);
-    this.#done.delete(id);
+    if (this.#done.size === MAX_REQUESTS) {
+      this.#doneBefore = this.#done;
+      this.#done = new Map();
+    }
     this.#done.set(id, time);
-    if (this.#done.size > MAX_REQUESTS) this.#done.delete(this.#oldestDone.next().value!);
     return request;
   }
 }

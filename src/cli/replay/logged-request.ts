@@ -1,4 +1,4 @@
-import { placeOf, textOf, type Fields, type Part, type Plan } from './fields.js';
+import { readerOf, textOf, type Fields, type Part, type Plan } from './fields.js';
 import { parseTime } from './time.js';
 
 /** The first line of a request in Fastify's log. */
@@ -51,13 +51,13 @@ export class LoggedRequest {
   /** Any field by its name, or in JSON by its path (`req.id`). Undefined if the format has no names. */
   field(name: string): string | undefined {
     if (!this.named) return undefined;
-    return textOf(placeOf(name).read(this.#fields)) ?? this.#later?.field(name);
+    return textOf(readerOf(name, this.#fields)?.(this.#fields)) ?? this.#later?.field(name);
   }
 
   /** The time at which the request came, ms since the epoch, or `undefined` if it cannot be read. */
   get time(): number | undefined {
-    for (const place of this.#plan.time) {
-      const time = parseTime(place.read(this.#fields));
+    for (const read of this.#plan.time) {
+      const time = parseTime(read(this.#fields));
       if (time !== undefined) return time;
     }
     return parseTime(this.collected) ?? this.#later?.time;
@@ -85,8 +85,8 @@ export class LoggedRequest {
   }
 
   #text(name: Part | 'id'): string | undefined {
-    for (const place of this.#plan[name]) {
-      const text = textOf(place.read(this.#fields));
+    for (const read of this.#plan[name]) {
+      const text = textOf(read(this.#fields));
       if (text !== undefined) return text;
     }
     return undefined;
