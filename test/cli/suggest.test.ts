@@ -17,10 +17,9 @@ import { headgate } from './cli.js';
 import { jsonLine, LogDirectory, trace, watching, type LoggedRequest } from './logs.js';
 
 function measured(requests: readonly LoggedRequest[], policies: readonly Policy[]) {
-  const shapes = policies.map(shapeOf);
-  const measure = new Measure(shapes);
+  const measure = new Measure(policies.map(shapeOf));
   for (const { ip, time } of requests) measure.add(ip, time);
-  return { shapes, measure };
+  return measure;
 }
 
 /** The numbers of clients and requests that policies deny. */
@@ -50,8 +49,8 @@ describe('suggested limits', () => {
           fc.constantFrom(50, 90, 99, 100),
           (policy, seed, keep) => {
             const requests = trace(seed, 300);
-            const { shapes, measure } = measured(requests, [policy]);
-            const [found] = suggest(measure, shapes, keep).each;
+            const measure = measured(requests, [policy]);
+            const [found] = suggest(measure, keep).each;
             const chosen = found!.alternatives.find((alternative) => alternative.keep === keep)!;
             const most = excludable(measure.clients, keep);
             const { deniedClients } = denied(requests, chosen.policy);
@@ -75,8 +74,8 @@ describe('suggested limits', () => {
         fc.constantFrom(50, 80, 90, 95, 100),
         (policies, seed, keep) => {
           const requests = trace(seed, 300);
-          const { shapes, measure } = measured(requests, policies);
-          const suggestions = suggest(measure, shapes, keep);
+          const measure = measured(requests, policies);
+          const suggestions = suggest(measure, keep);
           const check = new Check(suggestions);
           for (const { ip, time } of requests) check.add(ip, time);
           check.finish();
@@ -102,23 +101,21 @@ describe('suggested limits', () => {
       time: Date.UTC(2026, 9, 5) + i,
       ip: '10.0.0.1',
     }));
-    const { shapes, measure } = measured(requests, parsePolicies(['1/1s', '1/1m', '1/1h']));
-    const { together, each } = suggest(measure, shapes, 100);
+    const measure = measured(requests, parsePolicies(['1/1s', '1/1m', '1/1h']));
+    const { together, each } = suggest(measure, 100);
     expect(each.map(({ alternatives }) => alternatives[0]!.policy.limit)).to.deep.equal([10, 10, 10]);
     expect(together.policies).to.deep.equal([{ name: '1h', limit: 10, window: '1h' }]);
     // One a second, for ever: the shortest does.
     const steady = Array.from({ length: 100 }, (_, i) => ({ time: 1e12 + i * 1000, ip: '10.0.0.1' }));
     const log = measured(steady, parsePolicies(['sliding-log 1/1s', 'sliding-log 1/10s']));
-    expect(suggest(log.measure, log.shapes, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([
-      1,
-    ]);
+    expect(suggest(log, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([1]);
     // The bound of a bucket implies nothing about a window, and the other way round.
     for (const policies of [
       ['1/1s', 'token-bucket 1/1h'],
       ['1/1h', 'token-bucket 1/1s'],
     ]) {
       const mixed = measured(requests, parsePolicies(policies));
-      expect(suggest(mixed.measure, mixed.shapes, 100).together.policies).to.have.length(2);
+      expect(suggest(mixed, 100).together.policies).to.have.length(2);
     }
   });
 
@@ -131,7 +128,7 @@ describe('suggested limits', () => {
     ] as const) {
       const measure = new Measure(shapes);
       for (let i = 0; i < 100 * burst; i++) measure.add('a', 1e12 + 1000 * Math.floor(i / burst));
-      const { each } = suggest(measure, shapes, 99);
+      const { each } = suggest(measure, 99);
       expect(each).to.have.length(1);
       const { policy } = each[0]!.alternatives[0]!;
       expect(policy).to.deep.equal({ algorithm: 'token-bucket', limit, window: '1s', burst });
@@ -140,8 +137,8 @@ describe('suggested limits', () => {
 
   it('a client that uses more than can be counted does not count as kept', () => {
     const requests = Array.from({ length: 75_000 }, () => ({ time: 1e12, ip: '10.0.0.1' }));
-    const { shapes, measure } = measured(requests, parsePolicies(['gcra 1/366d']));
-    const { each } = suggest(measure, shapes, 100);
+    const measure = measured(requests, parsePolicies(['gcra 1/366d']));
+    const { each } = suggest(measure, 100);
     expect(each[0]!.alternatives.at(-1)).to.deep.include({ keep: 100, deniedClients: 1 });
   });
 

@@ -53,7 +53,7 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     logs.checkFound();
     const { first, last } = measure;
     const asked = options.window !== undefined || options.policy !== undefined;
-    const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
+    const suggestions = suggestFrom(measure, keep, asked ? Infinity : Math.max(1000, last - first));
     await count(logs, suggestions, io);
     const { summaries } = logs;
     await (io.json
