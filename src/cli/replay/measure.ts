@@ -16,9 +16,9 @@ export interface Measured {
 /** Replays a log under limits that are never reached, and keeps the most that each client used of each shape. */
 export class Measure {
   readonly #shapes: readonly Shape[];
-  readonly #groups: { engine: Engine; capacities: readonly number[]; peaks: readonly number[][] }[] = [];
+  readonly #groups: { engine: Engine; capacities: readonly number[]; peaks: readonly Uint32Array[] }[] = [];
   readonly #keys = new Keys();
-  readonly #sent = this.#keys.column();
+  readonly #sent = this.#keys.column(Uint32Array);
   requests = 0;
   first = 0;
   last = 0;
@@ -33,7 +33,7 @@ export class Measure {
       this.#groups.push({
         engine,
         capacities: engine.policies.map(({ traits }) => traits.capacity),
-        peaks: probes.map(() => this.#keys.column()),
+        peaks: probes.map(() => this.#keys.column(Uint32Array)),
       });
     }
   }
@@ -72,7 +72,7 @@ export class Measure {
   /** The shapes in their order, with the use of the clients. */
   measured(): Measured[] {
     const peaks = this.#groups.flatMap(({ capacities, peaks: columns }) =>
-      columns.map((values, i) => new Peaks(values, capacities[i]!)),
+      columns.map((values, i) => new Peaks(values.slice(0, this.clients), capacities[i]!)),
     );
     return this.#shapes.map((shape, i) => ({ shape, peaks: peaks[i]! }));
   }
@@ -80,15 +80,15 @@ export class Measure {
 
 /** The most that each client used, by the client's number. */
 export class Peaks {
-  readonly values: readonly number[];
-  readonly #sorted: Float64Array;
+  readonly values: Uint32Array;
+  readonly #sorted: Uint32Array;
   readonly #capacity: number;
 
   /** @param capacity the largest limit that can be suggested */
-  constructor(values: readonly number[], capacity: number) {
+  constructor(values: Uint32Array, capacity: number) {
     this.values = values;
     this.#capacity = capacity;
-    this.#sorted = Float64Array.from(values).sort();
+    this.#sorted = values.slice().sort();
   }
 
   /** The smallest limit that at most `excluded` clients would exceed, up to the largest possible one. */

@@ -75,7 +75,7 @@ interface Effect {
   /** The number of its dimension. */
   readonly side: number;
   /** The most that each client used. */
-  readonly peaks: number[];
+  readonly peaks: Uint32Array;
   denied: number;
   first: number | undefined;
   last: number | undefined;
@@ -89,17 +89,17 @@ export class Replay {
   readonly #engine: Engine;
   readonly #keys = new Keys();
   /** The number of the key's dimension. */
-  readonly #side = this.#keys.column();
-  readonly #requests = this.#keys.column();
-  readonly #denied = this.#keys.column();
+  readonly #side = this.#keys.column(Uint32Array);
+  readonly #requests = this.#keys.column(Uint32Array);
+  readonly #denied = this.#keys.column(Uint32Array);
   /** One bit per policy. */
-  readonly #by = this.#keys.column();
-  readonly #first = this.#keys.column();
-  readonly #last = this.#keys.column();
-  readonly #run = this.#keys.column();
-  readonly #runAt = this.#keys.column();
-  readonly #streak = this.#keys.column();
-  readonly #streakAt = this.#keys.column();
+  readonly #by = this.#keys.column(Uint32Array);
+  readonly #first = this.#keys.column(Float64Array);
+  readonly #last = this.#keys.column(Float64Array);
+  readonly #run = this.#keys.column(Uint32Array);
+  readonly #runAt = this.#keys.column(Float64Array);
+  readonly #streak = this.#keys.column(Uint32Array);
+  readonly #streakAt = this.#keys.column(Float64Array);
   readonly #timeline: Timeline;
   /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
@@ -127,7 +127,7 @@ export class Replay {
       const none = { denied: 0, first: undefined, last: undefined };
       return [
         name,
-        { number: i, name, policy, capacity, side, peaks: this.#keys.column(), ...none },
+        { number: i, name, policy, capacity, side, peaks: this.#keys.column(Uint32Array), ...none },
       ] as const;
     });
     this.#policies = new Map<string, Effect>(effects);
@@ -200,8 +200,8 @@ export class Replay {
   }
 
   /** The denials of each client. They are numbered in order of appearance. */
-  get denials(): readonly number[] {
-    return this.#denied;
+  get denials(): Uint32Array {
+    return this.#denied.slice(0, this.#keys.names.length);
   }
 
   /** @param top the number of denied clients to name */
@@ -292,8 +292,9 @@ export interface Comparison {
 /** Compares two replays of the same requests. A client has the same number in both. */
 export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
   const sums = { both: 0, firstOnly: 0, secondOnly: 0 };
+  const others = second.denials;
   first.denials.forEach((denials, client) => {
-    const isInSecond = second.denials[client]! > 0;
+    const isInSecond = others[client]! > 0;
     if (denials > 0) sums[isInSecond ? 'both' : 'firstOnly'] += 1;
     else if (isInSecond) sums.secondOnly += 1;
   });
