@@ -84,9 +84,7 @@ describe('logs of real loggers', () => {
       '\u001b[0mGET /items?page=2 \u001b[32m200\u001b[0m 0.129 ms - 2\u001b[0m',
     ];
     for (const line of lines)
-      expect(reader.read(line), line)
-        .to.have.property('problem')
-        .that.contains("morgan, log the format 'combined'");
+      expect(reader.read(line), line).to.have.property('problem').that.contains("'combined'");
   });
 
   it('a process that starts again counts its requests from 1 again', () => {
@@ -341,7 +339,7 @@ describe('a log that was not read as it was meant', () => {
       const { code, stdout, stderr } = await run(command);
       expect(code).to.equal(1);
       expect(stdout).to.equal('');
-      expect(stderr).to.contain('a.log: every request has a time at midnight').and.contain('--time-field');
+      expect(stderr).to.contain('a.log: all times are at midnight').and.contain('--time-field');
       expect((await run(command, '--time-field', 'at')).code).to.equal(0);
     }
   });
@@ -371,7 +369,7 @@ describe('a log that was not read as it was meant', () => {
     const { code, stderr } = await run('replay');
     expect(code).to.equal(1);
     expect(stderr)
-      .to.contain('a.log: no client is an address: the first is "android"')
+      .to.contain('a.log: no client is an address; the first is "android"')
       .and.contain('--key-field');
     expect((await run('replay', '--key-field', 'client')).stdout).to.contain('of 2 clients');
     expect((await run('replay', '--key-field', 'peer')).stdout).to.contain('of 4 clients');
@@ -383,7 +381,7 @@ describe('a log that was not read as it was meant', () => {
       lines((i) => ({ time: iso(i), ip: i < 4 ? 'health-check' : ip(i) })),
     );
     expect((await run('replay')).stdout).to.contain(
-      'a.log: 4 of 40 requests (10 %) have a client that is not an address, such as "health-check"; pass the field of the client: --key-field',
+      'a.log: 4 of 40 requests (10 %) have a client that is not an address, such as "health-check"',
     );
   });
 
@@ -400,9 +398,7 @@ describe('a log that was not read as it was meant', () => {
     for (const [match, part, field, found] of cases) {
       const { code, stderr } = await run('replay', '--match', match!);
       expect(code).to.equal(1);
-      expect(stderr)
-        .to.contain(`no request has a ${part}, by which --match selects`)
-        .and.contain(`--${part}-field`);
+      expect(stderr).to.contain(`no request has a ${part}`).and.contain(`--${part}-field`);
       const { stdout } = await run('replay', '--match', match!, `--${part}-field`, field!);
       expect(stdout).to.contain(found);
     }
@@ -414,7 +410,7 @@ describe('a log that was not read as it was meant', () => {
       lines((i) => ({ time: iso(i), ip: ip(i), ...(i > 0 && { status: 200 }) })),
     );
     expect((await run('replay', '--match', '!429')).stdout).to.contain(
-      'a.log: 1 of 40 requests (2.5 %) have no status, by which --match selects',
+      'a.log: 1 of 40 requests (2.5 %) have no status',
     );
   });
 
@@ -424,7 +420,7 @@ describe('a log that was not read as it was meant', () => {
       lines((i) => ({ time: iso(i >> 1), ip: ip(i), status: 200, request_id: `r${i >> 1}` })),
     );
     const { stdout } = await run('replay');
-    expect(stdout).to.contain('a.log: 20 of 40 requests (50 %) have the id of another one shortly before');
+    expect(stdout).to.contain('a.log: 20 of 40 requests (50 %) have the same id');
     const { stdout: text } = await headgate(['replay', '--json', 'a.log', '--policy', '5/1s'], {
       cwd: logs.path,
     });
@@ -453,7 +449,7 @@ describe('a log that was not read as it was meant', () => {
       logs.write(name, bytes);
       const { code, stderr } = await headgate(['replay', name, '--policy', '5/1s'], { cwd: logs.path });
       expect(code).to.equal(2);
-      expect(stderr).to.contain(`${name}: it is ${kind}`).and.contain(command);
+      expect(stderr).to.contain(`${name} is ${kind}`).and.contain(command);
     });
   }
 });

@@ -84,7 +84,7 @@ function keepOf(text: string): number {
   const keep = /^\d{1,3}(\.\d+)?\s?%?$/.test(text) ? parseFloat(text) : NaN;
   if (!(keep > 0 && keep <= 100)) {
     throw usageError(
-      `--keep: ${JSON.stringify(text)} is not a share of clients. Pass percent, up to 100: --keep 99.9.`,
+      `--keep: ${JSON.stringify(text)} is not a share of clients. Pass a percentage above 0, up to 100: --keep 99.9.`,
     );
   }
   return keep;

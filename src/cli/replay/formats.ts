@@ -46,8 +46,8 @@ export class Formats {
       this.#tail(line) ??
       this.#logfmt(line) ?? {
         problem: isBareRequest(line)
-          ? "it has neither a client nor a time: with morgan, log the format 'combined'"
-          : 'it has none of the known formats',
+          ? "no client and no time; with morgan, log the format 'combined'"
+          : 'unknown format',
       }
     );
   }
@@ -60,7 +60,7 @@ export class Formats {
     } catch {
       // The problem is returned below.
     }
-    return { problem: 'it begins like JSON but is not an object of JSON' };
+    return { problem: 'not a valid object of JSON' };
   }
 
   #object(value: Fields): Reading {

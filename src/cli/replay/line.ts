@@ -91,7 +91,7 @@ export class LineReader {
     const { time } = request;
     if (time === undefined) {
       const tried = this.#timeField ?? `${KNOWN_TIMES} and others`;
-      return { problem: `it has no readable time in ${tried}; see --time-field` };
+      return { problem: `no readable time in ${tried}; see --time-field` };
     }
     this.#doubts.request(time);
     return details ? { time, key, path: request.part('path'), status: statusOf(request) } : { time, key };
@@ -110,7 +110,7 @@ export class LineReader {
     const isByClient = keys.some(({ parts }) => parts.includes('ip'));
     if (address !== undefined && keyField === undefined && isByClient && hostName(address) === undefined) {
       return {
-        problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
+        problem: `the client ${JSON.stringify(address.slice(0, 50))} is neither an address nor the name of a host`,
       };
     }
     // Programs also write other lines, and some requests have no user.

@@ -137,7 +137,7 @@ export class LogFile {
       return;
     }
     const parsed =
-      line.length > MAX_LINE ? { problem: 'it has more than a million characters' } : this.#reader.read(line);
+      line.length > MAX_LINE ? { problem: 'more than a million characters' } : this.#reader.read(line);
     this.#count(parsed, line, entries);
   }
 
@@ -174,7 +174,7 @@ export class LogFile {
       for await (const chunk of unpacked) yield chunk as Buffer;
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
-      this.#damage = `its gzip data is damaged or ends too early (${(error as Error).message}); the lines before that count`;
+      this.#damage = `the gzip data is damaged or ends too early (${(error as Error).message}); only the lines before that count`;
     }
   }
 

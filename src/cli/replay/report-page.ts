@@ -58,7 +58,7 @@ ${compared ? comparison(result, compared) : ''}
 <button type="button" id="all">All</button> <button type="button" id="log" aria-pressed="false">Log scale</button></p>
 ${plot('requests', peaks(result))}
 <h2>Denied by each policy</h2>
-<p class="quiet">A request that two policies deny is in both.</p>
+<p class="quiet">A request that two policies deny counts for both.</p>
 ${plot('denied', 'Requests that each policy denied; the table below has the values.')}
 <details><summary>The plots as a table</summary>
 ${intervalTable(result)}
@@ -117,7 +117,7 @@ ${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${m
 <h2>Paths of the denied requests</h2>
 ${tallyBars(denied.paths.tally(NAMED), result.denied)}
 <h2>Statuses of the denied requests</h2>
-<p class="quiet">As the log has them: the answers of the server at that time.</p>
+<p class="quiet">The statuses in the log, as the server sent them at that time.</p>
 ${tallyBars(denied.statuses.tally(NAMED), result.denied)}`;
 }
 
