@@ -110,6 +110,25 @@ describe('logs of real loggers', () => {
     expect(entries[0]).to.include({ key: '127.0.0.1', path: '/items', status: undefined });
   });
 
+  it('the ids of the last 10,000 whole requests are remembered', () => {
+    const reader = new LineReader(DEFAULTS);
+    const read = (id: number, more: object) =>
+      reader.read(JSON.stringify({ time: 1e12 + id, reqId: id, ip: '10.0.0.1', ...more }));
+    for (let id = 0; id < 10_000; id++)
+      expect(read(id, { responseTime: 1 })).to.have.property('time', 1e12 + id);
+    for (const id of [0, 5000, 9999]) expect(read(id, { msg: 'late message' })).to.equal('joined');
+    expect(reader.rest()).to.deep.equal([]);
+  });
+
+  it('lines of many kinds, in any order', () => {
+    const reader = new LineReader(DEFAULTS);
+    for (let i = 0; i < 300; i++) {
+      const client = i % 2 === 0 ? { ip: '10.0.0.1' } : { req: { ip: '10.0.0.1' } };
+      const line = JSON.stringify({ [`field${i % 100}`]: i, ...client, 'url.path': `/${i}`, ts: 1e12 + i });
+      expect(reader.read(line)).to.include({ key: '10.0.0.1', path: `/${i}`, time: 1e12 + i });
+    }
+  });
+
   it('the parts of a request that are kept are bounded', () => {
     const line = linesOf('fastify')[1]!;
     const reader = new LineReader(DEFAULTS);

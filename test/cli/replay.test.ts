@@ -786,6 +786,26 @@ describe('the parts of a replay', () => {
     expect([denied, ...policies.map((policy) => policy.denied)]).to.deep.equal([4, 1, 2, 4]);
   });
 
+  it('counts for each of many clients, while the columns grow', () => {
+    const run = new Replay([{ limit: 1, window: '1h' }]);
+    for (let i = 0; i < 5000; i++) for (let n = 0; n <= i % 3; n++) run.add(`client-${i}`, 1e12 + i);
+    const { requests, denied, clients, deniedClients, top, policies } = run.result(1);
+    expect([requests, denied, clients, deniedClients]).to.deep.equal([9999, 4999, 5000, 3333]);
+    expect(top).to.deep.equal([
+      {
+        key: 'client-2',
+        requests: 3,
+        denied: 2,
+        first: 1e12 + 2,
+        last: 1e12 + 2,
+        streak: 2,
+        streakAt: 1e12 + 2,
+        policies: ['default'],
+      },
+    ]);
+    expect(policies[0]!.use.reduce((a, b) => a + b, 0)).to.equal(5000);
+  });
+
   it('a replay decides like a limiter', async () => {
     const run = new Replay([{ limit: 2, window: '1m' }]);
     const limiter = createLimiter({ limit: 2, window: '1m' });
