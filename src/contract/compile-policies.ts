@@ -5,7 +5,6 @@ import {
   type Algorithm,
   type Kernel,
   type Policy,
-  type PolicyField,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
@@ -25,10 +24,6 @@ for (const kernel of Object.keys(algorithms) as Kernel[]) {
 }
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
-
-/** Whether policies of an algorithm can have a field. */
-export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
-  KINDS.get(algorithm)?.fields.includes(field) === true;
 
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
