@@ -1,6 +1,7 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { memo } from '../common/memo.js';
 import { assembleLimiter, type Assembly } from '../limiter/create-limiter.js';
 import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../limiter/options.js';
 import { Limiter } from '../limiter/limiter.js';
@@ -264,19 +265,13 @@ function compiling<Req>(
   policiesOf: PoliciesOf<Req>,
   keys: KeysOption<Req> | undefined,
 ): (request: Req) => MaybePromise<PolicySet> {
-  const known = new Map<string, PolicySet>();
-  const compile = (policies: Policies): PolicySet => {
-    // Policies are compared by content, because an array that was changed in place means a changed limit.
-    const text = JSON.stringify(policies);
-    let set = known.get(text);
-    if (!set) {
-      set = limiter.compile(policies);
-      checkKeysOf([set], keys, true);
-      if (known.size === MAX_CACHED_SETS) known.clear();
-      known.set(text, set);
-    }
+  const compiled = memo(MAX_CACHED_SETS, (_: string, policies: Policies): PolicySet => {
+    const set = limiter.compile(policies);
+    checkKeysOf([set], keys, true);
     return set;
-  };
+  });
+  // Policies are compared by content, because an array that was changed in place means a changed limit.
+  const compile = (policies: Policies): PolicySet => compiled(JSON.stringify(policies), policies);
   return mapped((request: Req) => policiesOf(request), compile);
 }
 

@@ -9,7 +9,7 @@ export interface RequestSoFar<Req> {
   readonly req: Req;
   /** The request's key; later, with several dimensions, all of its keys. `undefined` if no policy applies by key. */
   key: Key | undefined;
-  /** The list that the request is on, in which case no policy decides. */
+  /** The list with the request, in which case no policy decides. */
   listed: 'allow-listed' | 'deny-listed' | undefined;
   /** The policies to decide by. */
   set: PolicySet | undefined;

@@ -8,7 +8,7 @@ import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { FailureOptions } from './guard/failure.js';
+import type { FailureOptions } from './guard/guard-options.js';
 import type { TierOptions } from './tiers.js';
 
 /** Options of every limiter, with or without HTTP. The policies are inline (`limit`, `window`, ...) or in `policies`. */

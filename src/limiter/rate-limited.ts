@@ -19,15 +19,15 @@ import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/wait-errors.js';
 
-/** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
+/** The limiter to use, or the options of a new limiter. `Own` are options with a different meaning here. */
 export type LimitedBy<Own extends string = never> =
   | ({
-      /** A limiter made by `createLimiter`, in place of the options for one. */
+      /** A limiter made by `createLimiter`, in place of options. */
       limiter: Limiter;
     } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
 
-/** Options that are computed from the arguments of a call. */
+/** Options computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
    * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to leave
@@ -40,7 +40,7 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
    * Whether to wait until the call is admitted, without a limit or up to `timeout`. With a `timeout`, at most `maxWaiting` calls wait, and
-   * `maxWaitingPerKey` of one key; without the option `key` all calls share one key. Without a `timeout`, any number of calls wait, unless
+   * `maxWaitingPerKey` of a key; without the option `key` the calls share a single key. Without a `timeout`, any number of calls wait, unless
    * you set these options. @default false
    */
   wait?: boolean | { timeout?: Duration };
@@ -85,7 +85,7 @@ export interface AnyOptions {
 
 const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
 
-/** The common key of all calls if there is no option `key`. */
+/** The common key of calls without the option `key`. */
 const KEY_OF_ALL_CALLS = 'all';
 
 /**
@@ -127,7 +127,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   }
 }
 
-/** The limiter in checked options, or a new one made from them. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
+/** The limiter in checked options, or a new limiter made from the options. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   if (options.limiter) return options.limiter;
   const { tier } = options;
@@ -142,13 +142,13 @@ export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   return limiter;
 }
 
-/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by another key, and no call has one */
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by a key that no call has */
 function checkSupplied({ tiers }: Limiter, { key, tier }: AnyOptions): void {
   if (!key) checkByKey(tiers.decidingBy(tier), 'Write key: (account) => ({ account }).');
 }
 
 /**
- * Checks that every policy is by the key that all calls have.
+ * Checks that every policy is by the key of every call.
  *
  * @param fix how to supply other keys
  * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
@@ -167,7 +167,7 @@ export function checkByKey(
   );
 }
 
-/** A function that asks the limiter before it calls `fn`. */
+/** A function that asks the limiter before calling `fn`. */
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
   const { key, tier, cost = 1 } = options;
   if (typeof tier !== 'function') limiter.tiers.of(tier);
@@ -187,7 +187,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
     try {
       return await fn.apply(this, args);
     } finally {
-      // If the slot cannot be given back now, it is free at the end of its lease.
+      // If the slot cannot be given back now, the slot is free at the end of the lease.
       await decision.release().catch(() => {});
     }
   };
@@ -224,7 +224,7 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   return method as AnyFunction;
 }
 
-/** The functions that `reflect-metadata` adds to Reflect if it is loaded. */
+/** The functions that `reflect-metadata`, if loaded, adds to Reflect. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;

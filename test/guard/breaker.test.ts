@@ -5,7 +5,7 @@ import { performance } from '../../src/common/real-time.js';
 import { newCall, type OverridePlace, type PolicySet, type Subject } from '../../src/contract/store.js';
 import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
 import type { Prober } from '../../src/limiter/guard/circuit.js';
-import { checkTimeout } from '../../src/limiter/guard/failure.js';
+import { checkTimeout } from '../../src/limiter/guard/guard-options.js';
 import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
 import { sleep, until } from '../slow/faults/load.js';
 
@@ -113,10 +113,10 @@ describe('a breaker', () => {
     breaker.answeredLate(to('a:1'));
     breaker.answeredLate(to('b:2'));
     const failing = breaker.circuitOf(to('a:1'));
-    assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.hasAnswered], [true, 1, false]);
+    assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.answers > 0], [true, 1, false]);
     breaker.success(to('a:1'), true);
     const { slow, failures, late, lastError } = breaker.health;
-    assert.deepEqual([slow, failures, late, lastError, breaker.hasAnswered], [false, 0, 1, undefined, true]);
+    assert.deepEqual([slow, failures, late, lastError, breaker.answers > 0], [false, 0, 1, undefined, true]);
     breaker.success(to('a:1'), false);
     assert.equal(breaker.health.late, 1);
     assert.notEqual(breaker.circuitOf(to('a:1')), failing, 'addresses change: what is well is not kept');
@@ -209,7 +209,11 @@ describe('a probe', () => {
     probes = 0;
     await sleep(600);
     assert.ok(probes > 0 && probes <= 14, `${probes} questions`);
-    assert.equal(limiter.health.slow, true);
+    // A busy process may have read an answer as if it had come in time.
+    await until(async () => {
+      await limiter.consume('ada');
+      return limiter.health.slow;
+    });
     await limiter.close();
   });
 

@@ -5,7 +5,8 @@ import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { checkSlices, type SliceOptions } from './local/slice-options.js';
-import { sharedOf, Slices } from './local/slices.js';
+import { Slices } from './local/slices.js';
+import { sharedOf } from './local/watched-keys.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { checkTop, type TopOptions } from './operators/traffic.js';
 
