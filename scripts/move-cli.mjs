@@ -1,3 +1,5 @@
+// @ts-nocheck A script that runs once.
+/* eslint-disable */
 // Moves the command line into packages/cli, once, and then removes itself: node scripts/move-cli.mjs
 // It stops before any change if a file imports an internal part of headgate that no entry point exports; --force moves nevertheless.
 import { execFileSync } from 'node:child_process';
@@ -71,9 +73,13 @@ function rewrite(file, text) {
       const target = relative(root, resolve(root, dirname(file), node.text));
       const isInternal = own && target.startsWith('src/') && !target.startsWith('src/cli/');
       const declaration = isInternal && own.statements.find((each) => each.moduleSpecifier?.pos === node.pos);
-      if (declaration) edits.push([node.parent.getStart(), node.parent.end, publicImports(file, declaration)]);
+      if (declaration)
+        edits.push([node.parent.getStart(), node.parent.end, publicImports(file, declaration)]);
       else {
-        let path = relative(dirname(moved(file)), moved(target.replace(/\.js$/, '.ts')).replace(/\.ts$/, '.js'));
+        let path = relative(
+          dirname(moved(file)),
+          moved(target.replace(/\.js$/, '.ts')).replace(/\.ts$/, '.js'),
+        );
         if (!path.startsWith('.')) path = `./${path}`;
         if (path !== node.text && moved(file) + moved(target) !== file + target)
           edits.push([node.getStart() + 1, node.end - 1, path]);
@@ -84,7 +90,9 @@ function rewrite(file, text) {
   visit(source);
   for (const [start, end, replacement] of edits.toReversed())
     text = text.slice(0, start) + replacement + text.slice(end);
-  return mergeImports(text.replaceAll(/\b(src\/cli|test\/slow\/cli|test\/cli)(?=\/)/g, (name) => moved(name)));
+  return mergeImports(
+    text.replaceAll(/\b(src\/cli|test\/slow\/cli|test\/cli)(?=\/)/g, (name) => moved(name)),
+  );
 }
 
 function isSpecifier({ parent }) {
@@ -131,7 +139,9 @@ function mergeImports(text) {
   return text.replaceAll(pattern, (_all, _type, _list, door) => {
     if (done.has(door)) return '';
     done.add(door);
-    const all = [...names.get(door)].filter((name) => !names.get(door).has(name.replace('type ', '')) || !name.startsWith('type '));
+    const all = [...names.get(door)].filter(
+      (name) => !names.get(door).has(name.replace('type ', '')) || !name.startsWith('type '),
+    );
     const areTypes = all.every((name) => name.startsWith('type '));
     const shown = (areTypes ? all.map((name) => name.slice('type '.length)) : all).join(', ');
     return `import ${areTypes ? 'type ' : ''}{ ${shown} } from '${door}';\n`;
@@ -207,14 +217,21 @@ Its version is that of Headgate. Use the version that your services use.
 );
 
 // The root.
-edit('package.json', [/ {2}"bin": \{[^}]*\},\n/, ''], ['src/cli/replay/page', 'packages/cli/src/replay/page']);
+edit(
+  'package.json',
+  [/ {2}"bin": \{[^}]*\},\n/, ''],
+  ['src/cli/replay/page', 'packages/cli/src/replay/page'],
+);
 const rest = JSON.parse(read('package.json'));
 for (const name of ['commander', 'picocolors', 'string-width', 'uplot']) delete rest.devDependencies[name];
 write('package.json', JSON.stringify(rest, null, 2));
 edit('tsconfig.json', ['src/cli/replay/page', 'packages/cli/src/replay/page']);
 edit('tsconfig.build.json', [',\n  "exclude": ["src/cli"]', '']);
 if (existsSync(join(root, 'packages/cli/src/replay/page/tsconfig.json')))
-  edit('packages/cli/src/replay/page/tsconfig.json', ['../../../../tsconfig.json', '../../../../../tsconfig.json']);
+  edit('packages/cli/src/replay/page/tsconfig.json', [
+    '../../../../tsconfig.json',
+    '../../../../../tsconfig.json',
+  ]);
 const knip = JSON.parse(read('knip.json'));
 knip.workspaces['.'].entry = knip.workspaces['.'].entry.filter((entry) => !entry.startsWith('src/cli/'));
 knip.workspaces['.'].project = knip.workspaces['.'].project.filter((each) => each !== '!src/cli/**!');
@@ -226,25 +243,37 @@ write('knip.json', JSON.stringify(knip, null, 2));
 edit(
   '.dependency-cruiser.js',
   ["  '^src/cli/',\n", ''],
-  ["/** The command line: a program of its own, bundled with what it uses. */\nconst cli = '^src/cli/';\n", ''],
-  ['from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) }', 'from: { path: floor, pathNot: doors }'],
-  ["comment: 'Nothing in src/ but the command line comes in by a door.'", "comment: 'Nothing in src/ comes in by a door.'"],
-  ["from: { path: '^src/', pathNot: cli },\n      to: { path: doors }", "from: { path: '^src/' },\n      to: { path: doors }"],
+  [
+    "/** The command line: a program of its own, bundled with what it uses. */\nconst cli = '^src/cli/';\n",
+    '',
+  ],
+  [
+    'from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) }',
+    'from: { path: floor, pathNot: doors }',
+  ],
+  [
+    "comment: 'Nothing in src/ but the command line comes in by a door.'",
+    "comment: 'Nothing in src/ comes in by a door.'",
+  ],
+  [
+    "from: { path: '^src/', pathNot: cli },\n      to: { path: doors }",
+    "from: { path: '^src/' },\n      to: { path: doors }",
+  ],
   ["redis, '^src/redis\\\\.ts$', cli]", "redis, '^src/redis\\\\.ts$']"],
   [", '^src/cli/'] }", '] }'],
   [
     /'What the package imports at run time, its users get: a dependency or a peer\.[^,]*?uses\.'/s,
     "'What a package imports at run time, its users get: a dependency or a peer.'",
   ],
-  ["from: { path: '^(src|packages/[^/]+/src)/', pathNot: cli }", "from: { path: '^(src|packages/[^/]+/src)/' }"],
-);
-edit(
-  'test/slow/house.test.ts',
   [
-    "/** The folders that may name an algorithm: its own, and the command line, which shows names to people. */\n  const mayName = /^src\\/(algorithms|cli)\\//;",
-    '/** The folder that may name an algorithm. */\n  const mayName = /^src\\/algorithms\\//;',
+    "from: { path: '^(src|packages/[^/]+/src)/', pathNot: cli }",
+    "from: { path: '^(src|packages/[^/]+/src)/' }",
   ],
 );
+edit('test/slow/house.test.ts', [
+  '/** The folders that may name an algorithm: its own, and the command line, which shows names to people. */\n  const mayName = /^src\\/(algorithms|cli)\\//;',
+  '/** The folder that may name an algorithm. */\n  const mayName = /^src\\/algorithms\\//;',
+]);
 let judge = read('scripts/mutants/judge.ts').replaceAll(/'(?:slow\/)?cli\//g, (found) =>
   found === "'cli/" ? "'packages/cli/test/" : "'packages/cli/test/slow/",
 );
@@ -258,13 +287,25 @@ write('scripts/mutants/judge.ts', judge);
 rmSync(join(root, 'scripts/lib/command-line.ts'));
 edit(
   'scripts/lib/library.ts',
-  ['import { TARGET, writeCommandLine } from \'./command-line.js\';\n', ''],
+  ["import { TARGET, writeCommandLine } from './command-line.js';\n", ''],
   [' The command line is an ES module that imports the same copy.', ' The command line is an ES module.'],
-  ["/** The entry of the command line. No sub-path has this name. */\nconst COMMAND_LINE = 'command-line';\n\n", "/** The syntax that all supported versions of Node run. */\nconst TARGET = 'node20';\n\n"],
-  ['Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves', 'Builds `cjs` and `esm`, each with a file per sub-path, and the declarations of both. Resolves'],
+  [
+    "/** The entry of the command line. No sub-path has this name. */\nconst COMMAND_LINE = 'command-line';\n\n",
+    "/** The syntax that all supported versions of Node run. */\nconst TARGET = 'node20';\n\n",
+  ],
+  [
+    'Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves',
+    'Builds `cjs` and `esm`, each with a file per sub-path, and the declarations of both. Resolves',
+  ],
   ['Bundles the entry files and the command line. Code', 'Bundles the entry files. Code'],
-  [/ {4}input: \{\n {6}\.\.\.(Object\.fromEntries\(.*?\)\)?),\n {6}\.\.\.\(folder === '\.'.*?\n {4}\},/s, '    input: INPUT,'],
-  [/ {2}if \(folder !== '\.'\) return bundled\.close\(\);\n.*?await writeCommandLine\(program\.code, directory\);\n/s, '  await bundled.close();\n'],
+  [
+    / {4}input: \{\n {6}\.\.\.(Object\.fromEntries\(.*?\)\)?),\n {6}\.\.\.\(folder === '\.'.*?\n {4}\},/s,
+    '    input: INPUT,',
+  ],
+  [
+    / {2}if \(folder !== '\.'\) return bundled\.close\(\);\n.*?await writeCommandLine\(program\.code, directory\);\n/s,
+    '  await bundled.close();\n',
+  ],
   [/ {2}\/\/ The chunks are the same in both formats.*?\n {2}const chunks = .*?;\n/s, ''],
   ['    ...chunks,\n', "    chunkFileNames: 'shared/[name].js',\n    minifyInternalExports: false,\n"],
   ['    plugins: [libraryOnly],\n', ''],
@@ -290,7 +331,7 @@ export async function buildProgram(directory: string): Promise<void> {
 let library = read('scripts/lib/library.ts');
 library = library.replace(
   /rollup\(\{\n {4}input: INPUT,\n( {4}external: .*?\n)( {4}treeshake: .*?\n) {4}plugins: \[readable\],\n {2}\}\)/s,
-  "rollup({\n    ...BUNDLE,\n    input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),\n  })",
+  'rollup({\n    ...BUNDLE,\n    input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),\n  })',
 );
 library = library.replace(
   /(\/\*\* The code of a file without types and comments)/,
@@ -306,8 +347,13 @@ const BUNDLE = {
 write('scripts/lib/library.ts', library);
 edit(
   'scripts/build.ts',
-  ["import { buildPackage, PACKAGES } from './lib/library.js';", "import { buildPackage, buildProgram, PACKAGES } from './lib/library.js';"],
-  [/for \(const folder of PACKAGES\) \{\n.*\n\}\n$/s, `for (const folder of PACKAGES)
+  [
+    "import { buildPackage, PACKAGES } from './lib/library.js';",
+    "import { buildPackage, buildProgram, PACKAGES } from './lib/library.js';",
+  ],
+  [
+    /for \(const folder of PACKAGES\) \{\n.*\n\}\n$/s,
+    `for (const folder of PACKAGES)
   await replace(folder, async (fresh) => {
     const typesAreRight = await buildPackage(fresh, folder);
     if (!typesAreRight) throw new Error(\`The build of \${folder} has type errors.\`);
@@ -325,16 +371,23 @@ async function replace(folder: string, build: (fresh: string) => Promise<void>):
     rmSync(fresh, { recursive: true, force: true });
   }
 }
-`],
+`,
+  ],
 );
 
 // The program's version and its messages.
-edit('packages/cli/src/program.ts', [/import \{ VERSION \} from '[^']*';\n/, ''], [
-  '/** The commands in the order of the help. */',
-  `const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+edit(
+  'packages/cli/src/program.ts',
+  [/import \{ VERSION \} from '[^']*';\n/, ''],
+  [
+    '/** The commands in the order of the help. */',
+    `const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 /** The commands in the order of the help. */`,
-], ['.version(VERSION,', '.version(version,'], ["import { CommanderError,", "import { createRequire } from 'node:module';\nimport { CommanderError,"]);
+  ],
+  ['.version(VERSION,', '.version(version,'],
+  ['import { CommanderError,', "import { createRequire } from 'node:module';\nimport { CommanderError,"],
+);
 const isText = (file) => /\.(md|ts|mjs|js|lua|yml|json)$/.test(file) && file !== 'package-lock.json';
 for (const file of listFiles().filter((file) => isText(file) && existsSync(join(root, file)))) {
   if (/^CHANGELOG|^scripts\/move-cli|^packages\/cli\/README/.test(file)) continue;
@@ -348,9 +401,17 @@ for (const file of listFiles().filter((file) => isText(file) && existsSync(join(
 // The tests of the tarballs.
 edit(
   'test/slow/package.test.ts',
-  [/ {6}'dist\/cli\/headgate\.js',\n {6}'dist\/cli\/THIRD-PARTY-LICENSES\.txt',\n.*?page\/\$\{file\}`\),\n/s, ''],
-  [/expect\(other\)\.to\.have\.members\(\[\s*'dist\/cjs\/package\.json',\s*\]\)/, "expect(other).to.deep.equal(['dist/cjs/package.json'])"],
-  [/ {2}it\('runs from the command line, with the Redis client.*?(?= {2}it\('a stand-in for another limiter)/s, `  it('headgate has no program, and none of the libraries of the command line', () => {
+  [
+    / {6}'dist\/cli\/headgate\.js',\n {6}'dist\/cli\/THIRD-PARTY-LICENSES\.txt',\n.*?page\/\$\{file\}`\),\n/s,
+    '',
+  ],
+  [
+    /expect\(other\)\.to\.have\.members\(\[\s*'dist\/cjs\/package\.json',\s*\]\)/,
+    "expect(other).to.deep.equal(['dist/cjs/package.json'])",
+  ],
+  [
+    / {2}it\('runs from the command line, with the Redis client.*?(?= {2}it\('a stand-in for another limiter)/s,
+    `  it('headgate has no program, and none of the libraries of the command line', () => {
     expect(manifest).to.not.have.property('bin');
     expect(existsSync(join(bare, 'node_modules/.bin/headgate'))).to.equal(false);
     for (const name of ['commander', 'uplot'])
@@ -394,18 +455,51 @@ edit(
     expect(JSON.parse((await headgate(service, ...ban)).stdout)).to.include({ name: 'api', key: 'someone' });
   });
 
-`],
+`,
+  ],
 );
 
 // The docs.
-edit('CONTRIBUTING.md', [/\| `src\/cli` +\| the command line +\|\n/, ''], [/\| `packages\/testing` /, '| `packages/cli` | `headgate-cli`: the command line, with replay and suggest |\n| `packages/testing` ']);
-edit('docs/architecture.md', ['`cli/commands/<name>.ts`, and a line in `cli/program.ts`', '`packages/cli/src/commands/<name>.ts`, and a line in `packages/cli/src/program.ts`']);
-for (const file of ['docs/architecture.md', 'docs/testing.md', 'docs/extending.md', 'CONTRIBUTING.md', 'test/slow/docs.test.ts', 'test/slow/resources.test.ts'])
+edit(
+  'CONTRIBUTING.md',
+  [/\| `src\/cli` +\| the command line +\|\n/, ''],
+  [
+    /\| `packages\/testing` /,
+    '| `packages/cli` | `headgate-cli`: the command line, with replay and suggest |\n| `packages/testing` ',
+  ],
+);
+edit('docs/architecture.md', [
+  '`cli/commands/<name>.ts`, and a line in `cli/program.ts`',
+  '`packages/cli/src/commands/<name>.ts`, and a line in `packages/cli/src/program.ts`',
+]);
+for (const file of [
+  'docs/architecture.md',
+  'docs/testing.md',
+  'docs/extending.md',
+  'CONTRIBUTING.md',
+  'test/slow/docs.test.ts',
+  'test/slow/resources.test.ts',
+])
   if (existsSync(join(root, file)))
-    write(file, read(file).replaceAll('`test/cli', '`packages/cli/test').replaceAll('`test/slow/cli', '`packages/cli/test/slow'));
-edit('SECURITY.md', [/- The command line is one file beside the library.*?control characters in keys\.\n/s, `- The command line is a package of its own, \`headgate-cli\`, with its own dependencies, so an application does not install them. It never prints passwords, and
+    write(
+      file,
+      read(file)
+        .replaceAll('`test/cli', '`packages/cli/test')
+        .replaceAll('`test/slow/cli', '`packages/cli/test/slow'),
+    );
+edit(
+  'SECURITY.md',
+  [
+    /- The command line is one file beside the library.*?control characters in keys\.\n/s,
+    `- The command line is a package of its own, \`headgate-cli\`, with its own dependencies, so an application does not install them. It never prints passwords, and
   escapes control characters in keys.
-`], ['but the library keeps its names, so you can run `npm pack` and read the code; only the command line is minified. A test fails if the', 'but keeps its names, so you can run `npm pack` and read the code. A test fails if the']);
+`,
+  ],
+  [
+    'but the library keeps its names, so you can run `npm pack` and read the code; only the command line is minified. A test fails if the',
+    'but keeps its names, so you can run `npm pack` and read the code. A test fails if the',
+  ],
+);
 const changes = read('CHANGELOG.md');
 const fixed = changes.indexOf('\n### Fixed\n', changes.indexOf('## [Unreleased]'));
 write(
@@ -417,9 +511,36 @@ ${changes.slice(fixed)}`,
 );
 
 run('git', 'rm', '--quiet', '--force', 'scripts/move-cli.mjs');
-run('npx', 'prettier', '--log-level', 'warn', '--write', 'packages', 'src', 'test', 'scripts', 'package.json', 'knip.json', 'tsconfig.json', 'tsconfig.build.json', '.dependency-cruiser.js', '*.md', 'docs');
+run(
+  'npx',
+  'prettier',
+  '--log-level',
+  'warn',
+  '--write',
+  'packages',
+  'src',
+  'test',
+  'scripts',
+  'package.json',
+  'knip.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  '.dependency-cruiser.js',
+  '*.md',
+  'docs',
+);
 const link = join(root, 'node_modules/headgate-cli');
 if (!existsSync(link)) symlinkSync('../packages/cli', link);
-run('npm', 'install', '--package-lock-only', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error');
+run(
+  'npm',
+  'install',
+  '--package-lock-only',
+  '--no-audit',
+  '--no-fund',
+  '--prefer-offline',
+  '--loglevel=error',
+);
 run('git', 'add', '--all');
-console.log('Moved. Now: npx tsc --noEmit; npm run build; npm run imports; npm run unused; eslint; mocha packages/cli/test; git grep "src/cli"');
+console.log(
+  'Moved. Now: npx tsc --noEmit; npm run build; npm run imports; npm run unused; eslint; mocha packages/cli/test; git grep "src/cli"',
+);
