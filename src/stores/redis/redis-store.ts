@@ -18,7 +18,7 @@ import type {
 } from '../../contract/store.js';
 import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
 import { Batcher, type Batch } from './calls/batch.js';
-import { Operations, subjectAt, type Operation } from './calls/operations.js';
+import * as operations from './calls/operations.js';
 import { DEADLINE, Plans } from './calls/plans.js';
 import { ScriptCalls } from './calls/script-calls.js';
 import { decode, pushCosts } from './calls/wire.js';
@@ -59,11 +59,9 @@ interface Settings {
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
-  readonly #prefix: string;
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
-  readonly #operations: Operations;
   readonly #batcher: Batcher;
   readonly #across = new Across(this);
   /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
@@ -79,9 +77,7 @@ export class RedisStore implements Store {
     const { text, mark } = hashing;
     this.#commands = commands;
     this.#clock = clock;
-    this.#prefix = prefix;
     this.#plans = new Plans(prefix, text, clock);
-    this.#operations = new Operations(prefix, text, this.#plans);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher =
       publish === undefined ? undefined : new Publisher(this.#announced, commands, prefix, publish, mark);
@@ -108,10 +104,16 @@ export class RedisStore implements Store {
   /**
    * Sends an operation. It is sent anew if its error taught something: the server's time, or that a cluster is behind one address.
    *
+   * @param subject the subject whose caller waits for the answer
    * @param ends the subjects whose remembered denials the operation may end
    */
-  async #run<T>(make: () => Operation<T>, ends: readonly Subject[] = [], again = false): Promise<T> {
-    const { subject, script, keys, args, read } = make();
+  async #run<T>(
+    subject: Subject,
+    make: () => operations.Operation<T>,
+    ends: readonly Subject[] = [],
+    again = false,
+  ): Promise<T> {
+    const { script, keys, args, read } = make();
     const asked = [subject];
     const call = { script, keys, args: [DEADLINE, ...args], timeout: subject.set.timeout, asked };
     for (const each of ends) this.#denials?.forget(each);
@@ -120,16 +122,16 @@ export class RedisStore implements Store {
     } catch (error) {
       const learns = this.#plans.learnsTime(error) || (!this.#isCluster && this.#refusesKeys(error));
       if (again || !learns) throw error;
-      return await this.#run(make, ends, true);
+      return await this.#run(subject, make, ends, true);
     } finally {
       for (const each of ends) this.#denials?.forget(each);
     }
   }
 
   /** Sends a change of a subject, after its earlier decisions. */
-  #change<T>(subject: Subject, make: () => Operation<T>): Promise<T> {
+  #change<T>(subject: Subject, make: () => operations.Operation<T>): Promise<T> {
     this.#batcher.flush(subject.set.name);
-    return this.#run(make, [subject]);
+    return this.#run(subject, make, [subject]);
   }
 
   /** The calls to the server that has these keys. Also sets the server on the questions' calls. */
@@ -157,7 +159,7 @@ export class RedisStore implements Store {
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
     // A subject without policies means all keys, which have a common record.
-    return this.#commands.serverOf(keys[0] ?? this.#operations.readOverride({ set }).keys[0]!);
+    return this.#commands.serverOf(keys[0] ?? operations.readOverride(this.#plans, { set }).keys[0]!);
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -213,52 +215,56 @@ export class RedisStore implements Store {
 
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
-    return this.#change(change, () => this.#operations.adjust([change]));
+    return this.#change(change, () => operations.adjust(this.#plans, [change]));
   }
 
   /** Returns charges of several keys. */
   async giveBack(changes: readonly Change[], again = false): Promise<void> {
     // The value of a bucket's unit depends on the key's overrides, which only a call for one key reads.
-    const isLive = ({ set }: Change): boolean => set.overrides !== undefined;
-    const calls: Promise<unknown>[] = changes.filter(isLive).map((change) => this.adjust(change));
-    const others = changes.filter((change) => !isLive(change));
+    const live = changes.filter(({ set }) => set.overrides);
+    const calls: Promise<unknown>[] = live.map((change) => this.adjust(change));
+    const others = changes.filter(({ set }) => !set.overrides);
     const most = this.#isCluster ? 1 : MAX_RETURNS_PER_CALL;
     for (let i = 0; i < others.length; i += most) {
-      const some = others.slice(i, i + most);
-      const returned = this.#run(() => this.#operations.adjust(some), some).catch((error: unknown) => {
+      const some = others.slice(i, i + most) as [Change, ...Change[]];
+      const returned = this.#run(some[0], () => operations.adjust(this.#plans, some), some);
+      const repeated = returned.catch((error: unknown) => {
         const isLate = (error as HeadgateError).code === 'HEADGATE_PROCESS_LATE';
         if (again || !(isLate || this.#refusesKeys(error))) throw error;
         return this.giveBack(some, true);
       });
-      calls.push(returned);
+      calls.push(repeated);
     }
     await Promise.all(calls);
   }
 
   lease(change: LeaseChange): Promise<boolean> {
     if (this.#isCluster && isAcross(change)) return this.#across.lease(change);
-    return this.#change(change, () => this.#operations.lease(change));
+    return this.#change(change, () => operations.lease(this.#plans, change));
   }
 
   reset(subject: Subject): Promise<void> {
     if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
-    return this.#change(subject, () => this.#operations.reset(subject));
+    return this.#change(subject, () => operations.reset(this.#plans, subject));
   }
 
   async ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
-    await this.#change(subject, () => this.#operations.ban(subject, duration));
+    await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
     this.#book?.set(subject, duration, note);
   }
 
   readonly overrides: OverrideStore = {
-    read: (place) => this.#run(() => this.#operations.readOverride(place)),
+    read: (place) =>
+      this.#run(operations.subjectAt(place), () => operations.readOverride(this.#plans, place)),
     change: async (place, change) => {
-      const set = (): Operation<[string, number]> =>
-        this.#operations.setOverride(place, change, this.#isCluster);
-      const before = await this.#change(subjectAt(place), set);
-      // If it cannot be recorded for operators, the override is still in force.
-      if (change.entry !== '' || entryInForce(...before))
-        await this.#run(() => this.#operations.noteOverride(place, change)).catch(warnOfUnlisted);
+      const subject = operations.subjectAt(place);
+      const before = await this.#change(subject, () =>
+        operations.setOverride(this.#plans, place, change, this.#isCluster),
+      );
+      if (change.entry === '' && !entryInForce(...before)) return before;
+      // The caller waits without a time limit. If the override cannot be recorded for operators, it is still in force.
+      const note = (): operations.Operation<void> => operations.noteOverride(this.#plans, place, change);
+      await this.#run({ set: subject.set, key: subject.key }, note).catch(warnOfUnlisted);
       return before;
     },
   };
@@ -286,7 +292,7 @@ export class RedisStore implements Store {
       recordsBans: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
     });
-    return checkServers(this.#commands, this.#prefix, limiters, uses);
+    return checkServers(this.#commands, this.#plans.prefix, limiters, uses);
   }
 
   close(): void {

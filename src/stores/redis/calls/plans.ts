@@ -89,8 +89,9 @@ export interface Plan {
 
 /** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
 export class Plans {
-  readonly #prefix: string;
-  readonly #text: KeyHashing['text'];
+  readonly prefix: string;
+  /** The notation of keys. */
+  readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   readonly #known = perSet((set) => this.#make(set));
   readonly #sendsUntil = new Map<string, number>();
@@ -98,8 +99,8 @@ export class Plans {
   #skew = 0;
 
   constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined) {
-    this.#prefix = prefix;
-    this.#text = text;
+    this.prefix = prefix;
+    this.text = text;
     this.#clock = clock;
   }
 
@@ -113,7 +114,7 @@ export class Plans {
     const leases = holdsSlots(set);
     const single = kernels.length === 1 && !set.ban && !leases;
     const live = set.overrides !== undefined;
-    const keys = new KeyMaker(this.#prefix, set, this.#text);
+    const keys = new KeyMaker(this.prefix, set, this.text);
     return {
       keys,
       evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined, live),
@@ -122,7 +123,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
-      records: set.overrides && new Records(set, set.overrides, this.#prefix, keys, this.#sendsUntil),
+      records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }
 
