@@ -59,18 +59,14 @@ export class Logs {
     const all = this.summaries;
     if (all.some(({ requests }) => requests > 0)) return;
     const names = all.map(({ name }) => name).join(', ');
-    const sum = (field: 'lines' | 'skipped' | 'malformed') =>
-      all.reduce((total, each) => total + each[field], 0);
-    if (sum('lines') === 0) throw failure(`${names}: the log is empty.`);
+    const lines = all.reduce((sum, each) => sum + each.lines, 0);
+    if (lines === 0) throw failure(`${names}: the log is empty.`);
     const [sample] = all.flatMap(({ samples }) => samples);
-    if (!sample) {
-      throw failure(
-        `${names}: none of ${sum('lines')} lines is a request with a key. Check --match, --key and --key-field.`,
-      );
-    }
     throw failure(
-      `${names}: none of ${sum('lines')} lines could be read as a request. Line ${sample.line}: ${sample.problem}: ` +
-        `${JSON.stringify(sample.text)}. Logs may be in ${FORMATS}.`,
+      sample
+        ? `${names}: none of ${lines} lines could be read as a request. Line ${sample.line}: ${sample.problem}: ` +
+            `${JSON.stringify(sample.text)}. Logs may be in ${FORMATS}.`
+        : `${names}: none of ${lines} lines is a request with a key. Check --match, --key and --key-field.`,
     );
   }
 }
@@ -104,11 +100,13 @@ export async function withLogs(
   }
 }
 
-/** An open log, with the requests that were read but not yet used. */
+/** A log, with the requests that were read but not yet used. */
 interface Head {
   readonly batches: AsyncGenerator<readonly Entry[]>;
   batch: readonly Entry[];
   at: number;
+  /** The time of the next request, or -Infinity if a batch must be read first. */
+  time: number;
 }
 
 const BATCH = 4096;
@@ -116,56 +114,37 @@ const BATCH = 4096;
 const MARGIN = 60_000;
 
 async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[]> {
-  const waiting = await Promise.all(
-    files.map(async (file) => ({ file, time: (await file.firstTime()) ?? 0 })),
+  const heads = await Promise.all(
+    files.map(async (file): Promise<Head> => {
+      const time = ((await file.firstTime()) ?? 0) - MARGIN;
+      return { batches: file.requests(), batch: [], at: 0, time };
+    }),
   );
-  waiting.sort((a, b) => a.time - b.time);
-  let heads: Head[] = [];
+  heads.sort((a, b) => a.time - b.time);
   let out: Entry[] = [];
   let now = 0;
   try {
-    for (;;) {
-      const head = heads.length === 0 ? undefined : heads.reduce(earlier);
-      const next = waiting[0];
-      if (next && (!head || next.time - MARGIN <= timeOf(head))) {
-        waiting.shift();
-        heads = await refilled([...heads, { batches: next.file.requests(), batch: [], at: 0 }]);
-        continue;
+    while (heads.length > 0) {
+      const head = heads.reduce((a, b) => (b.time < a.time ? b : a));
+      const entry = head.batch[head.at++];
+      if (entry) {
+        entry.time = now = Math.max(now, entry.time);
+        if (out.push(entry) === BATCH) {
+          yield out;
+          out = [];
+        }
+      } else {
+        const next = await head.batches.next();
+        if (next.done) heads.splice(heads.indexOf(head), 1);
+        else Object.assign(head, { batch: next.value, at: 0 });
       }
-      if (!head) break;
-      const entry = head.batch[head.at++]!;
-      entry.time = now = Math.max(now, entry.time);
-      out.push(entry);
-      if (head.at === head.batch.length) heads = await refilled(heads);
-      if (out.length === BATCH) {
-        yield out;
-        out = [];
-      }
+      head.time = head.batch[head.at]?.time ?? -Infinity;
     }
     yield out;
   } finally {
     for (const { batches } of heads) await batches.return(undefined);
   }
 }
-
-const timeOf = ({ batch, at }: Head): number => batch[at]!.time;
-
-/** The logs that have another request. */
-async function refilled(heads: Head[]): Promise<Head[]> {
-  const live: Head[] = [];
-  for (const head of heads) {
-    while (head.at === head.batch.length) {
-      const next = await head.batches.next();
-      if (next.done) break;
-      head.batch = next.value;
-      head.at = 0;
-    }
-    if (head.at < head.batch.length) live.push(head);
-  }
-  return live;
-}
-
-const earlier = (a: Head, b: Head): Head => (timeOf(b) < timeOf(a) ? b : a);
 
 /** Goes through all requests. Shows a progress bar on a terminal. */
 export async function forEachRequest(
