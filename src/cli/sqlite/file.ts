@@ -13,7 +13,8 @@ import {
   type SqliteStatement,
 } from '../../stores/sqlite/database.js';
 import { nameBy, sqliteStore } from '../../stores/sqlite/sqlite.js';
-import { stateKeys, summaryOf, type StateSummary } from '../../stores/state/key-state.js';
+import { stateKeys } from '../../stores/state/key-state.js';
+import { summaryOf, type StateSummary } from '../../stores/state/saved-state.js';
 import { CliError, failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import type { Options } from '../command.js';

@@ -6,7 +6,7 @@ import { entryInForce } from '../../contract/overrides.js';
 import type { Limiters } from '../limiters.js';
 import type { State } from '../state.js';
 import type { StateKey } from '../../stores/keys.js';
-import type { StateSummary } from '../../stores/state/key-state.js';
+import type { StateSummary } from '../../stores/state/saved-state.js';
 
 /** A parsed row of a file. */
 export interface Row extends StateSummary {

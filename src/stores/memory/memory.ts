@@ -12,7 +12,10 @@ import {
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from '../state/evaluate.js';
+import { adjust, ban, lease, reset } from '../state/changes.js';
+import { decide } from '../state/evaluate.js';
+import { overriddenBy } from '../state/overrides.js';
+import type { Place } from '../state/place.js';
 import { WITHIN } from './page.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';

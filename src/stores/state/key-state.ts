@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { BanColumn } from '../../algorithms/ban.js';
-import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
+import { algorithms, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import {
@@ -11,9 +11,21 @@ import {
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
+import { adjust, ban, lease, reset } from './changes.js';
+import { decide } from './evaluate.js';
+import { overriddenBy } from './overrides.js';
+import type { Place } from './place.js';
 import { escapeKey, hashedText, ownerText } from '../keys.js';
 import { History } from './returns.js';
+import {
+  encode,
+  LAYOUT_VERSION,
+  NO_ENTRY,
+  parse,
+  type Entries,
+  type Entry,
+  type SavedState,
+} from './saved-state.js';
 import {
   stepAfter,
   type Change,
@@ -24,9 +36,6 @@ import {
   type Reply,
   type Subject,
 } from '../../contract/store.js';
-
-/** The version of the bytes' layout, which is part of the key, so that versions never read each other's state. */
-const LAYOUT_VERSION = 'k2';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
 export const EXPIRED_STATE_LIFE_MS = 60_000;
@@ -78,18 +87,6 @@ export interface StateChange {
   readonly expiresAt: number;
 }
 
-/** A saved state after its expiry. */
-type Entry = readonly [until: number, ...saved: Saved];
-
-/** Saved states by the policy's id. */
-type Entries = readonly (readonly [id: string, entry: Entry])[];
-
-/** The content of the bytes after their version and the step of the last change. */
-type SavedState = readonly [ban: Entry, states: Entries, histories: Entries];
-
-const NONE: Entry = [0];
-const NO_STATE: SavedState = [NONE, [], []];
-
 /** The state of one key. */
 class KeyRecord {
   #step = 0;
@@ -121,7 +118,7 @@ class KeyRecord {
     const text = this.#text();
     const [[bannedUntil], states, histories] = this.#current();
     const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
-    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${LAYOUT_VERSION} ${this.#step} ${text}`);
+    const bytes = expiresAt === 0 ? undefined : encode(this.#step, text);
     return { changed: text !== this.#before, bytes, expiresAt };
   }
 
@@ -131,7 +128,7 @@ class KeyRecord {
 
   /** The record of the key's overrides, or an empty text. */
   get overrides(): OverrideRecord {
-    const [, record] = this.#states.get(OVERRIDE_TAG) ?? NONE;
+    const [, record] = this.#states.get(OVERRIDE_TAG) ?? NO_ENTRY;
     return typeof record === 'string' ? record : '';
   }
 
@@ -165,9 +162,9 @@ class KeyRecord {
     let column = this.#columns.get(id);
     if (!column) {
       column = algorithms[kernel].createColumn(1, params);
-      const [until, ...saved] = this.#states.get(id) ?? NONE;
+      const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
       if (until > 0) column.load(1, saved);
-      else this.#states.set(id, NONE);
+      else this.#states.set(id, NO_ENTRY);
       this.#columns.set(id, column);
     }
     return column;
@@ -192,7 +189,7 @@ class KeyRecord {
     const isKept = ([until]: Entry): boolean => until > 0 && until + EXPIRED_STATE_LIFE_MS > this.#now;
     const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
     return [
-      isKept(ban) ? ban : NONE,
+      isKept(ban) ? ban : NO_ENTRY,
       states.filter(([, entry]) => isKept(entry)),
       histories.filter(([, entry]) => isKept(entry)),
     ];
@@ -305,74 +302,4 @@ export class KeyState extends States {
   save(): StateChange {
     return this.saveAll()[0]!;
   }
-}
-
-/** The content of the bytes of a key's state, for commands that show it. Times are ms since the epoch. */
-export interface StateSummary {
-  readonly bannedUntil: number;
-  /** Denials that count towards the next ban until `countedUntil`, and the length of the last ban by denials, ms. */
-  readonly denials: number;
-  readonly countedUntil: number;
-  readonly lastBanMs: number;
-  /** The end of each policy's state, by the policy's id. */
-  readonly policies: ReadonlyMap<string, number>;
-  readonly overrides: OverrideRecord;
-}
-
-/** Reads the bytes of a key's state without its policies. */
-export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
-  const [[, ...ban], states] = parse(bytes).saved;
-  const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = ban as number[];
-  const record = states.find(([id]) => id === OVERRIDE_TAG)?.[1][1];
-  return {
-    bannedUntil,
-    denials,
-    countedUntil,
-    lastBanMs,
-    policies: new Map(states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG ? [] : [[id, until]]))),
-    overrides: typeof record === 'string' ? record : '',
-  };
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-function parse(bytes: Uint8Array | undefined): { step: number; saved: SavedState } {
-  const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
-  if (version !== LAYOUT_VERSION) return { step: 0, saved: NO_STATE };
-  try {
-    const saved: unknown = JSON.parse(text!);
-    if (isSavedState(saved)) return { step: Number(step), saved };
-  } catch {
-    // Bytes that cannot be read count as no state.
-  }
-  return { step: 0, saved: NO_STATE };
-}
-
-function isSavedState(value: unknown): value is SavedState {
-  if (!Array.isArray(value) || value.length !== 3) return false;
-  const [ban, states, histories] = value as unknown[];
-  return isEntry(ban) && isEntries(states) && isEntries(histories);
-}
-
-function isEntries(value: unknown): value is Entries {
-  return (
-    Array.isArray(value) &&
-    value.every((each) => {
-      const [id, entry, ...rest] = Array.isArray(each) ? (each as unknown[]) : [];
-      return typeof id === 'string' && isEntry(entry) && rest.length === 0;
-    })
-  );
-}
-
-function isEntry(value: unknown): value is Entry {
-  return Array.isArray(value) && value.length > 0 && isWhole(value[0]) && value.every(isSaved);
-}
-
-function isSaved(value: unknown): boolean {
-  return typeof value === 'string' || isWhole(value);
-}
-
-function isWhole(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
