@@ -1,10 +1,10 @@
 import { isIP, isIPv6 } from 'node:net';
-import type { Warn } from '../common/warnings.js';
+import type { Warn, WarningCode } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { PolicySet } from '../contract/store.js';
 import { FirstQuestion, isTest, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
-import type { Framework } from './framework.js';
+import type { Framework, Proxies } from './framework.js';
 
 /** The number of checked requests per limiter. */
 const REQUESTS = 1000;
@@ -98,18 +98,39 @@ export class SetupChecks<Req extends object> {
   #lookAtProxy(req: Req, ip: string | undefined): void {
     const proxy = this.#framework.proxy?.(req);
     if (!proxy) return;
-    const { warn } = this.#facts;
-    const { headers, trusts, peer } = proxy;
-    const isForwarded = headers['x-forwarded-for'] !== undefined;
-    if (trusts === 'anybody') warn('HEADGATE_ANY_PROXY_TRUSTED', ANYBODY);
-    // The address of a trusted proxy is not mistaken for the client's.
-    const isUnread = trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
-    if (isForwarded && (trusts === 'nobody' || isUnread)) warn('HEADGATE_UNTRUSTED_PROXY', UNTRUSTED);
-    if (!isForwarded && headers['forwarded'] !== undefined && ip === peer) {
-      warn('HEADGATE_FORWARDED_UNREAD', FORWARDED);
-    }
+    for (const [code, isDue, text] of PROXY_WARNINGS) if (isDue(proxy, ip)) this.#facts.warn(code, text);
   }
 }
+
+const isForwarded = ({ headers }: Proxies): boolean => headers['x-forwarded-for'] !== undefined;
+
+/** Whether the framework trusts some proxies, but not the one that sent the request, whose address then is not in X-Forwarded-For. */
+const isUnread = ({ trusts, peer, headers }: Proxies, ip: string | undefined): boolean =>
+  trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
+
+/** The warnings about proxies: code, condition and text. */
+const PROXY_WARNINGS: readonly [WarningCode, (proxy: Proxies, ip: string | undefined) => boolean, string][] =
+  [
+    [
+      'HEADGATE_ANY_PROXY_TRUSTED',
+      ({ trusts }) => trusts === 'anybody',
+      "The framework trusts every proxy ('trust proxy' or trustProxy is true), so a client can choose its address and escape its limit. Trust " +
+        'the addresses of your proxies, or their number: for Express the number, for Fastify (_address, hop) => hop < number.',
+    ],
+    [
+      'HEADGATE_UNTRUSTED_PROXY',
+      (proxy, ip) => isForwarded(proxy) && (proxy.trusts === 'nobody' || isUnread(proxy, ip)),
+      'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
+        "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass `clientIp`: see docs/keys.md. " +
+        'If no proxy is in front, a client sent the header; ignore this warning.',
+    ],
+    [
+      'HEADGATE_FORWARDED_UNREAD',
+      (proxy, ip) => !isForwarded(proxy) && proxy.headers['forwarded'] !== undefined && ip === proxy.peer,
+      'A request has Forwarded, which the framework does not read. If a proxy is in front, all clients currently share its key. Let the proxy ' +
+        'send X-Forwarded-For, and trust the proxy; or read the field in a keyGenerator.',
+    ],
+  ];
 
 const neverAKey = (options: readonly string[], requests: number): string =>
   `For the first ${requests} requests ${options.join(' and ')} returned undefined, and the policies by that key did not limit them. If the key ` +
@@ -125,16 +146,3 @@ function contains(key: string, ip: string): boolean {
   const at = key.indexOf(ip);
   return at >= 0 && !(ip.startsWith(':') && /\w/.test(key[at - 1] ?? ''));
 }
-
-const ANYBODY =
-  "The framework trusts every proxy ('trust proxy' or trustProxy is true), so a client can choose its address and escape its limit. Trust " +
-  'the addresses of your proxies, or their number: for Express the number, for Fastify (_address, hop) => hop < number.';
-
-const UNTRUSTED =
-  'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
-  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass `clientIp`: see docs/keys.md. " +
-  'If no proxy is in front, a client sent the header; ignore this warning.';
-
-const FORWARDED =
-  'A request has Forwarded, which the framework does not read. If a proxy is in front, all clients currently share its key. Let the proxy ' +
-  'send X-Forwarded-For, and trust the proxy; or read the field in a keyGenerator.';
