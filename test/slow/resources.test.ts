@@ -15,7 +15,6 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/concurrency.ts': 700, // the policy's limit
   'cli/replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
-  'compat/fastify-rate-limit/counter.ts': 1000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
   'common/memo.ts': 1000,
   'http/follow.ts': 700, // open requests on one connection
@@ -32,7 +31,6 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,
   'stores/redis/local/watched-keys.ts': 10_000,
-  'stores/redis/local/returns.ts': 10_000,
 };
 
 /** The number of entries that a file's collections may have in any case. */

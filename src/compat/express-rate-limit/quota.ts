@@ -9,7 +9,7 @@ import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
 /** The maximum number of compiled limits. */
-const MAX_COMPILED_LIMITS = 10_000;
+const MAX_COMPILED_LIMITS = 1000;
 
 /** The maximum number of keys with a count of denials: some 10 MB. */
 const MAX_DENIED_KEYS = 100_000;

@@ -24,7 +24,7 @@ export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
 }
 
 /** Sends the records of overrides with a set's decisions, as long as there are some. */
-export class Records {
+class Records {
   readonly #sign: 'b' | 'r';
   /** The key that exists while the limiter has overrides. */
   readonly #flag: string;
