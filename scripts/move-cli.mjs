@@ -189,7 +189,7 @@ const cli = {
     prepack: 'npm run build --prefix ../..',
     prepublishOnly: 'node ../../scripts/version.mjs check',
   },
-  dependencies: { ...dependencies, headgate: manifest.version },
+  dependencies: Object.fromEntries(Object.entries({ ...dependencies, headgate: manifest.version }).sort()),
 };
 write('packages/cli/package.json', JSON.stringify(cli, null, 2));
 cpSync(join(root, 'LICENSE'), join(root, 'packages/cli/LICENSE'));
