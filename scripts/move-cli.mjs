@@ -189,7 +189,7 @@ const cli = {
     prepack: 'npm run build --prefix ../..',
     prepublishOnly: 'node ../../scripts/version.mjs check',
   },
-  dependencies: { ...dependencies, headgate: manifest.version },
+  dependencies: Object.fromEntries(Object.entries({ ...dependencies, headgate: manifest.version }).sort()),
 };
 write('packages/cli/package.json', JSON.stringify(cli, null, 2));
 cpSync(join(root, 'LICENSE'), join(root, 'packages/cli/LICENSE'));
@@ -259,8 +259,9 @@ edit(
     "from: { path: '^src/', pathNot: cli },\n      to: { path: doors }",
     "from: { path: '^src/' },\n      to: { path: doors }",
   ],
-  ["redis, '^src/redis\\\\.ts$', cli]", "redis, '^src/redis\\\\.ts$']"],
-  [", '^src/cli/'] }", '] }'],
+  [/ {4}\{\n {6}name: 'replay-only-by-doors',.*?\n {4}\},\n/s, ''],
+  [/(sqlite\\\\\.ts\$', admin), cli\]/, "sqlite\\\\.ts$', admin]"],
+  [/(\^src\/redis\\\\\.ts\$', admin), cli\]/, "^src/redis\\\\.ts$', admin]"],
   [
     /'What the package imports at run time, its users get: a dependency or a peer\.[^,]*?uses\.'/s,
     "'What a package imports at run time, its users get: a dependency or a peer.'",
@@ -274,6 +275,7 @@ edit('test/slow/house.test.ts', [
   '/** The folders that may name an algorithm: its own, and the command line, which shows names to people. */\n  const mayName = /^src\\/(algorithms|cli)\\//;',
   '/** The folder that may name an algorithm. */\n  const mayName = /^src\\/algorithms\\//;',
 ]);
+edit('test/slow/resources.test.ts', ["'cli/replay/addresses.ts'", "'replay/addresses.ts'"]);
 let judge = read('scripts/mutants/judge.ts').replaceAll(/'(?:slow\/)?cli\//g, (found) =>
   found === "'cli/" ? "'packages/cli/test/" : "'packages/cli/test/slow/",
 );
