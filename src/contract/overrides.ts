@@ -99,7 +99,7 @@ export interface OverrideEntry {
 }
 
 /** The entries of a record, and policies as the entries change them. */
-export class ParsedRecord {
+class ParsedRecord {
   readonly #entries: readonly OverrideEntry[];
   /** The policies as the last requested entries change them. */
   readonly #changed = new WeakMap<

@@ -17,6 +17,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'compat/express-rate-limit/quota.ts': 100_000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
   'common/memo.ts': 1000,
+  'http/client-key.ts': 128, // prefix lengths
   'http/follow.ts': 700, // open requests on one connection
   'limiter/lifetime.ts': 1000, // open requests
   'limiter/slots.ts': 12_001, // held slots

@@ -57,6 +57,8 @@ interface Settings {
 
 /** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
 export class RedisStore implements Store {
+  readonly whenReady: Commands['whenReady'];
+  readonly waitsFor: Commands['waitsFor'];
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
@@ -75,6 +77,8 @@ export class RedisStore implements Store {
 
   constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
     const { text, mark } = hashing;
+    this.whenReady = commands.whenReady.bind(commands);
+    this.waitsFor = commands.waitsFor.bind(commands);
     this.#commands = commands;
     this.#clock = clock;
     this.#plans = new Plans(prefix, text, clock);
@@ -150,10 +154,6 @@ export class RedisStore implements Store {
     return this.#commands.cluster ? this.#commands.servers().map(({ name }) => name) : [];
   }
 
-  waitsFor(): string | undefined {
-    return this.#commands.waitsFor();
-  }
-
   serverOf({ set, key }: Subject): string | undefined {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
@@ -208,10 +208,6 @@ export class RedisStore implements Store {
       else done(error, reply);
     });
   };
-
-  whenReady(): Promise<void> {
-    return this.#commands.whenReady();
-  }
 
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
