@@ -67,8 +67,7 @@ function definedOptions(options: object): object {
 
 /** Whether the options create or contain a limiter. */
 function bringsLimiter(options: object): boolean {
-  const given = definedOptions(options);
-  return 'limiter' in given || OF_LIMITER.some((option) => option in given);
+  return Object.keys(definedOptions(options)).some((name) => name === 'limiter' || OF_LIMITER.includes(name));
 }
 
 /** Options of a plugin or a module that may be for the routes' limiters only, even if the plugin has its own quota. */

@@ -3,34 +3,14 @@ import { toMilliseconds } from '../../common/duration.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkChoice } from '../../common/validate.js';
 import { DEFAULT_SUBNET, normalizeIP } from './normalize-ip.js';
-import type { errorResponseBuilderContext, RateLimitHook, RateLimitPluginOptions } from './types.js';
+import type { errorResponseBuilderContext, RateLimitPluginOptions } from './types.js';
 
 type Callback = (req: FastifyRequest, key: string) => unknown;
 
+type Fields = Readonly<Record<string, boolean | undefined>>;
+
 /** The options of one limit with all defaults, as a custom store also receives them. */
-export interface Params {
-  readonly max: number | Callback;
-  readonly timeWindow: number | Callback;
-  readonly ban: number;
-  readonly hook: RateLimitHook;
-  readonly cache: number | undefined;
-  readonly groupId: string | undefined;
-  readonly allowList: readonly unknown[] | Callback | null;
-  readonly keyGenerator: (req: FastifyRequest) => unknown;
-  /** Whether the key is the client's address. */
-  readonly keyIsAddress: boolean;
-  readonly ipv6Subnet: number;
-  readonly continueExceeding: boolean;
-  readonly exponentialBackoff: boolean;
-  readonly skipOnError: boolean;
-  readonly enableDraftSpec: boolean;
-  readonly addHeaders: Readonly<Record<string, boolean | undefined>>;
-  readonly addHeadersOnExceeding: Readonly<Record<string, boolean | undefined>>;
-  readonly onExceeding: Callback;
-  readonly onExceeded: Callback;
-  readonly onBanReach: Callback;
-  readonly errorResponseBuilder: (req: FastifyRequest, context: errorResponseBuilderContext) => object;
-}
+export type Params = Readonly<ReturnType<typeof compileParams>>;
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
@@ -42,7 +22,7 @@ const DIGITS = /^\d+$/;
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a wrong `timeWindow`, `hook` or `groupId`
  */
-export function compileParams(options: RateLimitPluginOptions): Params {
+export function compileParams(options: RateLimitPluginOptions) {
   const ipv6Subnet = subnetOf(options.ipv6Subnet);
   const given = functionIn(options.keyGenerator);
   return {
@@ -52,16 +32,17 @@ export function compileParams(options: RateLimitPluginOptions): Params {
     hook: checkChoice('hook', options.hook ?? 'onRequest', HOOKS),
     cache: options.cache,
     groupId: groupOf(options.groupId),
-    allowList: options.allowList || null,
-    keyGenerator: given ?? ((req) => normalizeIP(req.ip, ipv6Subnet)),
+    allowList: (options.allowList || null) as readonly unknown[] | Callback | null,
+    keyGenerator: (given ?? ((req) => normalizeIP(req.ip, ipv6Subnet))) as (req: FastifyRequest) => unknown,
+    /** Whether the key is the client's address. */
     keyIsAddress: given === undefined,
     ipv6Subnet,
     continueExceeding: options.continueExceeding === true,
     exponentialBackoff: options.exponentialBackoff === true,
     skipOnError: options.skipOnError === true,
     enableDraftSpec: options.enableDraftSpec === true,
-    addHeaders: { ...options.addHeaders },
-    addHeadersOnExceeding: { ...options.addHeadersOnExceeding },
+    addHeaders: { ...options.addHeaders } as Fields,
+    addHeadersOnExceeding: { ...options.addHeadersOnExceeding } as Fields,
     onExceeding: functionIn(options.onExceeding) ?? nothing,
     onExceeded: functionIn(options.onExceeded) ?? nothing,
     onBanReach: functionIn(options.onBanReach) ?? nothing,
@@ -81,7 +62,7 @@ function subnetOf(bits: unknown): number {
   return isCount(bits) && bits <= 128 ? Math.trunc(bits) : DEFAULT_SUBNET;
 }
 
-function windowOf(value: RateLimitPluginOptions['timeWindow']): Params['timeWindow'] {
+function windowOf(value: RateLimitPluginOptions['timeWindow']): number | Callback {
   if (typeof value === 'function') return value;
   return typeof value === 'string' || isCount(value) ? toWindow(value) : 60_000;
 }
