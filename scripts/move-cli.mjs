@@ -1,5 +1,5 @@
-// @ts-nocheck A script that runs once.
 /* eslint-disable */
+// @ts-nocheck A script that runs once.
 // Moves the command line into packages/cli, once, and then removes itself: node scripts/move-cli.mjs
 // It stops before any change if a file imports an internal part of headgate that no entry point exports; --force moves nevertheless.
 import { execFileSync } from 'node:child_process';
