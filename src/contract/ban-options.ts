@@ -43,6 +43,9 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
+/** The note of a change without an operator and a reason. */
+export const NO_NOTE: BanNote = { by: null, reason: null };
+
 /** The dimension of the banned key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function banDimension(ban: BanOptions | undefined): string {
   return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);

@@ -318,7 +318,7 @@ export class Asking {
   /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
-    await this.#store.reset(this.#scope.banned(subject));
+    await this.#store.reset(this.#scope.banned(subject), false);
   }
 
   #warnOfCost({ cost, policy }: LimiterDecision): void {

@@ -335,8 +335,8 @@ export class StoreGuard implements Store, Prober {
     return this.#ask(change, call);
   }
 
-  async reset(subject: Subject): Promise<void> {
-    return this.#ask(subject, (question) => this.#store.reset(question));
+  async reset(subject: Subject, isLogged?: boolean): Promise<void> {
+    return this.#ask(subject, (question) => this.#store.reset(question, isLogged));
   }
 
   async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {

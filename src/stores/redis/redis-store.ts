@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
 import { Across, checkAcross } from './across.js';
-import { BanBook } from './operators/ban-book.js';
+import { BanBook, BOOK_BOUNDS, bookKeys, logArgs } from './operators/ban-book.js';
 import { Batcher, type Batch } from './calls/batch.js';
 import { ScriptCalls } from './calls/script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
@@ -29,22 +29,15 @@ import {
   type Store,
   type Subject,
 } from '../../contract/store.js';
-import type { BanNote } from '../../contract/ban-options.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
-import {
-  UNENDED_RECORD_MS,
-  entryInForce,
-  MAX_ENTRIES_PER_RECORD,
-  type RecordChange,
-} from '../../contract/overrides.js';
-import { overriddenKey, recordKey, ownerTextOfPlace } from '../keys.js';
+import { UNENDED_RECORD_MS, MAX_ENTRIES_PER_RECORD, type RecordChange } from '../../contract/overrides.js';
+import { overrideChange, resetChange, type Change as LoggedChange } from '../journal.js';
+import { overriddenKey, recordKey, ownerTextOfPlace, ownerTexts } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
 import { Traffic } from './operators/traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
-
-/** The note of a ban without an operator and a reason. */
-const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
 
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
 const MAX_SERVERS = 1000;
@@ -307,23 +300,25 @@ export class RedisStore implements Store {
     });
   }
 
-  reset(subject: Subject): Promise<void> {
-    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
+  reset(subject: Subject, isLogged = true): Promise<void> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject, isLogged);
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const keys = this.#plans.of(set).keys.policies(key, true);
       const lives = set.policies.map(({ life }) => String(life));
       await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE, ...lives]);
+      if (isLogged) for (const owner of ownerTexts(subject, this.#text)) this.#book?.log(resetChange(owner));
     });
   }
 
-  ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
+  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE): Promise<void> {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
-      await this.#run(assemble('set-ban', [], true), subject, [this.#plans.of(set).keys.ban(key)], args);
-      this.#book?.set(subject, duration, note);
+      const keys = [this.#plans.of(set).keys.ban(key)];
+      const left = await this.#run(assemble('set-ban', [], true), subject, keys, args);
+      this.#book?.set(subject, duration, Number(left), note);
     });
   }
 
@@ -356,19 +351,21 @@ export class RedisStore implements Store {
           }),
         ),
       );
-      const isWorthIt = entry !== '' || entryInForce(...before);
       // The caller of an override waits without a time limit.
-      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, owner, change);
+      const logged = overrideChange(owner, change, ...before);
+      if (logged) await this.#note({ set: subject.set, key: subject.key }, owner, change, logged);
       return before;
     },
   };
 
-  /** Records an override for the command line, in its own slot. If that fails, the override is still in force. */
-  async #note(subject: Subject, owner: string, change: RecordChange): Promise<void> {
+  /** Records an override for operators, in other slots. If that fails, the override is still in force. */
+  async #note(subject: Subject, owner: string, change: RecordChange, logged: LoggedChange): Promise<void> {
     const keys = overrideBookKeys(this.#prefix);
     const script = assemble('note-override', [], false);
     try {
       await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(owner, change)]);
+      const args = [DEADLINE, ...BOOK_BOUNDS, ...logArgs(logged)];
+      await this.#run(assemble('note-bans', [], false), subject, bookKeys(this.#prefix), args);
     } catch (error) {
       warnOnce(
         'HEADGATE_OVERRIDES_UNLISTED',

@@ -3,6 +3,7 @@ import { invalidOption } from '../../common/errors.js';
 import { checkFunction, checkShape } from '../../common/validate.js';
 import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
+import type { Commands } from './clients/commands.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { checkSlices, type SliceOptions } from './local/slice-options.js';
 import { sharedOf, Slices } from './local/slices.js';
@@ -107,10 +108,27 @@ export function openStore(
       "Omit slices together with a test's clock: this process spends slices by its own time.",
     );
   }
+  const connection = { commands, prefix, hashing };
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
   const store = new RedisStore(commands, settings);
   const identity = JSON.stringify([prefix, hashing.mark]);
+  connections.set(store, connection);
   if (!slicing) return store;
   const slices = new Slices(store, slicing, sharedOf(commands), identity);
+  connections.set(slices, connection);
   return Object.assign(slices, { check: () => store.check() });
+}
+
+/** The parts of a store on Redis, for the administration. */
+export interface RedisConnection {
+  readonly commands: Commands;
+  readonly prefix: string;
+  readonly hashing: KeyHashing;
+}
+
+const connections = new WeakMap<Store, RedisConnection>();
+
+/** The connection of a store. Undefined for other stores. */
+export function connectionOf(store: Store): RedisConnection | undefined {
+  return connections.get(store);
 }

@@ -3,8 +3,8 @@ import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkSecret, keyedHash } from '../../common/secret.js';
 import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
-import type { Clock, Store } from '../../contract/store.js';
-import { hashedText } from '../keys.js';
+import type { Announcement, Clock, Store } from '../../contract/store.js';
+import { ALL_KEYS, hashedText } from '../keys.js';
 import { stateStore } from '../state/state-store.js';
 import {
   createFile,
@@ -19,6 +19,7 @@ import {
   type SqliteDatabase,
   type Synchronous,
 } from './database.js';
+import { Configurations } from './configurations.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -58,12 +59,60 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const name = nameBy('hashKeys' in options ? options.hashKeys : false);
   const transactions = new Transactions(opener(database, mode), clock);
-  return stateStore({
-    update: (key, change, askers) =>
-      transactions.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: (keys, change, askers) => transactions.update(keys.map(name), change, askers),
-    close: () => transactions.close(),
+  const isHashed = 'hashKeys' in options && options.hashKeys !== false;
+  const announced = new Set<Announcement>();
+  const configurations = new Configurations(transactions, announced);
+  const store = stateStore({
+    update: (key, change, askers) => {
+      const names = [name(key)];
+      const update = ([bytes]: readonly (Uint8Array | undefined)[], now: number) => [change(bytes, now)];
+      return transactions.update(names, hidingOwners(names, update), askers);
+    },
+    updateAll: (keys, change, askers) => {
+      const names = keys.map(name);
+      return transactions.update(names, hidingOwners(names, change), askers);
+    },
+    close: () => {
+      configurations.close();
+      return transactions.close();
+    },
   });
+  const announce: Store['announce'] = (limiter) => {
+    announced.add(limiter);
+    configurations.begin();
+    return { withdraw: () => void announced.delete(limiter) };
+  };
+  files.set(store, { transactions, name, announced, isHashed });
+  return Object.assign(store, { announce });
+}
+
+/** The parts of a store in a file, for the administration. */
+export interface SqliteFile {
+  readonly transactions: Transactions;
+  /** The notation of keys in the file. */
+  readonly name: (key: string) => string;
+  readonly announced: ReadonlySet<Announcement>;
+  readonly isHashed: boolean;
+}
+
+const files = new WeakMap<Store, SqliteFile>();
+
+/** The file of a store. Undefined for other stores. */
+export function sqliteFileOf(store: Store): SqliteFile | undefined {
+  return files.get(store);
+}
+
+type Update = Parameters<Transactions['update']>[1];
+
+/** Logs changes with the owners as the file names them, because keys may be secret. */
+function hidingOwners(names: readonly string[], change: Update): Update {
+  return (bytes, now) =>
+    change(bytes, now).map((each, i) => {
+      if (!each.log) return each;
+      const who = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
+      const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
+      return isOfAll ? each : { ...each, log: each.log.map((logged) => ({ ...logged, who })) };
+    });
 }
 
 /** The notation of keys in the file. Names of limiters are not hashed. */

@@ -262,9 +262,9 @@ export class Slices implements Store {
     return this.#store.lease(change);
   }
 
-  reset(subject: Subject): MaybePromise<void> {
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
     void this.#drop(subject);
-    return this.#store.reset(subject);
+    return this.#store.reset(subject, isLogged);
   }
 
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {

@@ -2,8 +2,7 @@
 --
 -- KEYS:  the ban's key
 -- ARGV:  deadline (see common.lua), the ban's length (ms; 0: end it and forgive), its params
--- Reply: 1
+-- Reply: the rest of the ban before (ms)
 
-local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
-if err then return redis.error_reply(err) end
-return 1
+local left, err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
+return left or redis.error_reply(err)
