@@ -16,7 +16,7 @@ import { Finder } from './finder.js';
 import type { BannedKey } from './finds.js';
 import { checkBans, notNoted, subjectIn, subjectsIn, unknownScope, type AdminWarning } from './scope.js';
 import type { BanChange, Owner, State } from './state.js';
-import { typedKey, type KeyOptions, type Subject } from './typed-keys.js';
+import { itemError, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
 
 /** The largest difference between the ends of bans that count as the same, ms. */
 const SAME_END_MS = 1000;
@@ -180,23 +180,25 @@ export function banFunctions({ state, origin }: Context) {
     const published = await state.published();
     const doubts = new Map<string, AdminWarning | undefined>();
     const wanted: WantedBan[] = [];
-    for (const each of list) {
-      const { name, key, dimension = DEFAULT_DIMENSION } = each;
+    const ownersFor = (each: ImportedBan): Owner[] => {
+      const { name, key, dimension } = each;
+      if (typeof name !== 'string' || typeof key !== 'string') return [state.ownerOf(name, key, dimension)];
+      const { subjects, warning } = subjectsIn(published, name, [typedKey(key, each)]);
+      if (warning) doubts.set(`keys of ${name}`, warning);
+      return ownersOf(state, name, subjects[0]!);
+    };
+    for (const [i, each] of list.entries()) {
+      const { name, dimension = DEFAULT_DIMENSION } = each;
       const scope = JSON.stringify([name, dimension]);
       if (typeof name === 'string' && !doubts.has(scope))
         doubts.set(scope, checkBans(published, name, dimension, force));
-      const ban = {
-        duration: banLength(each.for),
-        note: { by: each.by ?? note.by, reason: each.reason ?? note.reason },
-      };
-      if (typeof name !== 'string' || typeof key !== 'string') {
-        wanted.push({ owner: state.ownerOf(name, key, dimension), ...ban });
-        continue;
+      const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
+      const ban = { duration: banLength(each.for), note: own };
+      try {
+        wanted.push(...ownersFor(each).map((owner) => ({ owner, ...ban })));
+      } catch (error) {
+        throw itemError(i, error);
       }
-      const typed = typedKey(key, each);
-      const { subjects, warning } = subjectsIn(published, name, [typed]);
-      if (warning) doubts.set(`keys of ${name}`, warning);
-      for (const owner of ownersOf(state, name, subjects[0]!)) wanted.push({ owner, ...ban });
     }
     const changes = longestOf(wanted);
     const result = await apply(changes, note, dryRun);

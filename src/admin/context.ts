@@ -18,6 +18,12 @@ export interface NameOption {
   name: string;
 }
 
+/** A limiter, or all. */
+export interface NameFilter {
+  /** The limiter's name. @default all limiters */
+  name?: string | undefined;
+}
+
 /** The operator of a change, and the reason. The log has both. */
 export type ChangeOptions = BanNoteOptions;
 

@@ -1,3 +1,5 @@
+import { checkShape } from '../common/validate.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policies, Policy } from '../contract/policy.js';
@@ -24,17 +26,37 @@ export interface GivenLimits {
   shadow?: boolean | undefined;
 }
 
+/**
+ * The limits in a limiter's policies or options, as in a file. Other options are ignored.
+ *
+ * @param where the place of the value, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function parseLimits(where: string, value: unknown): Limits {
+  if (Array.isArray(value) || typeof value === 'string') return checked(where, value as Policies, false);
+  checkShape(where, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
+  const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
+  const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
+  return checked(where, policies ?? sole, shadow, tiers);
+}
+
+function checked(
+  where: string,
+  policies: Policies | undefined,
+  shadow: boolean,
+  tiers: Readonly<Record<string, Policies>> = {},
+): Limits {
+  const read = (at: string, given: Policies): Policy[] =>
+    compilePolicies(at, given).map(({ source }) => source);
+  const named = Object.entries(tiers).map(([tier, own]) => [tier, read(`${where}: ${tier}`, own)] as const);
+  return { policies: policies === undefined ? [] : read(where, policies), tiers: new Map(named), shadow };
+}
+
 /** Checks passed limits. @returns undefined if there are none @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function limitsOf({ policies, tiers = {}, shadow = false }: GivenLimits): Limits | undefined {
-  const named = Object.entries(tiers);
-  if (policies === undefined && named.length === 0) return undefined;
-  const read = (where: string, given: Policies): Policy[] =>
-    compilePolicies(where, given).map(({ source }) => source);
-  return {
-    policies: policies === undefined ? [] : read('policies', policies),
-    tiers: new Map(named.map(([tier, own]) => [tier, read(`tiers.${tier}`, own)])),
-    shadow,
-  };
+  if (policies === undefined && Object.keys(tiers).length === 0) return undefined;
+  return checked('policies', policies, shadow, tiers);
 }
 
 /** The limits with a tier's policies, or without a tier, with the policies for requests without one. @throws HeadgateError */

@@ -3,7 +3,7 @@ import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { Change } from '../stores/journal.js';
 import { parseOwnerText } from '../stores/keys.js';
-import { checkName, type Context, type NameOption } from './context.js';
+import { checkName, type Context, type NameFilter } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
 
 /** The kinds of logged changes. */
@@ -19,7 +19,7 @@ export interface LoggedChange extends Omit<Change, 'who'>, Partial<Whose> {
 }
 
 /** Options of `log`. */
-export interface LogOptions extends Partial<NameOption> {
+export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
   /** The kinds of changes. @default all */

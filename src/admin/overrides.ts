@@ -1,4 +1,4 @@
-import { HeadgateError, withoutPage } from '../common/errors.js';
+import { HeadgateError } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -16,6 +16,7 @@ import {
   warnings,
   type Context,
   type KeyChangeOptions,
+  type NameFilter,
   type NameOption,
 } from './context.js';
 import { limiterOn, withLimiter } from './limiters.js';
@@ -23,7 +24,7 @@ import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { soleKey, typedKey, type KeyOptions } from './typed-keys.js';
+import { itemError, soleKey, typedKey, type KeyOptions } from './typed-keys.js';
 
 /** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
@@ -96,7 +97,7 @@ export function overrideFunctions({ state }: Context) {
           check(limiter, found, published.scopes.has(name));
           return found;
         } catch (error) {
-          throw wishes.length === 1 ? error : atIndex(i, error);
+          throw wishes.length === 1 ? error : itemError(i, error);
         }
       });
       const results: OverrideResult[] = [];
@@ -105,7 +106,7 @@ export function overrideFunctions({ state }: Context) {
     });
   }
 
-  async function* overrides(options: Partial<NameOption> = {}): AsyncGenerator<OverriddenKey> {
+  async function* overrides(options: NameFilter = {}): AsyncGenerator<OverriddenKey> {
     checkShape('overrides', options, ['name']);
     const { name } = options;
     const now = Date.now();
@@ -168,26 +169,12 @@ function checkTexts(change: OverrideChange): void {
   for (const text of texts) if (typeof text === 'string') compilePolicies('override', [text]);
 }
 
-/** The error of one of several changes. `cause` is the error, and `index` its position. */
-class WishError extends HeadgateError {
-  readonly index: number;
-
-  constructor(index: number, cause: HeadgateError) {
-    super(cause.code, `[${index}]: ${withoutPage(cause.message)}`, { cause });
-    this.index = index;
-  }
-}
-
-function atIndex(index: number, error: unknown): unknown {
-  return error instanceof HeadgateError ? new WishError(index, error) : error;
-}
-
 /** A limiter of the scope that supports overrides. @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES` */
 function limiterFor(state: State, published: Published, name: string): Limiter {
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isShared && published.scopes.size === 0) return limiterOn(state, name, undefined);
+    if (!published.isShared) return limiterOn(state, name, undefined);
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_LIMITER',

@@ -36,7 +36,7 @@ export function unknownScope(published: Published, name: string | undefined): Ad
   const { scopes, instances, problem, isShared } = published;
   if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
   // Limiters of other processes do not publish themselves in a file.
-  if (instances.length === 0 && !isShared) return undefined;
+  if (!isShared) return undefined;
   const unknown = (message: string): AdminWarning => ({ code: 'UNKNOWN_SCOPE', message });
   const called = JSON.stringify(name);
   if (instances.length === 0)

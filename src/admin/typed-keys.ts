@@ -45,6 +45,25 @@ export function wrongArgument(message: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', message);
 }
 
+/** The error for one item of a list. */
+export class ItemError extends HeadgateError {
+  /** The position of the item in the list. */
+  readonly index: number;
+  /** The error without the position. */
+  override readonly cause: HeadgateError;
+
+  constructor(index: number, cause: HeadgateError) {
+    super(cause.code, `[${index}]: ${withoutPage(cause.message)}`);
+    this.index = index;
+    this.cause = cause;
+  }
+}
+
+/** An error with the position of its item. */
+export function itemError(index: number, error: unknown): unknown {
+  return error instanceof HeadgateError ? new ItemError(index, error) : error;
+}
+
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the text is empty, or looks like an address without being valid */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const { raw = false, ipv6Subnet } = options;

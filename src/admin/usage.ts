@@ -1,6 +1,6 @@
 import { checkShape } from '../common/validate.js';
 import { kindOfHash } from '../stores/keys.js';
-import { checkName, type Context, type NameOption } from './context.js';
+import { checkName, type Context, type NameFilter } from './context.js';
 import type { Whose } from './owners.js';
 import type { Found, Search } from './state.js';
 
@@ -20,7 +20,7 @@ export interface LimiterUsage {
 }
 
 /** Options of `usage`. */
-export type UsageOptions = Partial<NameOption> & Pick<Search, 'count' | 'progress' | 'signal'>;
+export type UsageOptions = NameFilter & Pick<Search, 'count' | 'progress' | 'signal'>;
 
 interface Count {
   readonly name: Whose['name'];

@@ -5,7 +5,7 @@ import { ofLimiter } from '../limiter/decision.js';
 import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
 import { ALL_KEYS, BAN_TAG, escapeName } from '../stores/keys.js';
 import type { Finding, LiveLimiter } from '../stores/redis/operators/check.js';
-import { checkKeyOptions, checkName, warnings, type Context, type NameOption } from './context.js';
+import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
 import { Finder, type Wanted } from './finder.js';
 import { verdictsOf, type Find, type JudgedKey, type PolicyVerdict } from './finds.js';
 import { fits, limiterOn } from './limiters.js';
@@ -34,7 +34,7 @@ export interface LimitersView {
 }
 
 /** Options of `key`. */
-export interface KeyViewOptions extends KeyOptions, GivenLimits, Partial<NameOption> {
+export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   /** The tier of the request. @default the policies for requests without a tier; without a name every tier */
   tier?: string | undefined;
   /** The units of the request, 0 to 1e12. @default 1 */
@@ -72,8 +72,7 @@ export interface KeyView {
 }
 
 /** Options of `keys`. */
-export interface KeysOptions
-  extends GivenLimits, Partial<NameOption>, Pick<Search, 'count' | 'progress' | 'signal'> {
+export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'count' | 'progress' | 'signal'> {
   /** The limits of several limiters, by name, in place of `policies`. @default the published limits */
   limits?: Readonly<Record<string, GivenLimits>> | undefined;
   /** The tier of all keys. @default the policies for requests without a tier */
@@ -101,7 +100,7 @@ export interface KeySearch extends AsyncIterable<Find> {
 
 /** The functions that show state. */
 export function viewFunctions({ state }: Context) {
-  async function limiters(options: Partial<NameOption> = {}): Promise<LimitersView> {
+  async function limiters(options: NameFilter = {}): Promise<LimitersView> {
     checkShape('limiters', options, ['name']);
     const { name } = options;
     const published = await state.published();
