@@ -14,7 +14,7 @@ import {
 } from './context.js';
 import { Finder } from './finder.js';
 import type { BannedKey } from './finds.js';
-import { checkBans, notNoted, subjectIn, subjectsIn, unknownScope, type AdminWarning } from './scope.js';
+import { checkBans, doubtsOf, notNoted, subjectIn, subjectsIn, type AdminWarning } from './scope.js';
 import type { BanChange, Owner, State } from './state.js';
 import { itemError, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
 
@@ -127,7 +127,13 @@ export function banFunctions({ state, origin }: Context) {
     });
     return {
       ...{ name, ...subject, bannedForMs: forMs, until: new Date(Date.now() + forMs), ...note },
-      warnings: warnings(doubt, doubtOfKey, shortened(before, forMs, name), notNoted(unnoted)),
+      warnings: warnings(
+        ...doubtsOf(published, undefined),
+        doubt,
+        doubtOfKey,
+        shortened(before, forMs, name),
+        notNoted(unnoted),
+      ),
     };
   }
 
@@ -157,7 +163,7 @@ export function banFunctions({ state, origin }: Context) {
     return {
       ...{ name, ...subject, banned, bannedForMs },
       ...(before && { denials: before.denials, lastBanMs: before.lastBanMs }),
-      warnings: warnings(unknownScope(published, name), doubt, notNoted(unnoted)),
+      warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted)),
     };
   }
 

@@ -8,7 +8,7 @@ import { checkChange, warnings, type Context, type KeyChangeOptions } from './co
 import { policyNameOf } from './finds.js';
 import { limiterOn, readOverrideOfAll, withLimiter } from './limiters.js';
 import { limitsOf, ofDimension, ofTier, policiesBy, type GivenLimits, type Limits } from './limits.js';
-import { notNoted, subjectIn, unknownScope, type AdminWarning } from './scope.js';
+import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Found, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
@@ -67,7 +67,7 @@ export function resetFunctions({ state, origin }: Context) {
     return {
       ...{ name, ...subject, policies },
       ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
-      warnings: warnings(unknownScope(published, name), doubt, notNoted(unnoted)),
+      warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted)),
     };
   }
 

@@ -56,6 +56,16 @@ export function unknownScope(published: Published, name: string | undefined): Ad
   );
 }
 
+/** The warnings about the publications: whether they can be read, and whether a limiter has one. */
+export function doubtsOf(published: Published, name: string | undefined): AdminWarning[] {
+  const { problem } = published;
+  const unknown = unknownScope(published, name);
+  return [
+    ...(problem === undefined ? [] : [{ code: 'UNREADABLE', message: problem } as const]),
+    ...(unknown ? [unknown] : []),
+  ];
+}
+
 /** A warning if the limiters of a name differ, because an answer may not apply to all of them. */
 export function differing({ scopes }: Published, name: string): AdminWarning | undefined {
   const [first, second, ...others] = scopes.get(name) ?? [];

@@ -11,7 +11,7 @@ import { verdictsOf, type Find, type JudgedKey, type PolicyVerdict } from './fin
 import { fits, limiterOn } from './limiters.js';
 import { limitsOf, ofDimension, ofTier, type GivenLimits, type Limits } from './limits.js';
 import type { Configuration, Instance, Published } from './published.js';
-import { cannotBan, differing, subjectIn, unknownScope, type AdminWarning } from './scope.js';
+import { cannotBan, differing, doubtsOf, subjectIn, type AdminWarning } from './scope.js';
 import type { Search, State } from './state.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
@@ -96,6 +96,8 @@ export interface KeySearch extends AsyncIterable<Find> {
   readonly checked: number;
   /** Whether only the index of bans was read. */
   readonly isOfIndex: boolean;
+  /** `UNKNOWN_SCOPE` and `UNREADABLE`. */
+  readonly warnings: readonly AdminWarning[];
 }
 
 /** The functions that show state. */
@@ -105,13 +107,11 @@ export function viewFunctions({ state }: Context) {
     const { name } = options;
     const published = await state.published();
     const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    const { problem } = published;
     return {
       instances: published.instances,
       limiters: await withOverrides(state, wanted),
       warnings: warnings(
-        problem === undefined ? undefined : { code: 'UNREADABLE', message: problem },
-        unknownScope(published, name),
+        ...doubtsOf(published, name),
         name === undefined ? undefined : differing(published, name),
       ),
     };
@@ -145,7 +145,7 @@ export function viewFunctions({ state }: Context) {
         ...(ofTiers !== undefined && { tier: ofTiers }),
         ...view,
         warnings: [
-          ...warnings(unknownScope(published, scope) ?? differing(published, scope), doubt),
+          ...warnings(...doubtsOf(published, scope), differing(published, scope), doubt),
           ...view.warnings,
         ],
       };
@@ -273,6 +273,7 @@ async function searchFor(
   const finder = new Finder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
+    warnings: doubtsOf(published, name),
     get checked() {
       return finder.looked;
     },

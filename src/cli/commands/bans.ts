@@ -51,7 +51,12 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .serverOptions()
     .action((options: Options) =>
-      showLog(options, io, ['ban', 'unban', 'import'], 'There are no changes of bans by hand lately.', true),
+      showLog(options, io, {
+        actions: ['ban', 'unban', 'import'],
+        columns: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+        isByHand: true,
+        none: 'There are no changes of bans by hand lately.',
+      }),
     );
 }
 

@@ -67,18 +67,12 @@ async function list(options: Options, io: Io): Promise<void> {
       done = share;
       line(`${percent(share)}, ${many(search!.checked, 'key')} of Headgate`);
     };
-    if (name !== undefined) {
-      const { warnings } = await admin.limiters({ name });
-      warn(
-        io,
-        warnings.filter(({ code }) => code !== 'DIFFERENT'),
-      );
-    }
     search = await admin.keys({
       ...{ name, tier, scan, count, progress, signal: stop.signal },
       ...(given.length > 0 && { limits: Object.fromEntries(given) }),
       ...kindsOf(options),
     });
+    warn(io, search.warnings);
     try {
       await print(search, most, io, () => line(''));
     } finally {

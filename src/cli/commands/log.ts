@@ -1,10 +1,11 @@
-import { CHANGE_ACTIONS, toMilliseconds, type LoggedChange } from '../../admin.js';
+import { CHANGE_ACTIONS, type LoggedChange } from '../../admin.js';
 import { limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration, many, printable, utc, writeListing } from '../format.js';
 import { warn, type Io } from '../io.js';
 import { showKey, showText, textOrHash, whoseJson } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { durationOf } from './ban.js';
 import { changeText } from './override.js';
 
 type Action = LoggedChange['action'];
@@ -27,7 +28,13 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .serverOptions()
     .example('log --since 1h --redis redis://127.0.0.1:6379')
-    .action((options: Options) => showLog(options, io, actionsOf(options), 'There are no changes.'));
+    .action((options: Options) =>
+      showLog(options, io, {
+        actions: actionsOf(options),
+        columns: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason'],
+        none: 'There are no changes.',
+      }),
+    );
 }
 
 function actionsOf({ action }: Options): readonly Action[] {
@@ -39,24 +46,44 @@ function actionsOf({ action }: Options): readonly Action[] {
   });
 }
 
+/** The columns of the whole log. */
+const COLUMNS = {
+  'when (UTC)': ({ at }) => utc(at.toISOString()),
+  what: ({ action }) => action,
+  scope: ({ name }) => showText(name),
+  key: keyText,
+  before: (change) => valueText(change, change.before),
+  after: (change) => valueText(change, change.after),
+  limits: (change) => valueText(change, change.after),
+  for: ({ forMs }) => (forMs === 0 ? '-' : duration(forMs)),
+  by: byText,
+  reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
+} satisfies Record<string, (change: LoggedChange) => string>;
+
+type Column = keyof typeof COLUMNS;
+
+/** A part of the log. */
+interface Part {
+  readonly actions: readonly Action[];
+  readonly columns: readonly Column[];
+  /** Whether to omit bans by denials. */
+  readonly isByHand?: boolean;
+  /** The sentence for an empty log. */
+  readonly none: string;
+}
+
 /** Shows changes of some kinds, of one limiter or of all. The newest change comes first. */
-export async function showLog(
-  options: Options,
-  io: Io,
-  actions: readonly Action[],
-  none: string,
-  isByHand = false,
-): Promise<void> {
+export async function showLog(options: Options, io: Io, part: Part): Promise<void> {
   const { name, since } = options;
-  const age = since === undefined ? undefined : toMilliseconds('--since', since);
+  const age = since === undefined ? undefined : durationOf(since, '--since');
   await withAdmin(options, io, async (admin) => {
     if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
-    const changes = admin.log({ name, since: age, actions });
-    await writeListing(io, limitOf(options, io), isByHand ? byHand(changes) : changes, {
+    const changes = admin.log({ name, since: age, actions: part.actions });
+    await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json,
-      head: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason'],
-      row,
-      none,
+      head: part.columns,
+      row: (change) => part.columns.map((column) => COLUMNS[column](change)),
+      none: part.none,
     });
   });
 }
@@ -71,22 +98,22 @@ function json({ at, name, key, dimension, within, network, ...change }: LoggedCh
     key === undefined && !isOfAll
       ? textOrHash('name', name)
       : whoseJson({ name, key, dimension, within } as never);
-  return { at: at.toISOString(), ...whose, ...(network !== undefined && { network }), ...change };
+  return {
+    at: at.toISOString(),
+    ...whose,
+    ...(network !== undefined && { network }),
+    ...change,
+    ...changeJson(change),
+  };
 }
 
-function row(change: LoggedChange): string[] {
-  const { at, action, name, forMs, by, reason, from } = change;
-  return [
-    utc(at.toISOString()),
-    action,
-    showText(name),
-    keyText(change),
-    valueText(change, change.before),
-    valueText(change, change.after),
-    forMs === 0 ? '-' : duration(forMs),
-    by === null ? (from === 'program' ? 'the program' : from === 'denials' ? 'denials' : '-') : printable(by),
-    reason === null ? '-' : printable(reason),
-  ];
+/** The field of the new limits, as earlier versions named it. */
+const changeJson = ({ action, after }: Pick<LoggedChange, 'action' | 'after'>): object =>
+  action === 'override' ? { change: after } : {};
+
+function byText({ by, from }: LoggedChange): string {
+  if (by !== null) return printable(by);
+  return from === 'program' ? 'the program' : from === 'denials' ? 'denials' : '-';
 }
 
 function keyText({ key, dimension, within, keys, network }: LoggedChange): string {

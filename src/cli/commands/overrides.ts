@@ -25,12 +25,11 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .serverOptions()
     .action((_: Options, command: CliCommand) =>
-      showLog(
-        command.optsWithGlobals<Options>(),
-        io,
-        ['override', 'remove'],
-        'No limits were changed lately.',
-      ),
+      showLog(command.optsWithGlobals<Options>(), io, {
+        actions: ['override', 'remove'],
+        columns: ['when (UTC)', 'what', 'scope', 'key', 'limits', 'for', 'by', 'reason'],
+        none: 'No limits were changed lately.',
+      }),
     );
 }
 
