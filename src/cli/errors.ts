@@ -99,7 +99,8 @@ const FLAGS: Readonly<Record<string, string>> = {
 
 /** A message with flags in place of options: `raw: true` becomes --raw. */
 export function inFlags(message: string): string {
-  return message.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
+  const named = message.replace(/^(\w+):/, (whole, option: string) => (FLAGS[option] ? `${FLAGS[option]}:` : whole));
+  return named.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
     const flag = FLAGS[option];
     if (flag === undefined) return whole;
     return value === undefined || value === 'true' ? flag : `${flag} ${value}`;
