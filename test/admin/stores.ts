@@ -7,6 +7,7 @@ import { memoryStore, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore } from 'headgate/sqlite';
 import { clients, freshPrefix } from '../support/stores.js';
+import { DatabaseSync } from '../support/sqlite.js';
 import { serverKinds } from '../support/shared-servers.js';
 
 export interface Place {
@@ -64,7 +65,7 @@ async function onRedis(): Promise<Place> {
 
 export const places: Readonly<Record<string, () => Promise<Place>>> = {
   memory: onMemory,
-  sqlite: onSqlite,
+  ...(DatabaseSync && { sqlite: onSqlite }),
   ...(serverKinds.includes('redis') && { redis: onRedis }),
 };
 

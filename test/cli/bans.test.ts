@@ -196,7 +196,7 @@ for (const kind of serverKinds) {
         [
           '{"key":"b","bannedUntil":5}',
           ['--name', 'api', '--for', '1h'],
-          /line 2: "bannedUntil": 5 is no time/,
+          /line 2: "bannedUntil": 5 is not a time/,
         ],
         [
           '{"key":"b","bannedUntil":"2999-01-01T00:00:00Z"}',

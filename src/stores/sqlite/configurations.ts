@@ -29,6 +29,11 @@ export class Configurations {
     }, COMPARISON_DELAY_MS).unref();
   }
 
+  /** Compares the options of a limiter that ends before its comparison. */
+  end(limiter: Announcement): void {
+    if (this.#timer) this.#compare(limiter);
+  }
+
   close(): void {
     clearTimeout(this.#timer);
   }

@@ -80,7 +80,11 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const announce: Store['announce'] = (limiter) => {
     announced.add(limiter);
     configurations.begin();
-    return { withdraw: () => void announced.delete(limiter) };
+    return {
+      withdraw() {
+        if (announced.delete(limiter)) configurations.end(limiter);
+      },
+    };
   };
   files.set(store, { transactions, name, announced, isHashed });
   return Object.assign(store, { announce });
