@@ -24,7 +24,7 @@ import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { itemError, soleKey, typedKey, type KeyOptions } from './typed-keys.js';
+import { ItemError, itemError, soleKey, typedKey, type KeyOptions } from './typed-keys.js';
 
 /** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
@@ -67,20 +67,31 @@ export function overrideFunctions({ state }: Context) {
     const { by, reason } = checkChange('override', options, 'for', 'until');
     const { for: span, until, dimension } = options;
     const wish = { key, change, dimension, ...noteOf(by, reason), ...timed(span, until) };
-    return (await overrideMany([wish], options))[0]!;
+    return overrideOne(wish, options);
   }
 
   async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
     const { by, reason } = checkChange('overrideAll', options, 'for', 'until');
     const { for: span, until } = options;
     const wish = { key: undefined, change, ...noteOf(by, reason), ...timed(span, until) };
-    return (await overrideMany([wish], options))[0]!;
+    return overrideOne(wish, options);
   }
 
   async function removeOverride(key: string | undefined, options: KeyChangeOptions): Promise<OverrideResult> {
     const { by, reason } = checkChange('removeOverride', options);
     const wish = { key, change: undefined, dimension: options.dimension, ...noteOf(by, reason) };
-    return (await overrideMany([wish], options))[0]!;
+    return overrideOne(wish, options);
+  }
+
+  async function overrideOne(
+    wish: OverrideWish,
+    options: NameOption & Omit<KeyOptions, 'dimension'>,
+  ): Promise<OverrideResult> {
+    try {
+      return (await overrideMany([wish], options))[0]!;
+    } catch (error) {
+      throw error instanceof ItemError ? error.cause : error;
+    }
   }
 
   /** Changes several overrides of a limiter. Nothing is stored unless all changes are valid. */
@@ -97,7 +108,7 @@ export function overrideFunctions({ state }: Context) {
           check(limiter, found, published.scopes.has(name));
           return found;
         } catch (error) {
-          throw wishes.length === 1 ? error : itemError(i, error);
+          throw itemError(i, error);
         }
       });
       const results: OverrideResult[] = [];

@@ -258,7 +258,7 @@ async function searchFor(
   const passed = own ? new Map([[name!, own]]) : named && new Map(named);
   const limits = byTier(passed ?? published.limits(name), name, tier);
   const has = (kind: Find['kind']): boolean => kinds?.includes(kind) ?? false;
-  if (kinds && has('limited') && limits.size === 0)
+  if (has('limited') && !has('state') && limits.size === 0)
     throw wrongArgument(
       `policies: missing. ${whyUnknown(published, name)} Pass \`name: 'api'\` and \`policies: '100/1m'\`.`,
     );

@@ -99,7 +99,9 @@ const FLAGS: Readonly<Record<string, string>> = {
 
 /** A message with flags in place of options: `raw: true` becomes --raw. */
 export function inFlags(message: string): string {
-  const named = message.replace(/^(\w+):/, (whole, option: string) => (FLAGS[option] ? `${FLAGS[option]}:` : whole));
+  const named = message.replace(/^(\w+):/, (whole, option: string) =>
+    FLAGS[option] ? `${FLAGS[option]}:` : whole,
+  );
   return named.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
     const flag = FLAGS[option];
     if (flag === undefined) return whole;
@@ -108,7 +110,7 @@ export function inFlags(message: string): string {
 }
 
 function exitCodeOf({ code }: HeadgateError): number {
-  if (code.startsWith('HEADGATE_INVALID_') || code === 'HEADGATE_UNKNOWN_OPTION') return EXIT.usage;
+  if (code.startsWith('HEADGATE_INVALID_') || code.startsWith('HEADGATE_UNKNOWN_')) return EXIT.usage;
   if (code === 'HEADGATE_STORE_AWAY' || code === 'HEADGATE_STORE_TIMEOUT') return EXIT.unreachable;
   return EXIT.failed;
 }

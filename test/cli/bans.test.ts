@@ -188,7 +188,7 @@ for (const kind of serverKinds) {
         ['<html>', ['--name', 'api', '--for', '1h'], /line 2: .* is not a key/],
         ['a\u0000b', ['--name', 'api', '--for', '1h'], /line 2: .* is not text/],
         ['\ufffdPNG', ['--name', 'api', '--for', '1h'], /line 2: .* is not text/],
-        ['{"key":""}', ['--name', 'api', '--for', '1h'], /line 2: its "key" is empty/],
+        ['{"key":""}', ['--name', 'api', '--for', '1h'], /line 2: "key" is empty/],
         ['{"key":5}', ['--name', 'api', '--for', '1h'], /line 2: "key": 5 is not text/],
         ['{"key":["b"]}', ['--name', 'api', '--for', '1h'], /line 2: "key": \["b"\] is not text/],
         ['{"key":"b","name":5}', ['--name', 'api', '--for', '1h'], /line 2: "name": 5 is not text/],

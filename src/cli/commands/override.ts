@@ -74,7 +74,8 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
     const wishes = wanted.map(({ at: _, ...wish }) => wish);
     const results = await admin.overrideMany(wishes, { name, raw, ipv6Subnet }).catch((error: unknown) => {
       if (!(error instanceof ItemError)) throw error;
-      throw usageError(`${wanted[error.index]!.at}: ${withoutPage(error.cause.message)}`);
+      const { at } = wanted[error.index]!;
+      throw at === undefined ? error.cause : usageError(`${at}: ${withoutPage(error.cause.message)}`);
     });
     for (const { warnings } of results) warn(io, warnings);
     await report(results, wishes, name, io);
