@@ -159,13 +159,14 @@ for (const [kind, open] of Object.entries(places)) {
     });
 
     it("the log has the limiter's own calls, bans by denials, and changed configurations", async () => {
+      await limiter.consume('c');
       const strict = make({ name: 'strict', limit: 1, window: '1h', ban: { after: 1, for: '1h' } });
       for (let i = 0; i < 3; i++) await strict.consume('attacker');
       await limiter.ban('a', '1h', NOTE);
       await limiter.override('a', '9/1h', NOTE);
       await limiter.reset('a');
       await limiter.close();
-      make({ name: 'api', limit: 5, window: '1h' });
+      await make({ name: 'api', limit: 5, window: '1h' }).consume('b');
       const { admin } = place;
       await until(async () => (await all(admin.log())).length >= 5);
       const log = await all(admin.log());

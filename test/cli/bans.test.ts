@@ -40,7 +40,7 @@ for (const kind of serverKinds) {
 
     const stateKeys = async () => {
       const keys = await client.keys(`${prefix}:*`);
-      return keys.filter((key) => !key.includes('{limiters}') && !key.endsWith(':configurations'));
+      return keys.filter((key) => !key.includes('{limiters}') && !key.includes(':options:'));
     };
     const start = async () => {
       prefix = freshPrefix();

@@ -50,7 +50,7 @@ for (const kind of serverKinds) {
     };
     /** All keys but those of the log, which outlives the limiters. */
     const keys = async () =>
-      (await client.keys(`${prefix}:*`)).filter((key) => !/:(configurations|automatic)$/.test(key));
+      (await client.keys(`${prefix}:*`)).filter((key) => !/\{bans\}:(options|automatic)/.test(key));
     const limits = async () => (await json('limits', ...where)) as Told;
     const until = async (isTrue: () => Promise<boolean>) => {
       while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 10));

@@ -5,7 +5,7 @@ import { checkSecret, keyedHash } from '../../common/secret.js';
 import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
 import type { Announcement, Clock, Store } from '../../contract/store.js';
 import { ALL_KEYS, hashedText } from '../keys.js';
-import { stateStore } from '../state/state-store.js';
+import { stateStore, type Askers } from '../state/state-store.js';
 import {
   createFile,
   Database,
@@ -61,28 +61,25 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const transactions = new Transactions(opener(database, mode), clock);
   const isHashed = 'hashKeys' in options && options.hashKeys !== false;
   const announced = new Set<Announcement>();
-  const configurations = new Configurations(transactions, announced);
+  const configurations = new Configurations(transactions);
+  const update = (keys: readonly string[], change: Update, askers: Askers): Promise<void> => {
+    const names = keys.map(name);
+    const updated = transactions.update(names, hidingOwners(names, change), askers);
+    if (configurations.pending.size > 0) configurations.compare();
+    return updated;
+  };
   const store = stateStore({
-    update: (key, change, askers) => {
-      const names = [name(key)];
-      const update = ([bytes]: readonly (Uint8Array | undefined)[], now: number) => [change(bytes, now)];
-      return transactions.update(names, hidingOwners(names, update), askers);
-    },
-    updateAll: (keys, change, askers) => {
-      const names = keys.map(name);
-      return transactions.update(names, hidingOwners(names, change), askers);
-    },
-    close: () => {
-      configurations.close();
-      return transactions.close();
-    },
+    update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: update,
+    close: () => transactions.close(),
   });
   const announce: Store['announce'] = (limiter) => {
     announced.add(limiter);
-    configurations.begin();
+    configurations.pending.add(limiter);
     return {
       withdraw() {
-        if (announced.delete(limiter)) configurations.end(limiter);
+        announced.delete(limiter);
+        configurations.pending.delete(limiter);
       },
     };
   };

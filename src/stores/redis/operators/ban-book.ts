@@ -2,7 +2,7 @@ import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
-import { ownerText, type KeyText } from '../../keys.js';
+import { escapeName, ownerText, type KeyText } from '../../keys.js';
 import {
   bannedChange,
   CHANGES_LIFE_MS,
@@ -49,10 +49,10 @@ const UNLISTED_WARNING =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
-/** The keys of the last options of all limiters, and of the log of automatic changes, in the same slot. */
-export function configurationKeys(prefix: string): string[] {
+/** The keys of the log of automatic changes, and of the last options of limiters, in the same slot. */
+export function configurationKeys(prefix: string, names: readonly string[]): string[] {
   const [head, , , , automatic] = bookKeys(prefix);
-  return [`${head}:configurations`, automatic];
+  return [automatic, ...names.map((name) => `${head}:options:${escapeName(name)}`)];
 }
 
 /** The arguments that keep or delete the note of the key's earlier ban. */

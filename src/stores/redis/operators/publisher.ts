@@ -78,20 +78,19 @@ export class Publisher {
 
   /** Logs limiters with other options than those that a process published before. Each configuration is compared once per process. */
   #logConfigurations(limiters: readonly PublishedLimiter[]): void {
-    const args = limiters.flatMap((limiter) => {
-      const { name, ...configuration } = configurationOf(limiter);
+    const names: string[] = [];
+    const args: string[] = [];
+    for (const { name, ...configuration } of limiters.map(configurationOf)) {
       const options = JSON.stringify(configuration);
-      if (this.#compared.get(name) === options) return [];
+      if (this.#compared.get(name) === options) continue;
       this.#compared.set(name, options);
       const entry = JSON.stringify(configuredChange(name, configuration));
-      return [name, options, `${entry.slice(0, -1)},"before":`];
-    });
-    if (args.length > 0)
-      this.#changes.send(configurationKeys(this.#prefix), [
-        String(MAX_CHANGES),
-        String(CHANGES_LIFE_MS),
-        ...args,
-      ]);
+      names.push(name);
+      args.push(options, `${entry.slice(0, -1)},"before":`);
+    }
+    if (names.length === 0) return;
+    const bounds = [MAX_CHANGES, CHANGES_LIFE_MS].map(String);
+    this.#changes.send(configurationKeys(this.#prefix, names), [...bounds, ...args]);
   }
 
   #send(document: string): void {

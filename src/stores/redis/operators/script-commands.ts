@@ -43,7 +43,6 @@ export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['ZREMRANGEBYSCORE', ['0', '1']],
   ['ZREVRANGE', ['0', '0']],
   ['ZSCORE', ['x']],
-  ['HGET', ['x']],
   ['HSET', ['x', 'x', 'x']],
   ['HDEL', ['x']],
   ['XADD', ['x', 'x', 'x']],
