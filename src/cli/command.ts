@@ -1,8 +1,13 @@
 import { Command } from 'commander';
-import { checkNote, NOTE_LENGTHS, type BanNote, type BanNoteOptions } from '../contract/ban-options.js';
-import { checkDimension } from '../contract/key.js';
-import { POLICY_GRAMMAR } from '../contract/policy-text.js';
-import { DEFAULT_SUBNET } from '../http/client-key.js';
+import {
+  checkDimension,
+  checkNote,
+  DEFAULT_SUBNET,
+  NOTE_LENGTHS,
+  POLICY_GRAMMAR,
+  type ChangeOptions,
+  type KeyOptions,
+} from '../admin.js';
 import { orUsage, usageError } from './errors.js';
 import type { Io } from './io.js';
 
@@ -58,21 +63,17 @@ export class CliCommand extends Command {
     )
       .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
       .option('--cluster', 'the server is a node of a cluster')
-      .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
+      .option('--sentinel <name>', 'the server is a sentinel, and this is its name of the primary')
       .option('--prefix <text>', "the prefix of the store's keys", 'hg')
       .option(
         '--hash-keys-file <file>',
         "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
       )
-      .option('--timeout <time>', 'how long to wait for an answer', '5s');
+      .option('--timeout <time>', 'the time limit for an answer', '5s');
   }
 
   nameOption(): this {
-    return this.option(
-      '--name <scope>',
-      "the limiter's name: `headgate list` shows which there are",
-      checkName,
-    );
+    return this.option('--name <scope>', "the limiter's name, as in `headgate list`", checkName);
   }
 
   limitsOptions(): this {
@@ -91,32 +92,32 @@ export class CliCommand extends Command {
 
   /** The options of commands that take a key. */
   keyOptions(): this {
-    return this.subnetOption(`what the limiter has published, or ${DEFAULT_SUBNET}`)
-      .option('--raw', 'take the key as it is, even if it looks like an address')
+    return this.subnetOption(`the published length of the limiter, or ${DEFAULT_SUBNET}`)
+      .option('--raw', 'take the key literally, even if it looks like an address')
       .option(
         '--dimension <name>',
-        'the dimension of the key, for policies with `by`; the key is then taken as it is',
+        'the dimension of the key, for policies with `by`; the key is then taken literally',
         (text) => dimensionOf('--dimension', text),
       );
   }
 
   /** The options of commands that change something: notes for later readers. */
   noteOptions(): this {
-    return this.option('--reason <text>', 'why, for those who look at it later').option(
+    return this.option('--reason <text>', 'the reason, for the log').option(
       '--by <name>',
-      'who does it (env: HEADGATE_BY; default: the user of the system)',
+      'the operator, for the log (env: HEADGATE_BY; default: the user of the system)',
     );
   }
 
   forceOption(): this {
     return this.option(
       '--force',
-      'even if no limiter of the scope is published, or if its limiter does not check for bans',
+      'ban even if no limiter of this name is published, or if none checks for bans',
     );
   }
 
-  limitOption(what = `at most this many; 0: all (default: ${DEFAULT_LIMIT}, with --json 0)`): this {
-    const fix = 'write a whole number; 0 lists all.';
+  limitOption(what = `the most rows, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`): this {
+    const fix = 'pass a whole number, or 0 for all.';
     return this.option('--limit <n>', what, integer('--limit', 0, 999_999_999, fix));
   }
 }
@@ -126,7 +127,7 @@ export function integer(
   flag: string,
   least: number,
   most: number,
-  fix = `write a whole number from ${least} to ${most}.`,
+  fix = `pass a whole number from ${least} to ${most}.`,
 ): (text: string) => number {
   return (text) => {
     const number = /^\d{1,13}$/.test(text) ? Number(text) : NaN;
@@ -139,7 +140,7 @@ export function integer(
 export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
 function checkName(name: string): string {
-  if (name.length < 1 || name.length > 256) throw usageError('--name: write 1 to 256 characters.');
+  if (name.length < 1 || name.length > 256) throw usageError('--name: pass 1 to 256 characters.');
   return name;
 }
 
@@ -150,8 +151,8 @@ export const dimensionOf = (flag: string, text: unknown): string => orUsage(() =
 export function nameOf({ name }: Pick<Options, 'name'>): string {
   if (name !== undefined) return name;
   throw usageError(
-    "--name: whose state? Write the limiter's name: --name api. A limiter that was given none is called default; " +
-      '`headgate list` shows which there are.',
+    '--name: missing. Pass the name of the limiter: --name api. A limiter without a name is called default. `headgate list` shows the ' +
+      'names.',
   );
 }
 
@@ -161,11 +162,17 @@ export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough 
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a text that is blank, or too long */
-export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: Io): BanNote {
+export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: Io): ChangeOptions {
   const user = env.SUDO_USER || env.USER;
-  const note = checkNote('--by, --reason', {
-    by: by ?? (env.HEADGATE_BY || undefined),
-    reason,
-  } as BanNoteOptions);
-  return { ...note, by: note.by ?? (user?.slice(0, NOTE_LENGTHS.by) || null) };
+  const named = by ?? (env.HEADGATE_BY || user?.slice(0, NOTE_LENGTHS.by) || undefined);
+  const note = { ...(named !== undefined && { by: named }), ...(reason !== undefined && { reason }) };
+  checkNote('--by, --reason', note);
+  return note;
 }
+
+/** The options that determine the meaning of a key. */
+export const keyOptionsOf = ({ raw, dimension, ipv6Subnet }: Options): KeyOptions => ({
+  raw,
+  dimension,
+  ipv6Subnet,
+});

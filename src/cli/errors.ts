@@ -1,4 +1,5 @@
-import { HeadgateError, withoutPage } from '../common/errors.js';
+import { HeadgateError } from '../index.js';
+import { withoutPage } from '../admin.js';
 
 /** The exit codes for scripts. `docs/cli.md` lists them. */
 export const EXIT = {
@@ -65,8 +66,9 @@ export function failure(message: string, cause?: unknown): CliError {
 /** The message of an error for the user, and the exit code. */
 export function reportOf(error: unknown): { code: string; message: string; exitCode: number } {
   if (error instanceof CliError || error instanceof HeadgateError) {
-    const exitCode = error instanceof CliError ? EXIT_OF[error.code] : exitCodeOf(error);
-    return { code: error.code, message: withoutPage(error.message), exitCode };
+    const code = error instanceof HeadgateError ? (CLI_CODES[error.code] ?? error.code) : error.code;
+    const exitCode = code in EXIT_OF ? EXIT_OF[code as CliErrorCode] : exitCodeOf(error as HeadgateError);
+    return { code, message: inFlags(withoutPage(error.message)), exitCode };
   }
   const message = error instanceof Error ? error.message : String(error);
   // For an unknown command, a server quotes the arguments. The arguments of AUTH contain the password.
@@ -74,8 +76,41 @@ export function reportOf(error: unknown): { code: string; message: string; exitC
   return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }
 
+/** The documented codes of errors of the administration. */
+const CLI_CODES: Readonly<Record<string, CliErrorCode>> = {
+  HEADGATE_UNKNOWN_LIMITER: 'UNKNOWN_SCOPE',
+  HEADGATE_NO_BANS: 'NO_BAN',
+  HEADGATE_OVERRIDES: 'NO_OVERRIDES',
+};
+
+/** The flags of the options in messages of the administration. */
+const FLAGS: Readonly<Record<string, string>> = {
+  ipv6Subnet: '--ipv6-subnet',
+  hashKeys: '--hash-keys-file',
+  policies: '--policy',
+  raw: '--raw',
+  force: '--force',
+  tier: '--tier',
+  name: '--name',
+  dimension: '--dimension',
+  prefix: '--prefix',
+  timeout: '--timeout',
+};
+
+/** A message with flags in place of options: `raw: true` becomes --raw. */
+export function inFlags(message: string): string {
+  const named = message.replace(/^(\w+):/, (whole, option: string) =>
+    FLAGS[option] ? `${FLAGS[option]}:` : whole,
+  );
+  return named.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
+    const flag = FLAGS[option];
+    if (flag === undefined) return whole;
+    return value === undefined || value === 'true' ? flag : `${flag} ${value}`;
+  });
+}
+
 function exitCodeOf({ code }: HeadgateError): number {
-  if (code.startsWith('HEADGATE_INVALID_') || code === 'HEADGATE_UNKNOWN_OPTION') return EXIT.usage;
+  if (code.startsWith('HEADGATE_INVALID_') || code.startsWith('HEADGATE_UNKNOWN_')) return EXIT.usage;
   if (code === 'HEADGATE_STORE_AWAY' || code === 'HEADGATE_STORE_TIMEOUT') return EXIT.unreachable;
   return EXIT.failed;
 }

@@ -1,5 +1,5 @@
 import stringWidth from 'string-width';
-import { printable as escaped } from '../common/printable.js';
+import { printable as escaped } from '../admin.js';
 import { write, writeJsonLine, type Io } from './io.js';
 
 const UNITS: readonly [string, number][] = [

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
-import { printableJson, printableLines } from '../common/printable.js';
-import { orUsage } from './errors.js';
+import { printableJson, printableLines, type AdminWarning } from '../admin.js';
+import { inFlags, orUsage } from './errors.js';
 
 /** The input and output of a command. Tests pass their own. */
 export interface Streams {
@@ -83,10 +83,11 @@ export interface Warning {
   readonly message: string;
 }
 
-export function warn(io: Io, warning: Warning | undefined): void {
-  if (!warning) return;
-  const { code, message } = warning;
-  complain(io, { warning: true, code, message }, `warning: ${message}`);
+export function warn(io: Io, warnings: readonly (Warning | AdminWarning)[]): void {
+  for (const { code, message: text } of warnings) {
+    const message = inFlags(text);
+    complain(io, { warning: true, code, message }, `warning: ${message}`);
+  }
 }
 
 /** Writes to standard error: an object for programs, or a text for people. */

@@ -1,5 +1,5 @@
-import { compilePolicies } from '../contract/compile-policies.js';
-import type { Policy } from '../contract/policy.js';
+import type { Policy } from '../index.js';
+import { parseLimits } from '../admin.js';
 import { orUsage } from './errors.js';
 
 /**
@@ -9,14 +9,14 @@ import { orUsage } from './errors.js';
  */
 export function parsePolicies(texts: readonly string[], what = '--policy'): Policy[] {
   const given = texts.flatMap((text) => (/^\s*[[{]/.test(text) ? parseJson(text, what) : [text]));
-  return orUsage(() => compilePolicies(what, given).map(({ source }) => source));
+  return orUsage(() => [...parseLimits(what, given).policies]);
 }
 
 function parseJson(text: string, what: string): (Policy | string)[] {
   const value = orUsage(
     () => JSON.parse(text) as Policy | (Policy | string)[],
     (message) =>
-      `${what}: the JSON cannot be read: ${message}. Write '{"limit":100,"window":"1m"}', or simply '100/1m'.`,
+      `${what}: the JSON cannot be read: ${message}. Pass '{"limit":100,"window":"1m"}', or '100/1m'.`,
   );
   return Array.isArray(value) ? value : [value];
 }

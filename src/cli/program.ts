@@ -5,6 +5,7 @@ import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
+import * as log from './commands/log.js';
 import * as override from './commands/override.js';
 import * as overrides from './commands/overrides.js';
 import * as peek from './commands/peek.js';
@@ -14,7 +15,7 @@ import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf, usageError, type CliError } from './errors.js';
-import { VERSION } from '../common/version.js';
+import { VERSION } from '../admin.js';
 import { complain, createIo, type Io, type Streams } from './io.js';
 
 /** The commands in the order of the help. */
@@ -29,6 +30,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   bans,
   override,
   overrides,
+  log,
   replay,
   suggest,
   check,
@@ -89,7 +91,7 @@ function misread(error: CommanderError, program: Command, args: readonly string[
   const { commands } = command?.commands.length ? command : program;
   const message =
     error.code === 'commander.help'
-      ? `which command? ${commands.map((known) => known.name()).join(', ')}.`
+      ? `a command is missing. Pass one of: ${commands.map((known) => known.name()).join(', ')}.`
       : error.message.replace(/^error: /, '').replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
   return usageError(`${message}\nSee: ${help}`);
 }

@@ -302,10 +302,18 @@ export interface Store {
   adjust(change: Change): MaybePromise<ChangeReply>;
   /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
   lease(change: LeaseChange): MaybePromise<boolean>;
-  /** Forgets the charges of a key in the policies of a set, which cannot be given back afterwards. Bans stay. */
-  reset(subject: Subject): MaybePromise<void>;
-  /** Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. */
-  ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /**
+   * Forgets the charges of a key in the policies of a set, which cannot be given back afterwards. Bans stay.
+   *
+   * @param isLogged whether a store with a log for operators logs the change. @default true
+   */
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void>;
+  /**
+   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators.
+   *
+   * @param isLogged as in `reset`
+   */
+  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**

@@ -317,7 +317,7 @@ export class Asking {
   /** Forgets the charges of a key at its ban. If the reset fails, the charges count until the end of the window. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
-    await this.#store.reset(this.#scope.banned(subject));
+    await this.#store.reset(this.#scope.banned(subject), false);
   }
 
   #warnOfCost({ cost, policy }: LimiterDecision): void {

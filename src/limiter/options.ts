@@ -198,7 +198,7 @@ export function checkPriority(priority: unknown): number {
   return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
 }
 
-function checkLimiterName(option: string, name: unknown): string {
+export function checkLimiterName(option: string, name: unknown): string {
   if (typeof name === 'string' && name.length >= 1 && name.length <= 256) return name;
   throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }

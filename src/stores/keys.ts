@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
-import type { Keys, OverridePlace, PolicySet } from '../contract/store.js';
+import { partsOf } from '../contract/parts.js';
+import type { Keys, OverridePlace, PolicySet, Subject } from '../contract/store.js';
 
 /** The longest key that is not hashed, which bounds the length of a Redis key. */
 const MAX_PLAIN_LENGTH = 128;
@@ -81,6 +82,11 @@ function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string
 export function ownerText(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
   return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
+}
+
+/** The owner texts of all parts of a subject. */
+export function ownerTexts({ set, key }: Subject, text: KeyText = escapeKey): string[] {
+  return partsOf(set).map(({ name }) => ownerText(set, key, name, text));
 }
 
 /**
@@ -175,12 +181,12 @@ export interface StateKey {
 }
 
 /** Whether a key holds a history. */
-export function isReset({ id }: StateKey): boolean {
+export function isReset({ id }: Pick<StateKey, 'id'>): boolean {
   return id.startsWith(`${RESET_TAG}:`);
 }
 
 /** The key of a state's history. */
-export function resetKey({ head, id }: StateKey): string {
+export function resetKey({ head, id }: Pick<StateKey, 'head' | 'id'>): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 

@@ -62,7 +62,7 @@ for (const kind of serverKinds) {
         'is no longer banned',
       );
       expect(await ask()).to.equal(200);
-      expect((await run('reset', CLIENT, '--name', 'api')).stdout).to.contain('is forgotten: default');
+      expect((await run('reset', CLIENT, '--name', 'api')).stdout).to.contain('are forgotten: default');
       // A network stands for all of its keys, as the limiter makes them.
       expect((await run('ban', '2001:db8:1::/56', '1h', '--name', 'api')).stdout).to.match(/^256 keys of/);
       expect(await ask()).to.equal(429);
@@ -113,7 +113,7 @@ for (const kind of serverKinds) {
       ]) {
         const { code, stderr } = await run(...args, '--name', 'api');
         expect(code).to.equal(2);
-        expect(stderr).to.match(/by different networks: \/56, \/64\. Write --ipv6-subnet with one of them/);
+        expect(stderr).to.match(/by different networks: \/56, \/64\. .*--ipv6-subnet/);
       }
       expect((await run('ban', CLIENT, '1h', '--name', 'api', '--ipv6-subnet', '64')).code).to.equal(0);
       // An IPv4 address is a key by itself.
@@ -128,9 +128,7 @@ for (const kind of serverKinds) {
       for (const name of ['own', 'plain']) {
         const { code, stderr } = await run('ban', CLIENT, '1h', '--name', name);
         expect(code).to.equal(0);
-        expect(stderr).to.match(
-          /warning: the program makes the keys of ".*" itself, .*\/56 .*--raw the key as it is/,
-        );
+        expect(stderr).to.match(/warning: the program makes the keys of ".*" itself, .*\/56\. .*--raw/);
       }
       expect(await ask()).to.equal(200);
       expect((await run('ban', CLIENT, '1h', '--name', 'own', '--raw')).stderr).to.equal('');

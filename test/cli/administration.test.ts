@@ -182,9 +182,9 @@ for (const kind of serverKinds) {
         /^a is no longer banned in the api; (1h 30m|1h 29m|90m) of the ban were left\.\n$/,
       );
       expect(await said('reset', 'a')).to.match(
-        /^What was charged to a in the api is forgotten: (burst, day|day, burst)\.\n$/,
+        /^The charges of a in the api are forgotten: (burst, day|day, burst)\.\n$/,
       );
-      expect(await said('reset', 'a')).to.equal('Nothing was charged to a in the api.\n');
+      expect(await said('reset', 'a')).to.equal('a had no charges in the api.\n');
     });
 
     it('refuses a key that is empty or blank, and notes that are', async () => {
@@ -197,7 +197,7 @@ for (const kind of serverKinds) {
         ]) {
           const { code, stderr } = await headgate([...args, ...where]);
           expect(code, args[0]).to.equal(2);
-          expect(stderr).to.match(/The key is empty\. .*--raw/);
+          expect(stderr).to.match(/^headgate: key: .* is empty\. .*--raw/);
         }
       }
       for (const note of [
@@ -221,9 +221,7 @@ for (const kind of serverKinds) {
       await json('ban', 'a', '2h', ...where);
       const shorter = await headgate(['ban', 'a', '2s', ...where]);
       expect(shorter).to.include({ code: 0 });
-      expect(shorter.stderr).to.match(
-        /warning: it was banned in "the api" already, for (2h|1h 59m) more: that ban is shorter now/,
-      );
+      expect(shorter.stderr).to.match(/warning: .*"the api", for up to 7\d{6} ms more/);
       expect((await headgate(['ban', 'a', '2h', ...where])).stderr).to.equal('');
     });
 
@@ -231,7 +229,7 @@ for (const kind of serverKinds) {
       const log = async () => (await headgate(['bans', 'log', ...where])).stdout;
       await json('unban', 'a', ...where);
       await json('unban', '10.0.0.0/30', ...where);
-      expect(await log()).to.equal('Nothing was done by hand lately.\n');
+      expect(await log()).to.equal('There are no changes of bans by hand lately.\n');
       await limiter.consume('a', { cost: 4 });
       await json('unban', 'a', ...where);
       expect(await log()).to.match(/unban/);
@@ -242,9 +240,7 @@ for (const kind of serverKinds) {
       await limiter.ban('a', '1h');
       for (const policies of [[], AS_TEXT]) {
         const { stdout } = await headgate(['reset', 'a', ...where, ...policies]);
-        expect(stdout).to.match(
-          /It is still banned, for (1h|59m \d+s): headgate unban a --name 'the api' ends that\.\n$/,
-        );
+        expect(stdout).to.match(/still banned, for (1h|59m \d+s)\. .*headgate unban a --name 'the api'\.\n$/);
         const found = (await json('reset', 'a', ...where, ...policies)) as { bannedForMs: number };
         expect(found.bannedForMs).to.be.within(3_500_000, 3_600_000);
       }
@@ -325,7 +321,7 @@ for (const kind of serverKinds) {
           / 256 of them are still banned, for up to /,
         );
         expect((await headgate(['unban', ...args])).stdout).to.equal(
-          'Of 256 keys of 10.7.3.9/24, 256 were banned in the api, and are no longer.\n',
+          'Of 256 keys of 10.7.3.9/24, 256 were banned in the api. These bans have ended.\n',
         );
         for (const policies of [[], AS_TEXT]) {
           for (const key of ['10.7.3.7', '10.7.3.8', '10.7.4.0']) await limiter.consume(key);
@@ -342,7 +338,7 @@ for (const kind of serverKinds) {
         const refused: [string, RegExp][] = [
           ['10.0.0.0/33', /key: "10\.0\.0\.0\/33" is not valid.*--raw/],
           ['300.1.1.1', /"300\.1\.1\.1" is not valid/],
-          ['2001:db8:1:2::/64', /is a part of the key 2001:db8:1::\/56\. Write that, or other --ipv6-subnet/],
+          ['2001:db8:1:2::/64', /is a part of the key 2001:db8:1::\/56\. .*--ipv6-subnet/],
           ['10.0.0.0/8', /has 16,777,216 keys, and more than 65,536 are refused/],
           ['::/0', /are refused/],
         ];
@@ -353,14 +349,14 @@ for (const kind of serverKinds) {
         }
         const { code, stderr } = await headgate(['peek', '10.0.0.0/24', ...where, ...AS_TEXT]);
         expect(code).to.equal(2);
-        expect(stderr).to.match(/has 256 keys\. Write an address/);
+        expect(stderr).to.match(/has 256 keys\. Pass an address/);
       });
     });
 
     it('peek says whether anything is stored', async () => {
       expect(await peek('a')).to.include({ allowed: true, stored: false });
       const { stdout } = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
-      expect(stdout).to.match(/allowed\nNothing is stored: the key was not charged recently, or --name, /);
+      expect(stdout).to.match(/allowed\nNothing is stored: /);
       await limiter.consume('a');
       expect(await peek('a')).to.include({ stored: true });
       expect((await headgate(['peek', 'a', ...where, ...AS_TEXT])).stdout).to.not.contain('Nothing');

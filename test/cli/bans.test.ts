@@ -40,7 +40,7 @@ for (const kind of serverKinds) {
 
     const stateKeys = async () => {
       const keys = await client.keys(`${prefix}:*`);
-      return keys.filter((key) => !key.includes('{limiters}'));
+      return keys.filter((key) => !key.includes('{limiters}') && !key.includes(':options:'));
     };
     const start = async () => {
       prefix = freshPrefix();
@@ -163,9 +163,9 @@ for (const kind of serverKinds) {
     it('a wrong line is named, and no key is banned', async () => {
       const wrong: [line: string, args: string[], says: RegExp][] = [
         ['{"key":', ['--name', 'api', '--for', '1h'], /line 2: .*JSON/],
-        ['{"name":"api"}', ['--name', 'api', '--for', '1h'], /line 2: it has no "key"/],
-        ['{"key":"b"}', ['--for', '1h'], /line 1: it names no scope\. Write --name/],
-        ['b', ['--name', 'api'], /line 1: it does not say for how long\. Write --for/],
+        ['{"name":"api"}', ['--name', 'api', '--for', '1h'], /line 2: .* has no "key"/],
+        ['{"key":"b"}', ['--for', '1h'], /line 1: .*--name/],
+        ['b', ['--name', 'api'], /line 1: .*--for/],
         [
           '{"key":"b","bannedForMs":-1}',
           ['--name', 'api', '--for', '1h'],
@@ -174,29 +174,29 @@ for (const kind of serverKinds) {
         [
           '{"key":"b","bannedUntil":"soon"}',
           ['--name', 'api', '--for', '1h'],
-          /line 2: "bannedUntil": "soon" is no time/,
+          /line 2: "bannedUntil": "soon" is not a time/,
         ],
-        ['-', ['--name', 'api', '--for', '1h'], /line 2: "-" stands for a client that is missing/],
-        ['["b"]', ['--name', 'api', '--for', '1h'], /line 2: "\[\\"b\\"\]" is no key/],
-        ['"b"', ['--name', 'api', '--for', '1h'], /line 2: .* is no key/],
+        ['-', ['--name', 'api', '--for', '1h'], /line 2: "-" is a missing client/],
+        ['["b"]', ['--name', 'api', '--for', '1h'], /line 2: "\[\\"b\\"\]" is not a key/],
+        ['"b"', ['--name', 'api', '--for', '1h'], /line 2: .* is not a key/],
         ['10.0.0.1 - - [x]', ['--name', 'api', '--for', '1h'], /line 2: .* has more than an address/],
         ['5.5.5.5,2026,evil', ['--name', 'api', '--for', '1h'], /line 2: .* has more than an address/],
         ['deny from 5.5.5.5', ['--name', 'api', '--for', '1h'], /line 2: .* has more than an address/],
         ['2001:db8::5|foo', ['--name', 'api', '--for', '1h'], /line 2: .* has more than an address/],
         ['ip,reason', ['--name', 'api', '--for', '1h'], /line 2: .* is a row of a table/],
-        ['null', ['--name', 'api', '--for', '1h'], /line 2: .* is no key/],
-        ['<html>', ['--name', 'api', '--for', '1h'], /line 2: .* is no key/],
-        ['a\u0000b', ['--name', 'api', '--for', '1h'], /line 2: .* is no text/],
-        ['\ufffdPNG', ['--name', 'api', '--for', '1h'], /line 2: .* is no text/],
-        ['{"key":""}', ['--name', 'api', '--for', '1h'], /line 2: its "key" is empty/],
-        ['{"key":5}', ['--name', 'api', '--for', '1h'], /line 2: "key": 5 is no text/],
-        ['{"key":["b"]}', ['--name', 'api', '--for', '1h'], /line 2: "key": \["b"\] is no text/],
-        ['{"key":"b","name":5}', ['--name', 'api', '--for', '1h'], /line 2: "name": 5 is no text/],
-        ['{"key":"b","reason":{}}', ['--name', 'api', '--for', '1h'], /line 2: "reason": {} is no text/],
+        ['null', ['--name', 'api', '--for', '1h'], /line 2: .* is not a key/],
+        ['<html>', ['--name', 'api', '--for', '1h'], /line 2: .* is not a key/],
+        ['a\u0000b', ['--name', 'api', '--for', '1h'], /line 2: .* is not text/],
+        ['\ufffdPNG', ['--name', 'api', '--for', '1h'], /line 2: .* is not text/],
+        ['{"key":""}', ['--name', 'api', '--for', '1h'], /line 2: "key" is empty/],
+        ['{"key":5}', ['--name', 'api', '--for', '1h'], /line 2: "key": 5 is not text/],
+        ['{"key":["b"]}', ['--name', 'api', '--for', '1h'], /line 2: "key": \["b"\] is not text/],
+        ['{"key":"b","name":5}', ['--name', 'api', '--for', '1h'], /line 2: "name": 5 is not text/],
+        ['{"key":"b","reason":{}}', ['--name', 'api', '--for', '1h'], /line 2: "reason": {} is not text/],
         [
           '{"key":"b","bannedUntil":5}',
           ['--name', 'api', '--for', '1h'],
-          /line 2: "bannedUntil": 5 is no time/,
+          /line 2: "bannedUntil": 5 is not a time/,
         ],
         [
           '{"key":"b","bannedUntil":"2999-01-01T00:00:00Z"}',
@@ -217,7 +217,7 @@ for (const kind of serverKinds) {
       expect(await isBanned(limiters[0]!, ' spaced ')).to.equal(true);
       const { code, stderr } = await bans(['import', 'no-such-file']);
       expect(code).to.equal(2);
-      expect(stderr).to.match(/bans import no-such-file: it cannot be read: ENOENT/);
+      expect(stderr).to.match(/bans import no-such-file: .* ENOENT/);
     });
   });
 }

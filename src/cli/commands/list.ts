@@ -1,14 +1,14 @@
+import type { Find, KeySearch, KeysOptions } from '../../admin.js';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
-import { CliError, usageError } from '../errors.js';
+import { CliError } from '../errors.js';
 import { columns, duration, many, noteText, printable } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
-import { ofTier, readLimits, type Limits } from '../limits.js';
-import { withState } from '../open.js';
-import { findJson, showKey, type Find, type Wanted } from '../redis/finds.js';
-import type { Published } from '../redis/published.js';
-import { KEYS_PER_STEP } from '../redis/scan.js';
-import { unknownScope } from '../scope.js';
-import { showText } from '../keys.js';
+import { showKey, showText, textOrHash } from '../keys.js';
+import { givenLimits, readLimits } from '../limits.js';
+import { withAdmin } from '../open.js';
+
+/** The default number of keys per step. */
+const KEYS_PER_STEP = 500;
 
 interface Options extends Shared {
   readonly limited?: boolean;
@@ -27,24 +27,22 @@ const DEFAULT_LIMIT = 1000;
 export function register(program: CliCommand, io: Io): void {
   program
     .command('list')
-    .summary('who is banned or limited now')
+    .summary('the keys that are banned or limited now')
     .description(
-      'Lists who is banned or limited now, by scope. Redis stores what was spent, but not the limits. If limiters do not publish ' +
-        'theirs, write them with --policy or --policies. Otherwise the command only lists who is banned, and the keys that have state. ' +
-        'It goes through the keys by SCAN, in small steps.',
+      'Lists the keys that are banned or limited now, by scope. Redis stores charges, but not the limits. If limiters do not publish ' +
+        'theirs, pass them with --policy or --policies. Otherwise the command lists only the banned keys, and the keys with state. It ' +
+        'searches the keys by SCAN, in small steps.',
     )
     .nameOption()
     .limitsOptions()
-    .option('--limited', 'only those whose next request would be denied by a policy')
-    .option('--banned', 'only those who are banned')
-    .option('--all', 'also those whose next request would be admitted')
-    .limitOption(
-      `stop after this many, not counting bans; 0: never (default: ${DEFAULT_LIMIT}, with --json 0)`,
-    )
-    .option('--scan', 'with --banned: look at all keys instead of the index of bans')
+    .option('--limited', 'only keys whose next request would be denied by a policy')
+    .option('--banned', 'only banned keys')
+    .option('--all', 'also keys whose next request would be admitted')
+    .limitOption(`the most facts except bans, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`)
+    .option('--scan', 'with --banned: search all keys in place of the index of bans')
     .option(
       '--count <n>',
-      'how many keys the server looks at in one step',
+      'the number of keys that the server checks in one step',
       integer('--count', 1, MAX_KEYS_PER_STEP),
       KEYS_PER_STEP,
     )
@@ -54,95 +52,71 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function list(options: Options, io: Io): Promise<void> {
-  const { name, count } = options;
-  const given = readLimits(options, io);
+  const { name, count, tier, scan = false } = options;
+  const given = [...readLimits(options, io)].map(([scope, limits]) => [scope, givenLimits(limits)] as const);
   const most = limitOf(options, io, DEFAULT_LIMIT);
-  await withState(options, io, async (state) => {
-    const { published } = state;
-    warn(io, unknownScope(published, name));
-    const wanted = wantedOf(options, given, published);
-    const finder = state.finder(wanted);
-    const finds: Find[] = [];
+  await withAdmin(options, io, async (admin) => {
+    const stop = new AbortController();
+    const ignore = io.onInterrupt?.(() => stop.abort());
     // The progress is only for people at a terminal.
     const isWatched = !io.json && (io.stderr.isTTY ?? false);
     const line = (text: string): unknown => isWatched && io.stderr.write(`\r\u001b[K${text}`);
-    const stop = new AbortController();
-    const ignore = io.onInterrupt?.(() => stop.abort());
     let done = 0;
-    let others = 0;
-    let more = false;
+    let search: KeySearch | undefined;
     const progress = (share: number): void => {
       done = share;
-      line(`${percent(share)}, ${many(finder.looked, 'key')} of Headgate`);
+      line(`${percent(share)}, ${many(search!.checked, 'key')} of Headgate`);
     };
+    search = await admin.keys({
+      ...{ name, tier, scan, count, progress, signal: stop.signal },
+      ...(given.length > 0 && { limits: Object.fromEntries(given) }),
+      ...kindsOf(options),
+    });
+    warn(io, search.warnings);
     try {
-      for await (const find of finder.finds({ count, progress, signal: stop.signal })) {
-        if (find.kind !== 'banned' && others++ === most) {
-          more = true;
-          break;
-        }
-        if (io.json) await writeJsonLine(io, findJson(find));
-        else finds.push(find);
-      }
+      await print(search, most, io, () => line(''));
     } finally {
       line('');
       ignore?.();
     }
-    if (!io.json) {
-      for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-        await write(io, text(name, ofScope, io));
-      await write(io, summary(finds, wanted, finder.looked, more));
-      if (finder.isOfIndex) await write(io, 'Read from the index of bans: --scan looks at all keys.\n');
-    }
-    if (stop.signal.aborted) {
+    if (stop.signal.aborted)
       throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
-    }
   });
 }
 
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
-function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, published: Published): Wanted {
-  const { name, tier, limited = false, banned = false, all = false, scan = false } = options;
-  const limits = byTier(given.size > 0 ? given : published.limits(name), name, tier);
-  if (limited && limits.size === 0) {
-    throw usageError(
-      `--limited: by which limits? ${whyUnknown(published, name)} Write them: --name api --policy '100/1m', or --policies limits.json.`,
-    );
+/** The kinds of facts that the flags select. */
+function kindsOf({ limited = false, banned = false, all = false }: Options): Pick<KeysOptions, 'kinds'> {
+  if (all) return { kinds: ['banned', 'limited', 'admitted', 'state'] };
+  if (!limited && !banned) return {};
+  return { kinds: [...(banned ? (['banned'] as const) : []), ...(limited ? (['limited'] as const) : [])] };
+}
+
+/** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. */
+async function print(search: KeySearch, most: number, io: Io, clear: () => unknown): Promise<void> {
+  const finds: Find[] = [];
+  let others = 0;
+  let more = false;
+  for await (const find of search) {
+    if (find.kind !== 'banned' && others++ === most) {
+      more = true;
+      break;
+    }
+    if (io.json) await writeJsonLine(io, findJson(find));
+    else finds.push(find);
   }
-  const either = limited || banned;
-  return {
-    name,
-    limits,
-    banned: banned || all || !either,
-    limited: limited || all || (!either && limits.size > 0),
-    admitted: all,
-    states: all || (!either && (limits.size === 0 || (given.size === 0 && 'of unknown scopes'))),
-    scan,
-  };
+  if (io.json) return;
+  clear();
+  for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
+    await write(io, text(name, ofScope, io));
+  await write(io, summary(finds, search, more));
+  if (search.isOfIndex) await write(io, 'Read from the index of bans: --scan searches all keys.\n');
 }
 
-/** Selects limits by tier. A key's tier is unknown, so scopes whose requests all have a tier are omitted without --tier. */
-function byTier(
-  limits: ReadonlyMap<string, Limits>,
-  name: string | undefined,
-  tier: string | undefined,
-): ReadonlyMap<string, Limits> {
-  if (tier !== undefined && name === undefined)
-    throw usageError('--tier: of which limiter? Write --name, too.');
-  const known = [...limits].filter(([, { policies }]) => tier !== undefined || policies.length > 0);
-  return new Map(known.map(([scope, each]) => [scope, ofTier(each, scope, tier)]));
-}
-
-function whyUnknown({ scopes }: Published, name: string | undefined): string {
-  if (name === undefined || scopes.size === 0) return 'No limiter has published its limits.';
-  const who = `limiter called ${JSON.stringify(name)}`;
-  const tiers = Object.keys(scopes.get(name)?.[0]?.tiers ?? {});
-  if (tiers.length > 0)
-    return `The ${who} has the tiers ${tiers.map((tier) => JSON.stringify(tier)).join(', ')}: write --tier.`;
-  return scopes.has(name)
-    ? `The limits of the ${who} depend on the request.`
-    : `No ${who} has published its limits.`;
+/** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
+function findJson({ kind, name, key, ...rest }: Find): object {
+  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
 function byScope(finds: readonly Find[]): Map<string, Find[]> {
@@ -198,24 +172,24 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
-function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: boolean): string {
+function summary(finds: readonly Find[], { wanted, checked }: KeySearch, more: boolean): string {
   const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;
   const parts = [
     ...(wanted.banned ? [`${count('banned')} banned`] : []),
     ...(wanted.limited ? [`${count('limited')} limited`] : []),
-    ...(wanted.admitted && wanted.limits.size > 0 ? [`${count('admitted')} admitted`] : []),
+    ...(wanted.admitted && wanted.hasLimits ? [`${count('admitted')} admitted`] : []),
     ...(wanted.states === true || count('state') > 0
-      ? [`${count('state')} ${wanted.limits.size > 0 ? 'other states' : 'states'}`]
+      ? [`${count('state')} ${wanted.hasLimits ? 'other states' : 'states'}`]
       : []),
     ...(count('unreadable') > 0 ? [`${count('unreadable')} unreadable`] : []),
   ];
   const lines = [
-    `${parts.join(', ')}; ${many(looked, 'key')} of Headgate ${looked === 1 ? 'was' : 'were'} looked at.`,
+    `${parts.join(', ')}; ${many(checked, 'key')} of Headgate ${checked === 1 ? 'was' : 'were'} checked.`,
   ];
   if (more) lines.push('There are more: --limit 0 lists all, --name one scope.');
-  if (wanted.states && wanted.limits.size === 0 && count('state') > 0) {
+  if (wanted.states && !wanted.hasLimits && count('state') > 0) {
     lines.push(
-      "Which of them are limited depends on the limits: add --name and --policy '100/1m', or --policies limits.json.",
+      "The limits decide which of these keys are limited: add --name and --policy '100/1m', or --policies limits.json.",
     );
   }
   return `${lines.join('\n')}\n`;

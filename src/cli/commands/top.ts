@@ -2,10 +2,8 @@ import { setTimeout } from 'node:timers/promises';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, many, printable } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { Published } from '../redis/published.js';
-import { withRedis } from '../redis/session.js';
-import { readTraffic, SPAN_MS, type LimiterRates, type Snapshot } from '../redis/traffic.js';
-import { unknownScope } from '../scope.js';
+import type { LimiterRates, Traffic } from '../../admin.js';
+import { withRedis } from '../open.js';
 import { showText, textOrHash } from '../keys.js';
 
 interface Options extends Shared {
@@ -16,13 +14,13 @@ interface Options extends Shared {
 export function register(program: CliCommand, io: Io): void {
   program
     .command('top')
-    .summary('what is admitted and denied now, per second')
+    .summary('admitted and denied requests per second, live')
     .description(
-      'Shows what is admitted and denied per second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The ' +
+      'Shows the admitted and denied requests per second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The ' +
         'stores must count: redisStore(client, { top: true }).',
     )
-    .option('--once', 'show it once')
-    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
+    .option('--once', 'print the counts once')
+    .option('--keys <n>', 'the number of keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
     .nameOption()
     .serverOptions()
     .example('top --redis redis://127.0.0.1:6379')
@@ -37,11 +35,10 @@ const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
   const { name, keys } = options;
-  await withRedis(options, io, async (session) => {
-    const published = await Published.read(session, io);
-    warn(io, unknownScope(published, name));
+  await withRedis(options, io, async (admin) => {
+    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
     if (options.once) {
-      const snapshot = await readTraffic(session, name, keys);
+      const snapshot = await admin.traffic({ name, keys });
       await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
       return;
     }
@@ -49,7 +46,7 @@ async function top(options: Options, io: Io): Promise<void> {
     const ignore = io.onInterrupt?.(() => stop.abort());
     try {
       while (!stop.signal.aborted) {
-        const snapshot = await readTraffic(session, name, keys);
+        const snapshot = await admin.traffic({ name, keys });
         if (io.json) await writeJsonLine(io, json(snapshot));
         else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
         await setTimeout(READ_INTERVAL_MS, undefined, { signal: stop.signal }).catch(() => {});
@@ -60,9 +57,8 @@ async function top(options: Options, io: Io): Promise<void> {
   });
 }
 
-function json({ limiters, ...snapshot }: Snapshot): object {
+function json({ limiters, ...snapshot }: Traffic): object {
   return {
-    spanMs: SPAN_MS,
     ...snapshot,
     limiters: limiters.map(({ keys, ...limiter }) => ({
       ...limiter,
@@ -72,14 +68,14 @@ function json({ limiters, ...snapshot }: Snapshot): object {
 }
 
 const NOTHING =
-  'Nothing was counted in the last five seconds. Stores count if they are asked to: redisStore(client, { top: true }).\n';
+  'There are no counts of the last five seconds. Stores count with the option top: redisStore(client, { top: true }).\n';
 
-function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
+function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io): string {
   if (limiters.length === 0) return NOTHING;
   const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
   const note = isSampled ? '; the numbers of keys are estimates' : '';
   const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
-  return `${table}\n${many(instances, 'instance')}, the last ${SPAN_MS / 1000} seconds${note}.\n`;
+  return `${table}\n${many(instances, 'instance')}, the last ${spanMs / 1000} seconds${note}.\n`;
 }
 
 function rowsOf(

@@ -1,17 +1,16 @@
+import { checkKey, type Admin } from '../../admin.js';
 import { count, duration, many, printable } from '../format.js';
-import { noteOf, nameOf, type CliCommand, type Options } from '../command.js';
+import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options } from '../command.js';
 import { warn, write, writeJson, type Io } from '../io.js';
-import { headsOf, loggedOf, show, subjectJson, typedKey } from '../keys.js';
-import { withState } from '../open.js';
-import type { BanState } from '../redis/bans.js';
-import { subjectIn, unknownScope, warnUnnoted } from '../scope.js';
+import { show, subjectJson } from '../keys.js';
+import { withAdmin } from '../open.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
     .command('unban')
     .summary('end the ban of a key')
     .description("Ends a key's ban, if there is one, and forgets the denials and bans before it.")
-    .argument('<key>', 'whose ban ends: an address, a network, or any other key')
+    .argument('<key>', 'the banned key: an address, a network, or any other key')
     .nameOption()
     .keyOptions()
     .noteOptions()
@@ -22,39 +21,35 @@ export function register(program: CliCommand, io: Io): void {
 
 async function unban(given: string, options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
-  const typed = typedKey(given, options);
+  const key = keyOptionsOf(options);
+  checkKey(given, key);
   const note = noteOf(options, io);
-  await withState(options, io, async ({ published, bans, keyText }) => {
-    warn(io, unknownScope(published, name));
-    const subject = subjectIn(published, name, typed, io);
-    const heads = headsOf(bans, name, subject);
-    const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
-    const banned = before ? Number(before.bannedForMs > 0) : bannedOf(await bans.left(heads));
-    const changes = heads.map((head) => ({ head, duration: 0, note }));
-    const done = { action: 'unban', ...loggedOf(name, subject, keyText), forMs: 0, ...note } as const;
-    // Nothing is logged if there was nothing to end.
-    const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
-    const unnoted = await bans.set(changes, isWorthIt ? done : undefined);
-    warnUnnoted(io, unnoted);
+  await withAdmin(options, io, async (admin) => {
+    const result = await admin.unban(given, { name, ...key, ...note });
+    const { banned, bannedForMs, denials, lastBanMs } = result;
+    warn(io, result.warnings);
+    const isSole = result.keys.length === 1;
     if (io.json) {
-      const found = before ? { wasBanned: banned > 0, ...before } : { wereBanned: banned };
-      await writeJson(io, { name, ...subjectJson(subject), ...found });
+      const found = isSole
+        ? { wasBanned: banned > 0, bannedForMs, denials, lastBanMs }
+        : { wereBanned: banned };
+      await writeJson(io, { name, ...subjectJson(result), ...found });
       return;
     }
-    const [who, where] = [show(subject), printable(name)];
+    const [shown, where] = [show(result), printable(name)];
     await write(
       io,
-      before
-        ? `${who} ${text(before, where)}\n`
-        : `Of ${who}, ${count(banned)} were banned in ${where}, and are no longer.\n`,
+      isSole
+        ? `${shown} ${text(result, where)}\n`
+        : `Of ${shown}, ${count(banned)} were banned in ${where}. These bans have ended.\n`,
     );
   });
 }
 
-const bannedOf = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
+type Unbanned = Awaited<ReturnType<Admin['unban']>>;
 
 /** Describes the ban and the denials that were removed. */
-function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): string {
+function text({ bannedForMs, denials = 0, lastBanMs = 0 }: Unbanned, where: string): string {
   const ended =
     bannedForMs > 0
       ? `is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`

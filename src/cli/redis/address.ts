@@ -1,5 +1,4 @@
 import { createConnection, isIP } from 'node:net';
-import { within as withinMs } from '../../common/within.js';
 import { CliError, usageError } from '../errors.js';
 
 /** The parts of a server's URL. */
@@ -31,13 +30,13 @@ const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 f
  * @throws CliError `USAGE`
  */
 export function parseAddress(text: string): Address {
-  if (!URL.canParse(text)) throw usageError(`--redis: that is not a URL. Write ${EXAMPLE}.`);
+  if (!URL.canParse(text)) throw usageError(`--redis: the value is not a URL. Pass ${EXAMPLE}.`);
   const { protocol, hostname, port, username, password, pathname, search, hash } = new URL(text);
   const [, tls] = /^(?:redis|valkey)(s?):$/.exec(protocol) ?? [];
   if (tls === undefined) {
-    throw usageError(`--redis: a URL that begins with ${protocol}// is not understood. Write ${EXAMPLE}.`);
+    throw usageError(`--redis: a URL cannot begin with ${protocol}//. Pass ${EXAMPLE}.`);
   }
-  if (hostname === '') throw usageError(`--redis: the URL names no host. Write ${EXAMPLE}.`);
+  if (hostname === '') throw usageError(`--redis: the URL has no host. Pass ${EXAMPLE}.`);
   if (search !== '' || hash !== '') {
     throw usageError(
       '--redis: the URL has a part after "?" or "#". Percent-encode such characters in a password (%3F, %23).',
@@ -45,9 +44,7 @@ export function parseAddress(text: string): Address {
   }
   const database = /^\/?(\d{0,5})$/.exec(pathname)?.[1];
   if (database === undefined) {
-    throw usageError(
-      `--redis: what stands after the host must be the number of a database. Write ${EXAMPLE}.`,
-    );
+    throw usageError(`--redis: the part after the host must be the number of a database. Pass ${EXAMPLE}.`);
   }
   return {
     host: hostname.replace(/^\[|\]$/g, ''),
@@ -64,7 +61,9 @@ function decode(part: string): string | undefined {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw usageError('--redis: the user or the password has a "%" that encodes nothing. Write %25 for it.');
+    throw usageError(
+      '--redis: the user or the password has a "%" that does not encode a character. Write it as %25.',
+    );
   }
 }
 
@@ -80,10 +79,12 @@ export function serverName({ host }: Address): { servername?: string } {
 
 /** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
 export function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
-  return withinMs(timeout, answer, () => {
-    const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets how long to wait.`;
-    throw new CliError('UNREACHABLE', message);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets the limit.`;
+    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), timeout);
   });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
 
 /** The time limit for an answer, ms. A running server answers at once. */

@@ -1,5 +1,4 @@
 import { CliError, failure, usageError } from '../errors.js';
-import { commandsOf } from '../../stores/redis/clients/clients.js';
 import { showAddress, speaksPlainly, within, type Target } from './address.js';
 import { loadOpener, type Connection } from './packages.js';
 
@@ -12,25 +11,25 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
   const { address, cluster, sentinel } = target;
   const { host, port } = address;
   if (cluster && address.database !== 0) {
-    throw usageError('--redis: a cluster has only database 0. Write the URL without a number at its end.');
+    throw usageError('--redis: a cluster has only database 0. Pass the URL without a number at its end.');
   }
   if (cluster && sentinel !== undefined) {
     throw usageError(
-      '--sentinel and --cluster: sentinels watch servers without a cluster. Write one of them.',
+      '--sentinel and --cluster: sentinels watch servers without a cluster. Pass one of them.',
     );
   }
   const open = loadOpener(cwd, sentinel !== undefined);
   const server = await open(target, false).catch(async (error: unknown) => {
     if (!address.tls || !(await speaksPlainly(address))) throw error;
     throw usageError(
-      `--redis: rediss:// is for TLS, and port ${port} of ${host} speaks Redis without it. Write redis://.`,
+      `--redis: rediss:// is for TLS, and port ${port} of ${host} uses Redis without TLS. Pass redis://.`,
     );
   });
   try {
     const enabled = await within(target, isClusterNode(server));
     if (!cluster && enabled === true) throw needsCluster();
     if (cluster && enabled === false) {
-      throw usageError('--cluster: this server is not a node of a cluster. Leave --cluster out.');
+      throw usageError('--cluster: this server is not a node of a cluster. Omit --cluster.');
     }
     if (!cluster) return server;
   } catch (error) {
@@ -43,10 +42,9 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
 }
 
 /** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. `undefined` if the server does not reply. */
-async function isClusterNode({ client }: Connection): Promise<boolean | undefined> {
-  const [server] = commandsOf(client).servers();
+async function isClusterNode(connection: Connection): Promise<boolean | undefined> {
   try {
-    const info = String(await server!.send(['INFO', 'cluster']));
+    const info = String(await connection.call('INFO', 'cluster'));
     const [, enabled] = /cluster_enabled:([01])/.exec(info) ?? [];
     return enabled === undefined ? undefined : enabled === '1';
   } catch (error) {
@@ -65,19 +63,19 @@ const NETWORK =
 
 /** Fixes for errors of a server or of its client. */
 const REMEDIES: readonly [RegExp, string][] = [
-  [/^NOAUTH|NOAUTH Auth/, 'The server wants a password: redis://:password@host:port, or user:password@.'],
+  [/^NOAUTH|NOAUTH Auth/, 'The server requires a password: redis://:password@host:port, or user:password@.'],
   [/WRONGPASS|invalid password|invalid username/i, 'The server refuses the user or the password.'],
   [
     /NOPERM|ACL failure|can't run this command/,
-    "The user may not do that: see which commands and keys the server's ACL gives it.",
+    "The user lacks a permission: see which commands and keys the server's ACL gives it.",
   ],
-  [
-    /ERR Client sent AUTH|AUTH .*without any password/i,
-    'The server has no password: leave it out of the URL.',
-  ],
+  [/ERR Client sent AUTH|AUTH .*without any password/i, 'The server has no password: omit it from the URL.'],
   [/DB index|invalid DB/i, 'The server has no database of that number.'],
-  [/READONLY/, 'The server is a replica: name its primary.'],
-  [/self-signed|unable to (get|verify)/, 'Name a file with its authority in NODE_EXTRA_CA_CERTS.'],
+  [/READONLY/, 'The server is a replica: pass the URL of its primary.'],
+  [
+    /self-signed|unable to (get|verify)/,
+    'Set NODE_EXTRA_CA_CERTS to a file with the certificate of its authority.',
+  ],
   [/Unknown Redis command called from (Lua )?script/i, 'Headgate needs Redis 6.0 or later, or Valkey.'],
 ];
 

@@ -1,14 +1,14 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { RedisClient } from '../../stores/redis/clients/clients.js';
+import type { RedisClient } from '../../admin.js';
 import { failure } from '../errors.js';
 import { serverName, within, type Target } from './address.js';
 
 /** A client of one of the packages, with the commands' additions to the store's requirements. */
 export interface Connection {
   readonly client: RedisClient;
-  /** Runs a command on the server of one key, which is the command's first argument. */
-  call(command: string, key: string, ...args: string[]): Promise<unknown>;
+  /** Runs a command on a single server. */
+  call(command: string, ...args: string[]): Promise<unknown>;
   close(): void;
 }
 
@@ -36,8 +36,8 @@ export function loadOpener(cwd: string, sentinel: boolean): Open {
     }
   }
   throw failure(
-    `None of the packages ${names.join(', ')} is installed here, and one is needed to talk to Redis. Run this where your ` +
-      `service is installed, or: npx -p headgate -p ioredis headgate ...`,
+    `None of the packages ${names.join(', ')} is installed here, and Redis requires one. Run the command where your service is ` +
+      `installed, or: npx -p headgate -p ioredis headgate ...`,
   );
 }
 
@@ -74,7 +74,7 @@ const ofIoredis = ({ Redis, Cluster }: Ioredis): Open => {
     }
     return {
       client: client as unknown as RedisClient,
-      call: (command, key, ...args) => client.call(command, key, ...args),
+      call: (command, ...args) => client.call(command, ...args),
       close: () => client.disconnect(),
     };
   };
@@ -135,8 +135,7 @@ interface NodeRedisClient {
   /** Since version 5. */
   destroy?(): unknown;
   on(event: 'error', listener: () => void): unknown;
-  /** Receives the command; in a cluster, the command's key and whether it only reads come before it. */
-  sendCommand(...args: unknown[]): Promise<unknown>;
+  sendCommand(words: readonly string[]): Promise<unknown>;
 }
 
 const ofNodeRedis =
@@ -165,7 +164,7 @@ const ofNodeRedis =
     }
     return {
       client: client as unknown as RedisClient,
-      call: (...words) => client.sendCommand(...(cluster ? [words[1], false] : []), words),
+      call: (...words) => client.sendCommand(words),
       close,
     };
   };

@@ -208,8 +208,8 @@ class StoreGuard implements Store, Asker {
     return this.#ask(change, send);
   }
 
-  async reset(subject: Subject): Promise<void> {
-    return this.#ask(subject, (question) => this.#store.reset(question));
+  async reset(subject: Subject, isLogged?: boolean): Promise<void> {
+    return this.#ask(subject, (question) => this.#store.reset(question, isLogged));
   }
 
   async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {

@@ -1,31 +1,21 @@
-import type { BanColumn } from '../../algorithms/ban.js';
-import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
 import { choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import { UP, type Health } from '../../contract/health.js';
-import {
-  changeRecord,
-  type OverrideEntry,
-  type OverrideRecord,
-  type RecordChange,
-} from '../../contract/overrides.js';
+import { changeRecord, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
+import type { Announced, Announcement } from '../../contract/announcement.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { partsOf, type Part } from '../../contract/parts.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from '../state/changes.js';
 import { decide } from '../state/evaluate.js';
-import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
-import { WITHIN } from './page.js';
-import type { Returns } from '../state/returns.js';
-import type { Selection } from './selections.js';
+import { MemoryPlace, type View } from './place.js';
 import {
   stepAfter,
   perSet,
   type Change,
   type ChangeReply,
   type Clock,
-  type Keys,
   type LeaseChange,
   type OverridePlace,
   type OverrideStore,
@@ -35,6 +25,16 @@ import {
   type Store,
   type Subject,
 } from '../../contract/store.js';
+import {
+  bannedChange,
+  ChangeLog,
+  overrideChange,
+  resetChange,
+  struckChange,
+  type Change as LogChange,
+} from '../journal.js';
+import { escapeKey, ownerText, ownerTextOfPlace } from '../keys.js';
+import { configurationOf, describe } from '../published.js';
 import { Table } from './table.js';
 
 /** Options of `memoryStore`. */
@@ -80,13 +80,6 @@ export interface MemoryStore extends Store {
   clear(): void;
 }
 
-/** A part of a policy set, and the place of its state. */
-interface View {
-  readonly part: Part;
-  readonly table: Table;
-  readonly selection: Selection;
-}
-
 /** The data that a store keeps about a policy set. */
 interface SetData {
   readonly views: readonly View[];
@@ -94,88 +87,11 @@ interface SetData {
   readonly places: readonly MemoryPlace[];
 }
 
-/** The place of the current question's key. A store reuses its places for each question, so that they keep no columns alive. */
-class MemoryPlace implements Place {
-  readonly #isAlone: boolean;
-  readonly #onFull: MemoryStoreOptions['onFull'];
-  #view!: View;
-  /** The row's number in the table. `row` is its number in its page. */
-  #at = 0;
-  row = 0;
-  columns: readonly Column[] = [];
-  policies: readonly CompiledPolicy[] = [];
-  entry: OverrideEntry | undefined = undefined;
-  next: Place['next'] = undefined;
-  /** The key, if the question has several. */
-  #key = '';
-
-  /** @param isAlone whether the question has only this key */
-  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull']) {
-    this.#isAlone = isAlone;
-    this.#onFull = onFull;
-  }
-
-  find(view: View, keys: Keys, now: number): void {
-    const { part, table, selection } = view;
-    const key = typeof keys === 'string' ? keys : part.keyOf(keys);
-    if (!this.#isAlone) this.#key = key;
-    this.#view = view;
-    selection.usedAt = now;
-    this.#go(table.find(key, selection.number));
-    const { set } = part;
-    this.policies = set.policies;
-    this.next = undefined;
-    if (set.overrides === undefined) return;
-    const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
-    const { entry, policies, next } = overriddenBy(record, set.overrides.all, set, now);
-    this.entry = entry;
-    this.policies = policies;
-    this.next = next;
-  }
-
-  #go(at: number): void {
-    const { table, selection } = this.#view;
-    this.#at = at;
-    this.row = at & WITHIN;
-    this.columns = table.columns(at, selection);
-  }
-
-  get part(): Part {
-    return this.#view.part;
-  }
-
-  get bans(): BanColumn {
-    return this.#view.table.pageOf(this.#at).bans;
-  }
-
-  get returns(): Returns {
-    return this.#view.table.returns;
-  }
-
-  create(now: number, byHand: boolean): void {
-    // A table makes room for the key of its last search, which may belong to another part.
-    const { table, selection } = this.#view;
-    if (!this.#isAlone) table.find(this.#key, selection.number);
-    this.#go(table.create(now, byHand));
-  }
-
-  isFull(now: number): boolean {
-    return this.#view.table.isFull(now);
-  }
-
-  full(now: number): number {
-    // If all policies are shadows, no request may be denied.
-    const denies = this.#onFull === 'deny' && this.part.set.policies.some(({ shadow }) => !shadow);
-    return denies ? this.#view.table.roomIn(now) : 0;
-  }
-
-  deny(until: number): void {
-    this.#view.table.deny(this.#at, until);
-  }
-}
+/** Whether the ban of a set is part of the state of a part. */
+const banned = ({ set }: Part): boolean => set.ban !== undefined;
 
 /** Keeps bounded state in this process without timers, and answers synchronously. Use {@link memoryStore}. */
-class Memory implements MemoryStore {
+export class Memory implements MemoryStore {
   readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
@@ -188,6 +104,11 @@ class Memory implements MemoryStore {
   #dataOf = this.#freshData();
   /** The records of all keys, by limiter name. */
   readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
+  /** The limiters on this store. */
+  readonly announced = new Set<Announcement>();
+  /** The changes for operators. */
+  readonly log = new ChangeLog();
+  #remembersKeys = false;
   #lastStep = 0;
   /** The step of the last `clear`. */
   #cleared = 0;
@@ -207,6 +128,12 @@ class Memory implements MemoryStore {
     return size;
   }
 
+  announce(limiter: Announcement): Announced {
+    this.announced.add(limiter);
+    this.log.configure(configurationOf(describe(limiter)), this.#clock());
+    return { withdraw: () => void this.announced.delete(limiter) };
+  }
+
   keysOf(name: string): number {
     let keys = 0;
     for (const [scope, { size }] of this.#tables)
@@ -218,6 +145,36 @@ class Memory implements MemoryStore {
     let unremembered = 0;
     for (const table of this.#tables.values()) unremembered += table.unremembered;
     return { ...UP, unremembered };
+  }
+
+  /** The tables, by dimension and limiter name. */
+  get tables(): ReadonlyMap<string, Table> {
+    return this.#tables;
+  }
+
+  get clock(): Clock {
+    return this.#clock;
+  }
+
+  /** The records of all keys, by limiter name. */
+  get overridesOfAll(): ReadonlyMap<string, { readonly record: OverrideRecord }> {
+    return this.#overridesOfAll;
+  }
+
+  /** Remembers the texts of keys from now on, for operators. Without that, a key can only be looked up. */
+  rememberKeys(): void {
+    this.#remembersKeys = true;
+    for (const table of this.#tables.values()) table.rememberKeys();
+  }
+
+  /** The answer to a peek of cost 1. @param scope as in `Part` @param set policies of one dimension, without a ban */
+  lookAt(scope: string, key: string, set: PolicySet): Reply {
+    const now = this.#clock();
+    const [part] = partsOf(set);
+    const place = new MemoryPlace(true, this.#onFull);
+    place.find(this.#makeView({ ...part!, scope }), key, now);
+    const query = { set, key, cost: 1, costs: undefined, peek: true, lease: '' };
+    return decide([place], query, now, this.#step(now));
   }
 
   #find({ set, key }: Subject, now: number): readonly Place[] {
@@ -240,7 +197,10 @@ class Memory implements MemoryStore {
     const now = this.#clock();
     const id = `${scope} ${set.name}`;
     let table = this.#tables.get(id);
-    if (!table) this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
+    if (!table) {
+      this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
+      if (this.#remembersKeys) table.rememberKeys();
+    }
     if (set.ban) table.ban = set.ban;
     const selection = table.select(set.policies, now, () => (this.#dataOf = this.#freshData()));
     return { part, table, selection };
@@ -267,6 +227,8 @@ class Memory implements MemoryStore {
       const after = changeRecord(before, change, now);
       if (after.record === '') records.delete(key);
       else records.set(key, after);
+      const logged = overrideChange(ownerTextOfPlace(place, escapeKey), change, before, now);
+      if (logged) this.log.add({ ...logged, at: now });
       return [before, now];
     },
   };
@@ -282,7 +244,9 @@ class Memory implements MemoryStore {
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    return decide(this.#find(query, now), query, now, this.#step(now));
+    const reply = decide(this.#find(query, now), query, now, this.#step(now));
+    if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban), now);
+    return reply;
   }
 
   adjust(change: Change): ChangeReply {
@@ -298,20 +262,39 @@ class Memory implements MemoryStore {
     return lease(this.#find(change, now), change, now);
   }
 
-  reset(subject: Subject): void {
+  reset(subject: Subject, isLogged = true): void {
     const now = this.#clock();
     reset(this.#find(subject, now), subject, now, this.#step(now));
+    if (isLogged) this.#log(subject, () => true, resetChange, now);
   }
 
-  ban(subject: Subject, duration: number): void {
+  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
     const now = this.#clock();
-    ban(this.#find(subject, now), duration, now);
+    const places = this.#find(subject, now);
+    const { bans, row } = places.find(({ part }) => banned(part))!;
+    const left = bans.look(row, subject.set.ban!, now, false);
+    ban(places, duration, now);
+    if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note), now);
+  }
+
+  /** Logs a change of some parts of a subject. */
+  #log(
+    { set, key }: Subject,
+    isOf: (part: Part) => boolean,
+    make: (owner: string) => LogChange | undefined,
+    now: number,
+  ): void {
+    for (const part of partsOf(set)) {
+      const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
+      if (change) this.log.add({ ...change, at: now });
+    }
   }
 
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
     this.#overridesOfAll.clear();
+    this.log.clear();
     this.#dataOf = this.#freshData();
   }
 }

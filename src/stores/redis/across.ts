@@ -25,7 +25,7 @@ export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
   lease(change: LeaseChange): Promise<boolean>;
-  reset(subject: Subject): Promise<void>;
+  reset(subject: Subject, isLogged?: boolean): Promise<void>;
 }
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
@@ -202,11 +202,11 @@ export class Across implements ByOneKey {
     return !held.includes(false);
   }
 
-  async reset(subject: Subject): Promise<void> {
+  async reset(subject: Subject, isLogged?: boolean): Promise<void> {
     const calls = new PartCalls(subject.call);
     await Promise.all(
       partsOf(subject.set).map(({ set, keyOf }) =>
-        calls.ask((call) => this.#store.reset({ set, key: keyOf(subject.key), call })),
+        calls.ask((call) => this.#store.reset({ set, key: keyOf(subject.key), call }, isLogged)),
       ),
     );
   }

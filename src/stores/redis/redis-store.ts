@@ -1,8 +1,7 @@
 import type { HeadgateError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
-import type { BanNote } from '../../contract/ban-options.js';
-import { entryInForce } from '../../contract/overrides.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import type {
   Change,
   ChangeReply,
@@ -16,6 +15,8 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
+import { overrideChange, resetChange } from '../journal.js';
+import { ownerTextOfPlace, ownerTexts } from '../keys.js';
 import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
 import { Batcher, type Batch } from './calls/batch.js';
 import * as operations from './calls/operations.js';
@@ -30,9 +31,6 @@ import { Publisher } from './operators/publisher.js';
 import { usesOf } from './operators/script-commands.js';
 import { Traffic } from './operators/traffic.js';
 import type { KeyHashing } from './secret-keys.js';
-
-/** The note of a ban without an operator and a reason. */
-const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
 
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
 const MAX_SERVERS = 1000;
@@ -239,14 +237,19 @@ export class RedisStore implements Store {
     return this.#change(change, () => operations.lease(this.#plans, change));
   }
 
-  reset(subject: Subject): Promise<void> {
-    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
-    return this.#change(subject, () => operations.reset(this.#plans, subject));
+  reset(subject: Subject, isLogged = true): Promise<void> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject, isLogged);
+    const isReset = this.#change(subject, () => operations.reset(this.#plans, subject));
+    const book = isLogged ? this.#book : undefined;
+    if (!book) return isReset;
+    return isReset.then(() => {
+      for (const owner of ownerTexts(subject, this.#plans.text)) book.log(resetChange(owner));
+    });
   }
 
-  async ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
-    await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
-    this.#book?.set(subject, duration, note);
+  async ban(subject: Subject, duration: number, note: BanNote = NO_NOTE): Promise<void> {
+    const left = await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
+    this.#book?.set(subject, duration, left, note);
   }
 
   readonly overrides: OverrideStore = {
@@ -257,10 +260,16 @@ export class RedisStore implements Store {
       const before = await this.#change(subject, () =>
         operations.setOverride(this.#plans, place, change, this.#isCluster),
       );
-      if (change.entry === '' && !entryInForce(...before)) return before;
+      const logged = overrideChange(ownerTextOfPlace(place, this.#plans.text), change, ...before);
+      if (!logged) return before;
       // The caller waits without a time limit. If the override cannot be recorded for operators, it is still in force.
-      const note = (): operations.Operation<void> => operations.noteOverride(this.#plans, place, change);
-      await this.#run({ set: subject.set, key: subject.key }, note).catch(warnOfUnlisted);
+      const asked = { set: subject.set, key: subject.key };
+      try {
+        await this.#run(asked, () => operations.noteOverride(this.#plans, place, change));
+        await this.#run(asked, () => operations.logChange(this.#plans, logged));
+      } catch (error) {
+        warnOfUnlisted(error as Error);
+      }
       return before;
     },
   };

@@ -12,6 +12,7 @@ import {
 import { checkShape } from '../../common/validate.js';
 import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
+import type { Commands } from './clients/commands.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { SLICE_TABLE, type SliceOptions } from './local/slice-options.js';
 import { Slices } from './local/slices.js';
@@ -120,13 +121,30 @@ export function openStore(
     );
   }
   const keys = hashing ?? hashKeys;
+  const connection = { commands, prefix, hashing: keys };
   const store = new RedisStore(commands, {
     ...{ clock, prefix, sample: top?.sample, hashing: keys },
     // With a clock, both are off unless the user sets them.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
     publish: clock && options.publish === undefined ? undefined : values.publish,
   });
+  connections.set(store, connection);
   if (!slicing) return store;
   const slices = new Slices(store, slicing, sharedOf(commands), JSON.stringify([prefix, keys.mark]));
+  connections.set(slices, connection);
   return Object.assign(slices, { check: () => store.check() });
+}
+
+/** The parts of a store on Redis, for the administration. */
+export interface RedisConnection {
+  readonly commands: Commands;
+  readonly prefix: string;
+  readonly hashing: KeyHashing;
+}
+
+const connections = new WeakMap<Store, RedisConnection>();
+
+/** The connection of a store. Undefined for other stores. */
+export function connectionOf(store: Store): RedisConnection | undefined {
+  return connections.get(store);
 }

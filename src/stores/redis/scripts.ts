@@ -19,6 +19,7 @@ export const scriptNames = [
     'read-override',
     'reset',
     'seal-bans',
+    'configure',
     'set-ban',
     'set-override',
   ] as const),

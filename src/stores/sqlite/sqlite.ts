@@ -4,9 +4,10 @@ import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkSecret, keyedHash } from '../../common/secret.js';
 import { choice, custom, fn, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
+import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { hashedText } from '../keys.js';
-import { stateStore } from '../state/state-store.js';
+import { ALL_KEYS, hashedText } from '../keys.js';
+import { stateStore, type Askers } from '../state/state-store.js';
 import {
   createFile,
   Database,
@@ -20,6 +21,7 @@ import {
   type SqliteDatabase,
   type Synchronous,
 } from './database.js';
+import { Configurations } from './configurations.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -64,12 +66,61 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const given = { hashKeys: false, ...options };
   const { synchronous, hashKeys: name, clock } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
-  return stateStore({
-    update: (key, change, askers) =>
-      transactions.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: (keys, change, askers) => transactions.update(keys.map(name), change, askers),
+  const isHashed = given.hashKeys !== false;
+  const announced = new Set<Announcement>();
+  const configurations = new Configurations(transactions);
+  const update = (keys: readonly string[], change: Update, askers: Askers): Promise<void> => {
+    const names = keys.map(name);
+    const updated = transactions.update(names, hidingOwners(names, change), askers);
+    if (configurations.pending.size > 0) configurations.compare();
+    return updated;
+  };
+  const store = stateStore({
+    update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: update,
     close: () => transactions.close(),
   });
+  const announce: Store['announce'] = (limiter) => {
+    announced.add(limiter);
+    configurations.pending.add(limiter);
+    return {
+      withdraw() {
+        announced.delete(limiter);
+        configurations.pending.delete(limiter);
+      },
+    };
+  };
+  files.set(store, { transactions, name, announced, isHashed });
+  return Object.assign(store, { announce });
+}
+
+/** The parts of a store in a file, for the administration. */
+export interface SqliteFile {
+  readonly transactions: Transactions;
+  /** The notation of keys in the file. */
+  readonly name: (key: string) => string;
+  readonly announced: ReadonlySet<Announcement>;
+  readonly isHashed: boolean;
+}
+
+const files = new WeakMap<Store, SqliteFile>();
+
+/** The file of a store. Undefined for other stores. */
+export function sqliteFileOf(store: Store): SqliteFile | undefined {
+  return files.get(store);
+}
+
+type Update = Parameters<Transactions['update']>[1];
+
+/** Logs changes with the owners as the file names them, because keys may be secret. */
+function hidingOwners(names: readonly string[], change: Update): Update {
+  return (bytes, now) =>
+    change(bytes, now).map((each, i) => {
+      if (!each.log) return each;
+      const who = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
+      const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
+      return isOfAll ? each : { ...each, log: each.log.map((logged) => ({ ...logged, who })) };
+    });
 }
 
 /** The notation of keys in the file. Names of limiters are not hashed. */

@@ -90,6 +90,16 @@ export class Transactions {
     });
   }
 
+  /** Reads the file outside of a transaction. @throws the error of the database */
+  read<T>(use: (database: Database) => T): T {
+    this.#database ??= this.#opener.open();
+    return use(this.#database);
+  }
+
+  get clock(): Clock {
+    return this.#clock;
+  }
+
   /** Resolves when all updates have ended. */
   async close(): Promise<void> {
     this.#closed = true;

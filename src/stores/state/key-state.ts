@@ -15,7 +15,16 @@ import { adjust, ban, lease, reset } from './changes.js';
 import { decide } from './evaluate.js';
 import { overriddenBy } from './overrides.js';
 import type { Place } from './place.js';
-import { escapeKey, hashedText, ownerText } from '../keys.js';
+import {
+  bannedChange,
+  overrideChange,
+  resetChange,
+  struckChange,
+  type Change as LogChange,
+  type LoggedChange,
+} from '../journal.js';
+import { ALL_KEYS, escapeKey, escapeName, hashedText, ownerText } from '../keys.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { History } from './returns.js';
 import {
   encode,
@@ -85,6 +94,8 @@ export interface StateChange {
   readonly bytes: Uint8Array | undefined;
   /** The time at which the state expires and the key can be deleted, by the store's clock, ms since the epoch. */
   readonly expiresAt: number;
+  /** Changes for a log that operators read. Absent if there are none. A store without such a log ignores them. */
+  readonly log?: readonly LoggedChange[];
 }
 
 /** The state of one key. */
@@ -130,6 +141,11 @@ class KeyRecord {
   get overrides(): OverrideRecord {
     const [, record] = this.#states.get(OVERRIDE_TAG) ?? NO_ENTRY;
     return typeof record === 'string' ? record : '';
+  }
+
+  /** The rest of the key's ban, ms, or 0. */
+  bannedFor(ban: CompiledBan): number {
+    return this.#bans.look(1, ban, this.#now, false);
   }
 
   override(change: RecordChange): void {
@@ -200,9 +216,14 @@ class KeyRecord {
   }
 }
 
+/** Whether the ban of a set is part of the state of a part. */
+const banned = ({ set }: Part): boolean => set.ban !== undefined;
+
 /** The states of one or more keys, which change together. */
 abstract class States {
   readonly #records: readonly KeyRecord[];
+  /** The changes to log, by the index of their record. */
+  readonly #logs: LoggedChange[][] = [];
   /** The time of the change. */
   readonly now: number;
 
@@ -217,7 +238,9 @@ abstract class States {
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    return decide(this.#places(query), query, this.now, this.#nextStep());
+    const reply = decide(this.#places(query), query, this.now, this.#nextStep());
+    if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
+    return reply;
   }
 
   /** Like `Store.adjust`. */
@@ -231,13 +254,17 @@ abstract class States {
   }
 
   /** Like `Store.reset`. */
-  reset(subject: Subject): void {
+  reset(subject: Subject, isLogged = true): void {
     reset(this.#places(subject), subject, this.now, this.#nextStep());
+    if (isLogged) this.#log(subject, () => true, resetChange);
   }
 
   /** Like `Store.ban`. */
-  ban(subject: Subject, duration: number): void {
-    ban(this.#places(subject), duration, this.now);
+  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
+    const places = this.#places(subject);
+    const left = this.#records[partsOf(subject.set).findIndex(banned)]!.bannedFor(subject.set.ban!);
+    ban(places, duration, this.now);
+    if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note));
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
@@ -246,8 +273,29 @@ abstract class States {
   }
 
   /** Like `OverrideStore.change`, for the key of a dimension. */
-  override({ set }: Subject, by: string, change: RecordChange): void {
-    this.#recordOf(set, by).override(change);
+  override(subject: Subject, by: string, change: RecordChange): void {
+    const record = this.#recordOf(subject.set, by);
+    const before = record.overrides;
+    record.override(change);
+    // The record of all keys belongs to a subject without a scope, whose key is the limiter's name.
+    const ofAll = subject.set.name === '' ? `${escapeName(subject.key as string)}:${ALL_KEYS}` : undefined;
+    this.#log(
+      subject,
+      ({ name }) => name === by,
+      (owner) => overrideChange(ofAll ?? owner, change, before, this.now),
+    );
+  }
+
+  /** Logs a change of some parts of a subject. */
+  #log(
+    { set, key }: Subject,
+    isOf: (part: Part) => boolean,
+    make: (owner: string) => LogChange | undefined,
+  ): void {
+    for (const [i, part] of partsOf(set).entries()) {
+      const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
+      if (change) (this.#logs[i] ??= []).push({ ...change, at: this.now });
+    }
   }
 
   #recordOf(set: PolicySet, by: string): KeyRecord {
@@ -256,7 +304,10 @@ abstract class States {
 
   /** The change that must be written under each key. */
   protected saveAll(): StateChange[] {
-    return this.#records.map((record) => record.save());
+    return this.#records.map((record, i) => {
+      const log = this.#logs[i];
+      return log ? { ...record.save(), log } : record.save();
+    });
   }
 
   #places({ set }: Subject): Place[] {

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
+import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
@@ -100,12 +101,12 @@ class StateStore implements Store {
     return this.#ask({ subject: change, run: (state) => state.lease(change) });
   }
 
-  reset(subject: Subject): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.reset(subject) });
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
+    return this.#ask({ subject, run: (state) => state.reset(subject, isLogged) });
   }
 
-  ban(subject: Subject, duration: number): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.ban(subject, duration) });
+  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void> {
+    return this.#ask({ subject, run: (state) => state.ban(subject, duration, note, isLogged) });
   }
 
   readonly overrides: OverrideStore = {

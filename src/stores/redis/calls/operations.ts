@@ -9,7 +9,9 @@ import {
   type OverridePlace,
   type Subject,
 } from '../../../contract/store.js';
+import type { Change as LoggedChange } from '../../journal.js';
 import { overriddenKey, ownerTextOfPlace, recordKey } from '../../keys.js';
+import { BOOK_BOUNDS, bookKeys, logArgs } from '../operators/ban-book.js';
 import { overrideBookArgs, overrideBookKeys } from '../operators/override-book.js';
 import { assemble, type Script } from '../scripts.js';
 import type { Plans } from './plans.js';
@@ -79,12 +81,13 @@ export function reset(plans: Plans, { set, key }: Subject): Operation<void> {
   };
 }
 
-export function ban(plans: Plans, { set, key }: Subject, duration: number): Operation<void> {
+/** Its answer is the rest of the ban before, ms. */
+export function ban(plans: Plans, { set, key }: Subject, duration: number): Operation<number> {
   return {
     script: assemble('set-ban', [], true),
     keys: [plans.of(set).keys.ban(key)],
     args: [String(duration), ...Object.values(set.ban!).map(String)],
-    read: () => {},
+    read: Number,
   };
 }
 
@@ -122,6 +125,16 @@ export function noteOverride(plans: Plans, place: OverridePlace, change: RecordC
     script: assemble('note-override', [], false),
     keys: overrideBookKeys(plans.prefix),
     args: overrideBookArgs(ownerTextOfPlace(place, plans.text), change),
+    read: () => {},
+  };
+}
+
+/** Logs a change for operators, in the slot of the log. */
+export function logChange(plans: Plans, change: LoggedChange): Operation<void> {
+  return {
+    script: assemble('note-bans', [], false),
+    keys: bookKeys(plans.prefix),
+    args: [...BOOK_BOUNDS, ...logArgs(change)],
     read: () => {},
   };
 }

@@ -124,9 +124,9 @@ export class Slices implements Store {
     return this.#store.adjust(change);
   }
 
-  reset(subject: Subject): MaybePromise<void> {
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
     void this.#watched.drop(subject);
-    return this.#store.reset(subject);
+    return this.#store.reset(subject, isLogged);
   }
 
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {

@@ -126,7 +126,7 @@ function usesAside({ publishes, recordsBans, countsTraffic }: Features, override
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];
   return [
-    ...use(publishes, '`headgate limits`', 'publish'),
+    ...use(publishes, '`headgate limits`', 'publish', 'configure'),
     ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
     ...use(overrides, '`headgate overrides`', 'note-override'),
     ...use(countsTraffic, '`headgate top`', 'count'),

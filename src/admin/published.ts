@@ -1,13 +1,7 @@
-import {
-  publishedKey,
-  type PublishedInstance,
-  type PublishedLimiter,
-} from '../../stores/redis/operators/publisher.js';
-import type { Policy } from '../../contract/policy.js';
-import { parsePolicies } from '../policy-text.js';
-import type { Limits } from '../limits.js';
-import { warn, type Io } from '../io.js';
-import { OtherKeyError, type Session } from './session.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Policy } from '../contract/policy.js';
+import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
+import type { Limits } from './limits.js';
 
 /** An instance of a store, and its publication. */
 export interface Instance extends PublishedInstance {
@@ -19,48 +13,24 @@ export interface Configuration extends Omit<PublishedLimiter, 'name'> {
   readonly instances: readonly Instance[];
 }
 
-/** The number of publications that are read at a time. */
-const BATCH_SIZE = 100;
-
-/** The limiters that are published in Redis. */
+/** The limiters that are published in Redis, or that use the store in this process. */
 export class Published {
   readonly instances: readonly Instance[];
   /** The reason why publications cannot be read, or `undefined`. */
   readonly problem: string | undefined;
+  /** Whether a missing limiter certainly does not exist in other processes. */
+  readonly isShared: boolean;
   /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
-  /** The mark of the secret by which this command hashes keys. */
+  /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
 
-  constructor(instances: readonly Instance[], mark: string | undefined, problem?: string) {
+  constructor(instances: readonly Instance[], mark: string | undefined, isShared: boolean, problem?: string) {
     this.instances = instances;
     this.mark = mark;
+    this.isShared = isShared;
     this.problem = problem;
     this.scopes = configurationsOf(instances);
-  }
-
-  /** Reads the publications. If that fails, the commands continue as if nothing were published. */
-  static async read(session: Session, io: Io): Promise<Published> {
-    const index = publishedKey(session.prefix);
-    let problem: string | undefined;
-    const ids = await session.call('ZRANGEBYSCORE', index, '-inf', '+inf').then(
-      (found) => found as string[],
-      (error: unknown) => {
-        if (!(error instanceof OtherKeyError)) throw error;
-        problem = `the limiters are unknown: ${error.message}`;
-        warn(io, { code: 'UNREADABLE', message: problem });
-        return [];
-      },
-    );
-    const instances: Instance[] = [];
-    for (let at = 0; at < ids.length; at += BATCH_SIZE) {
-      const some = ids.slice(at, at + BATCH_SIZE);
-      const texts = await Promise.all(
-        some.map((id) => session.call('GET', publishedKey(session.prefix, id)).catch(ofOther)),
-      );
-      texts.forEach((text, i) => instances.push(...read(some[i]!, text)));
-    }
-    return new Published(instances, session.hashing.mark, problem);
   }
 
   /** The limits of a name's limiters, or `undefined` if they are not published, or depend on the request. */
@@ -86,19 +56,14 @@ export class Published {
 /** The policies, or `undefined` if a newer version published unknown policies. */
 function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
-    return texts.length > 0 ? parsePolicies(texts) : undefined;
+    return texts.length > 0 ? compilePolicies('policies', texts).map(({ source }) => source) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** Ignores a foreign value in place of an instance. Other errors are thrown. */
-function ofOther(error: unknown): undefined {
-  if (!(error instanceof OtherKeyError)) throw error;
-}
-
-/** Reads an instance. The result is empty if the instance has ended in the meantime, or cannot be read. */
-function read(id: string, text: unknown): Instance[] {
+/** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
+export function parseInstance(id: string, text: unknown): Instance[] {
   if (typeof text !== 'string') return [];
   try {
     const instance = JSON.parse(text) as PublishedInstance;

@@ -1,6 +1,7 @@
-import { parseOwnerText, type Hash } from '../../stores/keys.js';
-import { topKey, type Counted } from '../../stores/redis/operators/traffic.js';
-import type { Session } from './session.js';
+import { checkInteger } from '../common/validate.js';
+import { parseOwnerText, type Hash } from '../stores/keys.js';
+import type { Counted } from '../stores/redis/operators/traffic.js';
+import type { State } from './state.js';
 
 /** Decisions per second. */
 export interface Rates {
@@ -16,19 +17,27 @@ export interface LimiterRates extends Rates {
   readonly keys: readonly (Rates & { readonly key: string | Hash })[];
 }
 
-/** The recent counts of all instances. */
-export interface Snapshot {
+/** The recent counts of all processes. */
+export interface Traffic {
+  /** The span of time of the counts, ms. */
+  readonly spanMs: number;
+  /** The number of processes that have counted decisions. */
   readonly instances: number;
   /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
+  /** The limiters, the busiest first. */
   readonly limiters: readonly LimiterRates[];
 }
 
-/** The shown time span, ms. */
-export const SPAN_MS = 5000;
-
-/** The maximum number of entries that are read. */
-const MAX_ENTRIES = 5000;
+/** The selection of counts. */
+export interface TrafficOptions {
+  /** The span of time, 1 to 60 seconds. @default 5 */
+  seconds?: number | undefined;
+  /** The limiter. @default all limiters */
+  name?: string | undefined;
+  /** The number of keys of each limiter, the busiest first: 0 to 20. @default 5 */
+  keys?: number | undefined;
+}
 
 /** Counts by name. */
 class Counts {
@@ -40,34 +49,25 @@ class Counts {
   }
 
   /** Decisions per second, busiest first. */
-  rates(): (Rates & { readonly name: string })[] {
+  rates(seconds: number): (Rates & { readonly name: string })[] {
     return [...this.#sums]
-      .map(([name, [admitted, denied]]) => ({ name, admitted: aSecond(admitted), denied: aSecond(denied) }))
+      .map(([name, [admitted, denied]]) => ({
+        name,
+        admitted: aSecond(admitted, seconds),
+        denied: aSecond(denied, seconds),
+      }))
       .sort((a, b) => b.admitted + b.denied - a.admitted - a.denied);
   }
 }
 
-const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN_MS) / 10;
+const aSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
 
-/** Reads the counts of the last seconds, for one limiter or for all, with its busiest keys. */
-export async function readTraffic(
-  session: Session,
-  name: string | undefined,
-  most: number,
-): Promise<Snapshot> {
-  const [server] = session.commands.servers();
-  const [seconds, micros] = (await session.ask(server!.send(['TIME']))) as [string, string];
-  const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN_MS;
-  const from = String(Math.max(0, since));
-  const found = await session.call(
-    'XREVRANGE',
-    topKey(session.prefix),
-    '+',
-    from,
-    'COUNT',
-    String(MAX_ENTRIES),
-  );
-  const entries = (found as [id: string, fields: string[]][]).flatMap(([, [, text]]) => parse(text));
+/** Reads the counts of the last seconds, for one limiter or for all, with its busiest keys. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export async function readTraffic(state: State, options: TrafficOptions): Promise<Traffic> {
+  const { name } = options;
+  const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
+  const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
+  const entries = (await state.counts(1000 * seconds)).flatMap(parse);
   const totals = new Counts();
   const details = new Map<string, { policies: Counts; reasons: Counts; keys: Counts }>();
   for (const limiter of entries.flatMap(({ limiters }) => limiters)) {
@@ -84,14 +84,14 @@ export async function readTraffic(
     for (const [reason, denied] of Object.entries(reasons)) own.reasons.add(reason, [0, denied]);
     for (const [key, counts] of Object.entries(keys)) own.keys.add(key, counts);
   }
-  const limiters = totals.rates().map((total) => {
+  const limiters = totals.rates(seconds).map((total) => {
     const { policies, reasons, keys } = details.get(total.name)!;
     return {
       ...total,
-      policies: policies.rates().map(({ name, denied }) => ({ name, denied })),
-      reasons: reasons.rates().map(({ name: reason, denied }) => ({ reason, denied })),
+      policies: policies.rates(seconds).map(({ name, denied }) => ({ name, denied })),
+      reasons: reasons.rates(seconds).map(({ name: reason, denied }) => ({ reason, denied })),
       keys: keys
-        .rates()
+        .rates(seconds)
         .slice(0, most)
         .map(({ name, ...rates }) => {
           return { key: parseOwnerText(`x:${name}`)?.key ?? name, ...rates };
@@ -99,15 +99,16 @@ export async function readTraffic(
     };
   });
   return {
+    spanMs: 1000 * seconds,
     instances: new Set(entries.map(({ id }) => id)).size,
     isSampled: entries.some(({ sample }) => sample > 1),
     limiters,
   };
 }
 
-function parse(text: string | undefined): Counted[] {
+function parse(text: string): Counted[] {
   try {
-    const counted = JSON.parse(text ?? '') as Counted;
+    const counted = JSON.parse(text) as Counted;
     return Array.isArray(counted.limiters) ? [counted] : [];
   } catch {
     return [];

@@ -1,0 +1,86 @@
+import { algorithms, type Kernel } from '../algorithms/index.js';
+import type { LimiterDecision } from '../limiter/decision.js';
+import type { Hash } from '../stores/keys.js';
+import type { Whose } from './owners.js';
+
+/** A ban that is in force. */
+export interface BannedKey extends Whose {
+  readonly kind: 'banned';
+  readonly key: string | Hash;
+  readonly bannedForMs: number;
+  /** The end of the ban by the clock of this process: ISO 8601. */
+  readonly bannedUntil: string;
+  /** The operator of a ban by hand, if there is a note. */
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
+/** The verdict on a key: whether a request of cost 1 would be denied or admitted by the policies. */
+export interface JudgedKey extends Whose {
+  readonly kind: 'limited' | 'admitted';
+  readonly key: string | Hash;
+  /** The deciding policy. */
+  readonly policy: string | null;
+  /** The wait of a denied request, ms. Null if it would be admitted, or never. */
+  readonly retryAfterMs: number | null;
+  readonly policies: readonly PolicyVerdict[];
+  /** Whether the limits come from an override. */
+  readonly overridden: boolean;
+}
+
+/** One fact about one key of one limiter. */
+export type Find =
+  | BannedKey
+  | JudgedKey
+  | (Whose & {
+      /** State that no known policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
+      readonly kind: 'state';
+      readonly key: string | Hash;
+      readonly policy: string | null;
+      readonly algorithm: string | null;
+      readonly expiresInMs: number | null;
+    })
+  | (Whose & { readonly kind: 'unreadable'; readonly key: string | Hash; readonly message: string });
+
+/** The verdict of one policy. Absent values are null. */
+export interface PolicyVerdict {
+  readonly name: string;
+  readonly key: string;
+  readonly algorithm: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly shadow: boolean;
+  readonly allowed: boolean;
+  readonly remaining: number;
+  readonly retryAfterMs: number | null;
+  readonly resetAfterMs: number;
+}
+
+/** The verdicts of a decision with their policies. */
+export const verdictsOf = ({ policies, set }: LimiterDecision): PolicyVerdict[] =>
+  policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+    const { algorithm, window: windowMs, shadow } = set.policies[i]!;
+    return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
+  });
+
+/** The facts in a decision about a key. */
+export function verdictFind(decision: LimiterDecision, overridden: boolean): Omit<JudgedKey, keyof Whose> {
+  const { allowed, policy = null, retryAfterMs = null } = decision;
+  const kind = allowed ? 'admitted' : 'limited';
+  return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };
+}
+
+const KERNELS = new Map(
+  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
+);
+
+/** The algorithm of the state with this id. Undefined for a layout of another version. */
+export function kernelOf(id: string): Kernel | undefined {
+  return KERNELS.get(/^\w+/.exec(id)![0]);
+}
+
+/** The name of the policy of the state with this id. */
+export function policyNameOf(id: string): string {
+  const colon = id.indexOf(':');
+  return colon === -1 ? 'default' : id.slice(colon + 1);
+}
