@@ -234,7 +234,7 @@ export class RedisState implements State {
     const logs = [this.#entries(byHand, since), this.#entries(automatic, since)];
     const heads = await Promise.all(logs.map((log) => log.next()));
     for (;;) {
-      const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value as Logged }]));
+      const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value }]));
       if (left.length === 0) return;
       const { i, change } = left.reduce((newest, each) =>
         isLater(each.change, newest.change) ? each : newest,

@@ -5,6 +5,10 @@
 --        (JSON), its entry in the log (JSON up to the value of its last field, the options before)
 -- Reply: the count of limiters with other options
 
+--- include common
+--- include common.write
+--- include common.bounded
+
 return headgate_bounded(function()
   local changed, stop = 0, now + ARGV[3]
   for i = 2, #KEYS do
