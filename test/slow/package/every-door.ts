@@ -16,6 +16,7 @@ import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
+import { createAdmin } from 'headgate/admin';
 import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
 import type { Redis } from 'ioredis';
