@@ -54,6 +54,8 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
 
+export const admin = createAdmin(memoryStore());
+
 /** Middleware of Hono and Koa, and a handler of web standards. */
 export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
 
