@@ -15,7 +15,7 @@ const POLICY = ['--policy', '10/1m'];
 
 describe('a command line that is wrong', () => {
   const cases: Record<string, { args: string[]; says: RegExp; files?: Record<string, string> }> = {
-    'no command': { args: [], says: /which command\? limits, top, list, peek, .*\nSee: headgate --help/ },
+    'no command': { args: [], says: /a command is missing.*: limits, top, list, peek, .*\nSee: headgate --help/ },
     'a command that is not known': { args: ['lst'], says: /unknown command 'lst'\n\(Did you mean list\?\)/ },
     'an option that is not known': {
       args: ['list', '--baned'],
@@ -23,10 +23,10 @@ describe('a command line that is wrong', () => {
     },
     'no key': { args: ['peek'], says: /missing required argument 'key'\nSee: headgate peek --help/ },
     'two keys': { args: ['unban', 'a', 'b'], says: /too many arguments for 'unban'/ },
-    'no name': { args: ['ban', 'a', '1h', '--redis', url], says: /^headgate: --name: whose state\?/ },
+    'no name': { args: ['ban', 'a', '1h', '--redis', url], says: /^headgate: --name: .*--name api/ },
     'an empty name': {
       args: ['ban', 'a', '1h', '--name', '', '--redis', url],
-      says: /--name: write 1 to 256/,
+      says: /--name: .* 1 to 256/,
     },
     'a duration that is none': {
       args: ['ban', 'a', '1x', '--name', 'n', '--redis', url],
@@ -38,26 +38,26 @@ describe('a command line that is wrong', () => {
     },
     'a ban of no time': {
       args: ['ban', 'a', '0', '--name', 'n', '--redis', url],
-      says: /duration: 0 has no unit. Write 0s/,
+      says: /duration: 0 has no unit.* 0s/,
     },
     'no server': {
       args: ['list'],
-      says: /--redis: which server\? Write --redis redis:\/\/127.0.0.1:6379, or set REDIS_URL/,
+      says: /--redis: .* --redis redis:\/\/127.0.0.1:6379, .*REDIS_URL/,
     },
-    'no URL': { args: ['list', '--redis', 'localhost'], says: /--redis: that is not a URL\. Write/ },
+    'no URL': { args: ['list', '--redis', 'localhost'], says: /--redis: .*URL.* redis:\/\/127/ },
     'a URL of something else': {
       args: ['list', '--redis', 'http://a'],
-      says: /begins with http:\/\/ is not understood/,
+      says: /--redis: .* http:\/\/.* redis:\/\/127/,
     },
-    'a URL without a host': { args: ['list', '--redis', 'redis://'], says: /names no host/ },
+    'a URL without a host': { args: ['list', '--redis', 'redis://'], says: /--redis: .* host/ },
     'a URL with a path': {
       args: ['list', '--redis', 'redis://a/b'],
-      says: /must be the number of a database/,
+      says: /--redis: .* number of a database/,
     },
     'a URL with a query': { args: ['list', '--redis', 'redis://a?db=1'], says: /after "\?" or "#"/ },
     'a prefix with braces': {
       args: ['list', '--redis', url, '--prefix', 'a{'],
-      says: /--prefix: write 1 to 64 printable/,
+      says: /--prefix: .* 1 to 64 printable/,
     },
     'a timeout that is none': {
       args: ['list', '--redis', url, '--timeout', 'soon'],
@@ -65,36 +65,36 @@ describe('a command line that is wrong', () => {
     },
     'a timeout of an hour': {
       args: ['list', '--redis', url, '--timeout', '60001ms'],
-      says: /--timeout: write '1ms' to '1m'/,
+      says: /--timeout: .*'1ms' to '1m'/,
     },
     'list --limited without limits': {
       args: ['list', '--limited', '--redis', url],
-      says: /--limited: by which limits\?/,
+      says: /--policy: missing.*--policy '100\/1m'/,
     },
-    'limits of nobody': { args: ['list', ...POLICY, '--redis', url], says: /--name: whose state\?/ },
+    'limits of nobody': { args: ['list', ...POLICY, '--redis', url], says: /--name: .*--name/ },
     'a policy that is none': {
       args: ['peek', 'a', '--name', 'n', '--policy', 'lots', '--redis', url],
       says: /--policy: "lots"/,
     },
     'a cost that is none': {
       args: ['peek', 'a', '--name', 'n', ...POLICY, '--cost', '-1', '--redis', url],
-      says: /--cost: write a whole number/,
+      says: /--cost: .* whole number/,
     },
     'a limit that is none': {
       args: ['list', '--limit', 'x', '--redis', url],
-      says: /--limit: write a whole number; 0 lists all/,
+      says: /--limit: .* whole number, or 0 for all/,
     },
     'a count that is none': {
       args: ['list', '--count', '0', '--redis', url],
-      says: /--count: write a whole number from 1 to 10000/,
+      says: /--count: .* whole number from 1 to 10000/,
     },
     'TLS where there is none': {
       args: ['list', '--redis', url.replace('redis:', 'rediss:'), '--timeout', '300ms'],
-      says: /--redis: rediss:\/\/ is for TLS, and port \d+ of 127\.0\.0\.1 speaks Redis without it\. Write redis:\/\//,
+      says: /--redis: rediss:\/\/ is for TLS, and port \d+ of 127\.0\.0\.1 .* redis:\/\//,
     },
     'a cluster and a sentinel': {
       args: ['list', '--cluster', '--sentinel', 'x', '--redis', url],
-      says: /Write one of them/,
+      says: /--sentinel and --cluster: .*one of them/,
     },
     'a database of a cluster': {
       args: ['list', '--cluster', '--redis', `${url}/1`],
@@ -102,25 +102,25 @@ describe('a command line that is wrong', () => {
     },
     'policies twice': {
       args: ['peek', 'a', '--name', 'n', ...POLICY, '--policies', 'x.json', '--redis', url],
-      says: /write one of them/,
+      says: /--policy and --policies: .*one of them/,
     },
     'no file': {
       args: ['peek', 'a', '--name', 'n', '--policies', 'x.json', '--redis', url],
-      says: /x\.json: it cannot be read: ENOENT/,
+      says: /x\.json: .*ENOENT/,
     },
     'a file that is not JSON': {
       args: ['peek', 'a', '--name', 'n', '--policies', 'x.json', '--redis', url],
-      says: /x\.json: it is not JSON/,
+      says: /x\.json: .* not JSON/,
       files: { 'x.json': '{' },
     },
     'a file of one limiter': {
       args: ['peek', 'a', '--name', 'n', '--policies', 'x.json', '--redis', url],
-      says: /the options of one limiter.*Write/,
+      says: /the options of one limiter.*"api"/,
       files: { 'x.json': '{"limit":1,"window":"1s"}' },
     },
     'a file of other limiters': {
       args: ['peek', 'a', '--name', 'n', '--policies', 'x.json', '--redis', url],
-      says: /has no "n", but "m", "o"/,
+      says: /no limiter "n".* "m", "o"/,
       files: { 'x.json': '{"m":{"limit":1,"window":"1s"},"o":[{"limit":1,"window":"1s"}]}' },
     },
     'a file with a wrong policy': {
@@ -135,7 +135,7 @@ describe('a command line that is wrong', () => {
     },
     'a file with nothing': {
       args: ['list', '--policies', 'x.json', '--redis', url],
-      says: /it is empty/,
+      says: /x\.json: .* no limiters/,
       files: { 'x.json': '{}' },
     },
   };
@@ -154,7 +154,7 @@ describe('a command line that is wrong', () => {
         expect(asJson).to.include({ code: 2, stdout: '' });
         const report = JSON.parse(asJson.stderr) as { code: string; message: string };
         expect(`headgate: ${report.message}\n`).to.equal(stderr);
-        expect(report.code).to.match(/^(USAGE|HEADGATE_INVALID_OPTION|HEADGATE_UNKNOWN_OPTION)$/);
+        expect(report.code).to.match(/^(USAGE|HEADGATE_INVALID_(OPTION|ARGUMENT)|HEADGATE_UNKNOWN_OPTION)$/);
       } finally {
         rmSync(cwd, { recursive: true });
       }
@@ -293,7 +293,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       const redis = at(guarded.port, `:${encodeURIComponent('p@ss:w/rd?')}@`);
       const none = await headgate(['list'], { cwd, env: { REDIS_URL: '' } });
       expect(none.code).to.equal(2);
-      expect(none.stderr).to.contain('--redis: which server?');
+      expect(none.stderr).to.contain('--redis: missing');
       const env = { REDIS_URL: 'redis://no-such-host.invalid' };
       expect((await headgate(['list', '--redis', redis], { cwd, env })).code).to.equal(0);
       const admin = new Redis(guarded.port, { password: 'p@ss:w/rd?' });
@@ -307,9 +307,9 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
 
     it('a wrong or missing password, a user without permission, a missing database: 1, and what to do', async () => {
       const outcomes = {
-        'wants a password': await list(at(guarded.port)),
+        'requires a password': await list(at(guarded.port)),
         'refuses the user or the password': await list(at(guarded.port, ':wrong-s3cret@')),
-        'may not do that': await ban(at(guarded.port, 'reader:read@')),
+        'lacks a permission': await ban(at(guarded.port, 'reader:read@')),
         'no database of that number': await list(at(guarded.port, 'default:p%40ss%3Aw%2Frd%3F@', '/9')),
       };
       for (const [says, { code, stdout, stderr }] of Object.entries(outcomes)) {
@@ -391,7 +391,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
         ['reset', 'user:7', '--name', 'n', '--cluster', ...prefix, '--redis', at(port)],
         { cwd },
       );
-      expect(reset.stdout).to.match(/^Nothing was charged/);
+      expect(reset.stdout).to.match(/had no charges/);
       const peek = await headgate(
         ['peek', 'user:7', '--name', 'n', ...POLICY, '--cluster', ...prefix, '--redis', at(port)],
         { cwd },
@@ -405,7 +405,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       expect(without.stderr).to.match(/is a node of a cluster\. Add --cluster/);
       expect(without.code).to.equal(2);
       const { code, stderr } = await list(url, '--cluster');
-      expect(stderr).to.match(/not a node of a cluster\. Leave --cluster out/);
+      expect(stderr).to.match(/^headgate: --cluster: /);
       expect(code).to.equal(2);
     });
   });

@@ -16,6 +16,7 @@ import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
+import { createAdmin } from 'headgate/admin';
 import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
 import { storeChecks, type Check } from 'headgate-testing';
@@ -56,6 +57,8 @@ export function limitMachine(database: SqliteDatabase): void {
 
 /** The checks of a store. */
 export const checks: Check[] = storeChecks({ createStore: (clock) => memoryStore({ clock }) });
+
+export const admin = createAdmin(memoryStore());
 
 /** Middleware of Hono and Koa, and a handler of web standards. */
 export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
