@@ -8,14 +8,11 @@ const floors = [
   '^src/(http|telemetry)/',
   '^src/(compat|testing)/[^/]+/|^src/(testing|admin)/',
   '^src/([^/]+|compat/[^/]+)\\.ts$',
-  '^src/cli/',
 ];
 /** The doors of the package: each re-exports what its sub-path offers. */
 const doors = '^src/([^/]+|compat/[^/]+)\\.ts$';
 /** The clock for tests, which a service does not load. */
 const testing = '^src/testing(/|\\.ts$)';
-/** The command line: a program of its own, bundled with what it uses. */
-const cli = '^src/cli/';
 /** The interface for operators, which works on every store. */
 const admin = '^src/admin(/|\\.ts$)';
 const stores = '^src/stores/';
@@ -29,22 +26,15 @@ export default {
     ...floors.slice(0, -1).map((floor, i) => ({
       name: `floor-${i + 1}-imports-nothing-above`,
       severity: /** @type {const} */ ('error'),
-      from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) },
+      from: { path: floor, pathNot: doors },
       to: { path: floors.slice(i + 1).join('|') },
     })),
     {
       name: 'doors-only-from-outside',
-      comment: 'Nothing in src/ but the command line comes in by a door.',
+      comment: 'Nothing in src/ comes in by a door.',
       severity: 'error',
-      from: { path: '^src/', pathNot: cli },
+      from: { path: '^src/' },
       to: { path: doors },
-    },
-    {
-      name: 'replay-only-by-doors',
-      comment: 'Replay and suggest import only public entry points.',
-      severity: 'error',
-      from: { path: '^src/cli/(replay/|commands/(replay|suggest)\\.ts$)' },
-      to: { path: '^src/', pathNot: [doors, cli] },
     },
     {
       name: 'nothing-imports-the-clock-for-tests',
@@ -127,23 +117,21 @@ export default {
       severity: 'error',
       from: {
         path: '^src/',
-        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', admin, cli],
+        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', admin],
       },
       to: { path: redis, reachable: true },
     },
     {
       name: 'sqlite-only-on-request',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', admin, cli] },
+      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', admin] },
       to: { path: '^src/stores/sqlite/', reachable: true },
     },
     {
       name: 'declared',
-      comment:
-        'What the package imports at run time, its users get: a dependency or a peer. The command line is bundled: it ships ' +
-        'what it uses.',
+      comment: 'What a package imports at run time, its users get: a dependency or a peer.',
       severity: 'error',
-      from: { path: '^(src|packages/[^/]+/src)/', pathNot: cli },
+      from: { path: '^(src|packages/[^/]+/src)/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
         dependencyTypesNot: ['type-only', 'npm-peer'],

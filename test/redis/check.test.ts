@@ -154,7 +154,10 @@ describe('store.check()', () => {
               `${level} ${/run (\w+), needed by (.*?):/.exec(message)!.slice(1).join(' ')}`,
           );
         const first = createLimiter({ name: 'a', store, limit: 5, window: '1m' });
-        assert.deepEqual(await missing(), ['warning ZADD `headgate limits`', 'warning XADD `headgate limits`']);
+        assert.deepEqual(await missing(), [
+          'warning ZADD `headgate limits`',
+          'warning XADD `headgate limits`',
+        ]);
         const second = createLimiter({
           name: 'b',
           store,

@@ -13,7 +13,7 @@ import { servers } from '../support/shared-servers.js';
 const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/ban.ts': 1000, // maxKeys of the store
   'algorithms/concurrency.ts': 700, // the policy's limit
-  'cli/replay/addresses.ts': 10_000,
+  'replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
   'common/memo.ts': 1000,
