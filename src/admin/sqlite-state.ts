@@ -117,7 +117,7 @@ export class SqliteState extends LocalState {
       if (!found || overrides === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
       const isOfAll = found.scope === '' && typeof found.key === 'string';
-      const owner = isOfAll ? `${escapeName(found.key as string)}:${ALL_KEYS}` : ownerTextIn(key);
+      const owner = isOfAll ? `${escapeName(found.key)}:${ALL_KEYS}` : ownerTextIn(key);
       if (isWanted(owner)) yield [owner, overrides];
     }
   }

@@ -90,7 +90,7 @@ export function overrideChange(
     ...{ by: by ?? null, reason: reason ?? null, from: from ?? 'program' },
     ...(before !== undefined && { before }),
     ...(!isEnd && { after: change }),
-  } as Change;
+  };
 }
 
 /** A change with the time of the store's clock, ms since 1970. */

@@ -62,12 +62,11 @@ async function list(options: Options, io: Io): Promise<void> {
     const isWatched = !io.json && (io.stderr.isTTY ?? false);
     const line = (text: string): unknown => isWatched && io.stderr.write(`\r\u001b[K${text}`);
     let done = 0;
-    let search: KeySearch | undefined;
     const progress = (share: number): void => {
       done = share;
-      line(`${percent(share)}, ${many(search!.checked, 'key')} of Headgate`);
+      line(`${percent(share)}, ${many(search.checked, 'key')} of Headgate`);
     };
-    search = await admin.keys({
+    const search: KeySearch = await admin.keys({
       ...{ name, tier, scan, count, progress, signal: stop.signal },
       ...(given.length > 0 && { limits: Object.fromEntries(given) }),
       ...kindsOf(options),
