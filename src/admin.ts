@@ -16,6 +16,7 @@ export type {
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export type { BannedKey, Find, JudgedKey, PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
+export type { KeyView } from './admin/key-view.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
 export type {
@@ -34,7 +35,6 @@ export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type {
   KeySearch,
   KeysOptions,
-  KeyView,
   KeyViewOptions,
   LimitedOptions,
   LimitersView,

@@ -128,14 +128,12 @@ export abstract class LocalState implements State {
   }
 
   async setBans(changes: readonly BanChange[], logged?: Change): Promise<undefined> {
-    await Promise.all(
-      changes.map(async ({ owner, duration }) => {
-        const { name, key, by } = owner;
-        if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-        const set = this.#banning(name, by);
-        await this.#store.ban({ set, key }, duration, undefined, false);
-      }),
-    );
+    const bans = changes.map(async ({ owner, duration }) => {
+      const { name, key, by } = owner;
+      if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
+      await this.#store.ban({ set: this.#banning(name, by), key }, duration, undefined, false);
+    });
+    await Promise.all(bans);
     if (logged) await this.append({ ...logged, at: this.now() });
     return undefined;
   }

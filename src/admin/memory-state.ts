@@ -2,7 +2,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { PolicySet, Reply } from '../contract/store.js';
 import type { LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
-import type { Memory } from '../stores/memory/memory.js';
+import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import { hashOnly, LocalState, type Row } from './local-state.js';
 import type { Owner } from './state.js';

@@ -170,12 +170,14 @@ for (const [kind, open] of Object.entries(places)) {
       const { admin } = place;
       await until(async () => (await all(admin.log())).length >= 5);
       const log = await all(admin.log());
-      expect(log.map(({ action, key, from }) => `${action} ${String(key)} ${from}`).sort()).to.deep.equal([
-        'ban a program',
-        'ban attacker denials',
+      expect(
+        log.map(({ action, key, from }) => `${action} ${JSON.stringify(key)} ${from}`).sort(),
+      ).to.deep.equal([
+        'ban "a" program',
+        'ban "attacker" denials',
         'configure undefined program',
-        'override a program',
-        'reset a program',
+        'override "a" program',
+        'reset "a" program',
       ]);
       const changed = log.find(({ action }) => action === 'configure')!;
       expect(changed).to.include({ name: 'api', by: null });

@@ -28,6 +28,7 @@ import type { BanChange, BanState, Found, Owner, Search, State } from '../state.
 import { unlogged, type Origin } from '../unlogged.js';
 import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
+import { changesOf } from './changes.js';
 
 /**
  * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
@@ -38,7 +39,7 @@ const LENIENT: BanOptions = { within: '366d', max: '366d' };
 /** The default number of keys that the server checks in one step. More keys would delay the server's other requests. */
 const KEYS_PER_STEP = 500;
 
-/** The number of bans, publications, records or log entries that are read or written at a time. */
+/** The number of bans, publications or records that are read or written at a time. */
 const BATCH_SIZE = 500;
 
 /** The time for which an override is still read after its end in the index, ms, because clocks differ. */
@@ -229,38 +230,8 @@ export class RedisState implements State {
     await this.#calls.run(script, bookKeys(this.#prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
-  async *changes(since: number): AsyncGenerator<LoggedChange> {
-    const [, , byHand, , automatic] = bookKeys(this.#prefix);
-    const logs = [this.#entries(byHand, since), this.#entries(automatic, since)];
-    const heads = await Promise.all(logs.map((log) => log.next()));
-    for (;;) {
-      const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value }]));
-      if (left.length === 0) return;
-      const { i, change } = left.reduce((newest, each) =>
-        isLater(each.change, newest.change) ? each : newest,
-      );
-      const { step: _, ...shown } = change;
-      yield shown;
-      heads[i] = await logs[i]!.next();
-    }
-  }
-
-  /** The entries of a stream, the newest first. */
-  async *#entries(key: string, since: number): AsyncGenerator<Logged> {
-    let end = '+';
-    const first = since > 0 ? String(since) : '-';
-    for (;;) {
-      const page = await this.#calls.call('XREVRANGE', key, end, first, 'COUNT', String(BATCH_SIZE));
-      const found = page as [id: string, fields: string[]][];
-      for (const [id, [, text]] of found) {
-        const [at, step] = id.split('-').map(Number) as [number, number];
-        yield { ...(JSON.parse(text!) as Change), at, step };
-      }
-      if (found.length < BATCH_SIZE) return;
-      // Redis 6.0 knows no exclusive ranges.
-      const [ms, n] = found.at(-1)![0].split('-').map(Number) as [number, number];
-      end = n === 0 ? String(ms - 1) : `${ms}-${n - 1}`;
-    }
+  changes(since: number): AsyncGenerator<LoggedChange> {
+    return changesOf(this.#calls, since);
   }
 
   async overridden(): Promise<string[]> {
@@ -322,10 +293,6 @@ export class RedisState implements State {
 
   async close(): Promise<void> {}
 }
-
-type Logged = LoggedChange & { readonly step: number };
-
-const isLater = (a: Logged, b: Logged): boolean => a.at > b.at || (a.at === b.at && a.step > b.step);
 
 /** The share of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
 function shareOf(cursor: string): number {

@@ -51,7 +51,8 @@ export class Table {
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
-  #names: Set<string> | undefined;
+  /** The texts of keys that were used, including some without a row. Undefined unless operators want to list keys. */
+  names: Set<string> | undefined = undefined;
   /** The number of texts at which those of keys without a row are forgotten. */
   #nextPruning = MIN_NAMES_PER_PRUNING;
   /** The row at which the last search for expired rows stopped. */
@@ -81,18 +82,13 @@ export class Table {
     return this.#size;
   }
 
-  /** The texts of keys that were used, including some without a row. Undefined unless operators want to list keys. */
-  get names(): ReadonlySet<string> | undefined {
-    return this.#names;
-  }
-
   rememberKeys(): void {
-    this.#names ??= new Set();
+    this.names ??= new Set();
   }
 
   /** Remembers the text of a used key. Texts of keys without a row are forgotten from time to time. */
   remember(key: string): void {
-    const names = this.#names!;
+    const names = this.names!;
     names.add(key);
     if (names.size < this.#nextPruning) return;
     for (const name of names) if (name !== key && this.find(name, 0) === 0) names.delete(name);
