@@ -3,8 +3,8 @@ import type { Cost, Costs } from '../../contract/costs.js';
 import type { Key } from '../../contract/key.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
+import type { Gate } from './gate.js';
 import { Line } from './lines.js';
-import { Pace } from './pace.js';
 import { patient } from './patient.js';
 
 // The states of a waiter.
@@ -17,16 +17,6 @@ export const HELD = 'held';
 /** The waiter has left the line, with a decision or an error. */
 export const DONE = 'done';
 
-// The states of a line.
-/** The store is not asked and no timer runs: the line is new, or all of its waiters are held. */
-export const RESTING = 'resting';
-/** The store is being asked, as long as it admits. */
-export const ASKING = 'asking';
-/** A timer runs until the next question. */
-export const SLEEPING = 'sleeping';
-/** The line has neither a waiter nor a sleep to end, and is not found by its key any more. */
-export const CLOSED = 'closed';
-
 /** The subject of a wait. */
 export interface Who {
   readonly key: Key;
@@ -34,6 +24,10 @@ export interface Who {
   readonly set: PolicySet;
   /** Texts that distinguish the keys: see `idsOf`. */
   readonly ids: readonly string[];
+  /** The tenant, if the keys do not name it. Tenants that wait for the same key take turns. @default the keys */
+  readonly tenant?: string;
+  /** The tenant's part of the turns, as a multiple of another tenant's: at least 1. @default 1 */
+  readonly weight?: number;
   /** Whether the request has a place however many wait. @default false */
   readonly isUnbounded?: boolean;
 }
@@ -64,25 +58,22 @@ export interface Waiter {
 }
 
 /**
- * The waiters of one key, or of the same keys of several dimensions: first the held ones, then the others by priority and in order of
- * arrival.
+ * The waiters of one tenant, which have the same key, or the same keys of several dimensions: first the held ones, then the others by
+ * priority and in order of arrival.
  */
 export class WaitingLine extends Line<Waiter> {
-  readonly pace: Pace;
   ids: readonly string[] = [this.key];
-  state: typeof RESTING | typeof ASKING | typeof SLEEPING | typeof CLOSED = RESTING;
+  weight = 1;
+  /** The place where the line waits for its turn. Undefined before its first waiter. */
+  gate: Gate | undefined;
+  /** The line's place in the round of its gate, as long as one of its waiters is not held. */
+  spot: Link<WaitingLine> | undefined;
+  /** The units that are left to the line in this round. */
+  credit = 0;
   /** The first waiter that is not held. Questions to the store are about this waiter, and the ones behind it. */
   next: Link<Waiter> | undefined;
   /** The first waiter without a place. The waiters behind it have none either. */
   newcomer: Link<Waiter> | undefined;
-  /** Whether units were given back during a question. The store is then asked again at once. */
-  wasWoken = false;
-  stopTimer = (): void => {};
-
-  constructor(key: string, isShared: boolean) {
-    super(key);
-    this.pace = new Pace(isShared);
-  }
 
   /** The waiter behind which a newcomer waits. The newcomer passes no waiter that is held or asked about. */
   lastBefore(priority: number): Link<Waiter> | undefined {
@@ -105,7 +96,8 @@ export class WaitingLine extends Line<Waiter> {
     if (this.next === link) this.next = link.after;
     if (this.newcomer === link) this.newcomer = link.after;
     this.remove(link);
-    this.pace.resetPoll();
+    if (!this.next) this.gate?.pause(this);
+    this.gate?.pace.resetPoll();
     link.value.state = DONE;
     link.value.stop();
   }
@@ -115,26 +107,6 @@ export class WaitingLine extends Line<Waiter> {
     let link = this.newcomer ? this.newcomer.before! : this.last!;
     while (link.value.who.isUnbounded || !link.value.hasPlace) link = link.before!;
     return link;
-  }
-
-  /** The waiters that share one question to the store, by one set. */
-  group(now: number): { set: PolicySet; group: Link<Waiter>[] } {
-    const set = setOf(this.next!.value, now);
-    const group: Link<Waiter>[] = [];
-    let sum = 0;
-    let largest = 0;
-    let last: Costs['costs'];
-    for (let link = this.next; link; link = link.after) {
-      const { cost, costs } = link.value.costs;
-      sum += cost;
-      const isLess = costs ? costs.join() !== last?.join() : cost < largest;
-      const isSafe = this.pace.hasUnits(sum, isLess);
-      if (group.length > 0 && (!isSafe || setOf(link.value, now) !== set)) break;
-      group.push(link);
-      largest = Math.max(largest, cost);
-      last = costs;
-    }
-    return { set, group };
   }
 }
 
