@@ -90,8 +90,8 @@ export class Gate {
     }
   }
 
-  /** The waiters that share one question to the store, by one set. */
-  group(now: number): { set: PolicySet; group: Asker[] } {
+  /** The waiters that share one question to the store, by one set, and whether there are no others. */
+  group(now: number): { set: PolicySet; group: Asker[]; isAll: boolean } {
     const set = setOf(this.next!.value, now);
     const group: Asker[] = [];
     let sum = 0;
@@ -103,12 +103,12 @@ export class Gate {
       sum += cost;
       const isLess = costs ? costs.join() !== last?.join() : cost < largest;
       const isSafe = this.pace.hasUnits(sum, isLess);
-      if (group.length > 0 && (!isSafe || setOf(value, now) !== set)) break;
+      if (group.length > 0 && (!isSafe || setOf(value, now) !== set)) return { set, group, isAll: false };
       group.push(asker);
       largest = Math.max(largest, cost);
       last = costs;
     }
-    return { set, group };
+    return { set, group, isAll: true };
   }
 
   /** The waiters in the order of their turns, as if all were admitted. */

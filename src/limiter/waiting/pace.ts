@@ -1,4 +1,4 @@
-import type { PolicySet } from '../../contract/store.js';
+import type { PolicySet, Standing } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 
 /** The first sleep, ms, if the time of the next question cannot be predicted. */
@@ -52,6 +52,8 @@ export class Pace {
   #left = 0;
   /** Whether the last admitted waiter got its turn ahead of time. */
   #isAhead = false;
+  /** The time until another process is expected to release a slot for this one, ms, after an admission that took the last slot. */
+  #slotMs = 0;
 
   constructor(isShared: boolean) {
     this.#isShared = isShared;
@@ -127,17 +129,19 @@ export class Pace {
   }
 
   /** Records an admission. */
-  admit({ remaining, delayMs }: LimiterDecision): void {
+  admit(decision: LimiterDecision): void {
+    const { remaining, delayMs, standing } = decision;
     this.#left = remaining;
+    this.#slotMs = standing && remaining === 0 ? turnMs(standing) : 0;
     this.#isAhead = delayMs > 0;
     this.#deniedUntil = 0;
   }
 
   /** @returns the sleep after a question that was not denied, ms @param asked the time of the question */
   sleepAfterAdmission(asked: number, now: number): number {
-    if (!this.#denial || !this.#isShared) return 0;
-    const spread = this.#isAhead ? SPREAD_AHEAD * aheadOf(this.#denial) : 0;
-    return Math.max(1, asked + Math.max(PAUSE_MS, spread * Math.random()) - now);
+    if (!this.#isShared || (!this.#denial && this.#slotMs === 0)) return 0;
+    const spread = this.#denial && this.#isAhead ? SPREAD_AHEAD * aheadOf(this.#denial) : 0;
+    return Math.max(1, asked + Math.max(PAUSE_MS, this.#slotMs, spread * Math.random()) - now);
   }
 
   /** @returns the sleep after a look that found no units, ms, or 0 if the denial has ended */
@@ -178,13 +182,37 @@ function delayOf(decision: LimiterDecision, pollMs: number): Pick<Delay, 'leastM
     return { leastMs: 0, sleepMs: pollMs };
   const { policies } = decision.set;
   let leastMs = 0;
-  let slots = false;
+  let slotMs = 0;
   decision.policies.forEach(({ allowed, retryAfterMs = 0 }, i) => {
     const { traits, shadow } = policies[i]!;
     if (allowed || shadow) return;
-    if (traits.holdsSlots) slots = true;
+    if (traits.holdsSlots) slotMs = Math.max(slotMs, slotDelay(decision, i, retryAfterMs, pollMs));
     else leastMs = Math.max(leastMs, retryAfterMs);
   });
   if (reason === 'banned') leastMs = waitMs;
-  return { leastMs, sleepMs: Math.max(leastMs, slots ? Math.min(pollMs, waitMs) : 0, 1) };
+  return { leastMs, sleepMs: Math.max(leastMs, Math.min(slotMs, waitMs), 1) };
+}
+
+/** The sleep before the next question about slots, ms: if other processes wait for them, until the oldest slot is expected to be free. */
+function slotDelay(
+  { standing, set: { policies } }: LimiterDecision,
+  i: number,
+  waitMs: number,
+  pollMs: number,
+): number {
+  if (!standing) return pollMs;
+  const { limit, window } = policies[i]!;
+  const { gapMs, before } = standing;
+  const heldMs = window - waitMs;
+  const leftMs = limit * gapMs - heldMs;
+  return clamp((leftMs > 0 ? leftMs + 2 : gapMs) + before * 2 * gapMs);
+}
+
+/** The time until the next turn of a process, ms. */
+function turnMs({ gapMs, before }: Standing): number {
+  return clamp(gapMs * (1 + 2 * before));
+}
+
+function clamp(ms: number): number {
+  return Math.min(Math.max(ms, FIRST_POLL_MS), LAST_POLL_MS);
 }

@@ -4,6 +4,7 @@ import type { Cost } from '../../contract/costs.js';
 import type { Key } from '../../contract/key.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
+import { inLine } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
 import { ASKING, RESTING, SLEEPING, type Asker, type Gate } from './gate.js';
 import { ASKED, HELD, QUEUED, setOf, type Waiter, type WaitingLine } from './waiting-line.js';
@@ -12,6 +13,8 @@ import { ASKED, HELD, QUEUED, setOf, type Waiter, type WaitingLine } from './wai
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly isShared: boolean;
+  /** The number of this process in the lines of processes. Absent if no other process waits for the same keys. */
+  readonly process?: (() => number) | undefined;
   decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn, behind all held requests. */
   hold(
@@ -115,7 +118,9 @@ export class Questions {
   /** Asks the store for the first waiters. @returns the sleep before the next question, ms */
   async #askFor(gate: Gate): Promise<number> {
     const asked = this.#timing.now();
-    const { set, group } = gate.group(asked);
+    const { set: own, group, isAll } = gate.group(asked);
+    const { process } = this.#host;
+    const set = process ? inLine(own, process(), !isAll) : own;
     const answers = await Promise.allSettled(group.map(({ link }) => this.#decide(link.value, set)));
     const givenBack: Promise<void>[] = [];
     let sleep = 0;

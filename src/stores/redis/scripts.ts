@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Kernel } from '../../algorithms/index.js';
+import type { AnyKernel } from '../../algorithms/index.js';
 import { luaFiles, type LuaFile } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -37,7 +37,7 @@ const scripts = new Map<string, Script>();
  */
 export function assemble(
   name: ScriptName,
-  kernels: readonly Kernel[],
+  kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
 ): Script {
@@ -58,7 +58,7 @@ export function assemble(
  */
 export function compose(
   name: ScriptName,
-  kernels: readonly Kernel[],
+  kernels: readonly AnyKernel[],
   ban: boolean,
   overrides: boolean,
 ): string[] {

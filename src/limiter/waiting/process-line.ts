@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto';
+import { lazy } from '../../common/lazy.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { perSet, type PolicySet, type Query, type Reply } from '../../contract/store.js';
+import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
+
+/** The tag of the line of waiting processes in keys. */
+export const LINE_TAG = 'l1';
+
+/** The number of this process in lines. */
+export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));
+
+/** The position of the first enforced policy whose units are slots, or -1. */
+const slotsAt = perSet(({ policies }) =>
+  policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
+);
+
+/** By set and process: the set with a line, for a process with further waiting requests, and without. */
+const linedSets = perSet(() => new Map<string, PolicySet>());
+
+/**
+ * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices: that
+ * process would take them again and again. A hidden policy, the last one, therefore counts the slots that each waiting process takes.
+ *
+ * @param waits whether further requests of the process wait
+ */
+export function inLine(set: PolicySet, process: number, waits: boolean): PolicySet {
+  const at = slotsAt(set);
+  if (at < 0) return set;
+  const sets = linedSets(set);
+  const id = `${process} ${waits}`;
+  let lined = sets.get(id);
+  if (!lined) sets.set(id, (lined = withLine(set, lineOf(set.policies[at]!, process, waits))));
+  return lined;
+}
+
+function lineOf(slots: CompiledPolicy, process: number, waits: boolean): CompiledPolicy {
+  return {
+    ...slots,
+    name: '',
+    kernel: 'line',
+    params: { process, waits: waits ? 1 : 0 },
+    id: `${LINE_TAG}:${slots.id}`,
+    traits: { ...slots.traits, holdsSlots: false, capacity: Infinity },
+  };
+}
+
+/** The sets with a line, and the same sets without. */
+const originals = new WeakMap<PolicySet, PolicySet>();
+
+function withLine(set: PolicySet, line: CompiledPolicy): PolicySet {
+  const lined = { ...set, policies: [...set.policies, line], isInLine: true };
+  originals.set(lined, set);
+  return lined;
+}
+
+/** The set without the line. */
+export function outOfLine(set: PolicySet): PolicySet {
+  return originals.get(set) ?? set;
+}
+
+/** A set that an override made from the visible part of another set, with the line of the other set. */
+export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
+  if (made === outOfLine(of)) return of;
+  return originals.has(of) ? withLine(made, of.policies.at(-1)!) : made;
+}
+
+/** The part of a query that users see. */
+export function visibleQuery<Q extends Query>(query: Q): Q {
+  return { ...query, set: outOfLine(query.set), costs: query.costs?.slice(0, -1) };
+}
+
+/** The part of a reply that users see. If only the line denies, the policy of the slots denies. @param set the visible part of its set */
+export function visibleReply(reply: Reply, set: PolicySet): Reply {
+  const { verdicts, limits, steps, marks } = reply;
+  const last = set.policies.length;
+  if (countOf(verdicts) <= last) return reply;
+  const standing = remainingOf(verdicts, last);
+  const wait = waitOf(verdicts, last);
+  const at = slotsAt(set);
+  const visible = some(verdicts, last);
+  return {
+    ...reply,
+    verdicts: admits(wait) || !admits(waitOf(verdicts, at)) ? visible : replaceWait(visible, at, wait),
+    ...(limits && { limits: limits.slice(0, last) }),
+    ...(steps && { steps: steps.slice(0, last) }),
+    ...(marks && { marks: marks.slice(0, last) }),
+    ...(standing > 0 && { standing: { gapMs: Math.floor(standing / 64), before: standing % 64 } }),
+  };
+}
