@@ -123,10 +123,12 @@ export interface Query extends Subject, Costs {
 
 /** The place of a process among the processes that wait for the same slots. */
 export interface Standing {
-  /** The mean time between the turns of all processes, ms. */
-  readonly gapMs: number;
   /** The number of waiting processes that have taken less. */
   readonly before: number;
+  /** The turns that the others take before one of them gives way. */
+  readonly turns: number;
+  /** Whether the process gives way to one of them although a slot is free. */
+  readonly isAhead: boolean;
 }
 
 /** A store's answer to a query. */

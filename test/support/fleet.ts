@@ -32,6 +32,8 @@ export class Fleet {
   readonly #limiter: Limiter;
   readonly #rooms: WaitingRoom[];
   readonly #distances: readonly number[];
+  /** The mean time for which each process holds a slot, ms. */
+  readonly #holdMs: number[] = [];
 
   /** @param distances the time that a message takes from each process to the store, ms */
   constructor(policy: CreateLimiterOptions, distances: readonly number[]) {
@@ -48,9 +50,13 @@ export class Fleet {
     };
     const held = new HoldQueue(1000, 1000, timing);
     let askedAt = -1;
+    const hold = () => this.#holdMs[process];
     return new WaitingRoom(1000, 1000, timing, {
       isShared: true,
       process: () => process + 1,
+      get holdMs() {
+        return hold();
+      },
       decide: async (key, cost, set, peek) => {
         if (this.dead.has(process)) return new Promise(() => {});
         if (askedAt !== timing.now()) this.calls++;
@@ -89,7 +95,10 @@ export class Fleet {
         void this.#passed(100 * Math.random()).then(async () => {
           while (!this.dead.has(process)) {
             const slot = await this.#wait(process);
+            const taken = this.#timing.now();
             await this.#passed(work());
+            const held = this.#timing.now() - taken;
+            this.#holdMs[process] = ((this.#holdMs[process] ?? held) * 3 + held) / 4;
             if (this.dead.has(process)) return;
             await this.#passed(this.#distances[process]! + 0.1);
             await slot.release();

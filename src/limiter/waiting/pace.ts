@@ -1,4 +1,4 @@
-import type { PolicySet, Standing } from '../../contract/store.js';
+import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 
 /** The first sleep, ms, if the time of the next question cannot be predicted. */
@@ -103,11 +103,11 @@ export class Pace {
     return sum <= this.#most && (sum <= this.#left || !isLess);
   }
 
-  /** Records a denial. */
-  deny(decision: LimiterDecision): Delay {
+  /** Records a denial. @param holdMs the time for which this process usually holds a slot, ms */
+  deny(decision: LimiterDecision, holdMs?: number): Delay {
     const pauseMs = this.#denial ? PAUSE_MS : 1;
     this.#denial = decision;
-    return { ...delayOf(decision, this.#pollMs), pauseMs, aheadMs: aheadOf(decision) };
+    return { ...delayOf(decision, this.#pollMs, holdMs), pauseMs, aheadMs: aheadOf(decision) };
   }
 
   /** @returns the sleep after the denial of a waiter that goes on waiting, ms @param asked the time of the question */
@@ -129,10 +129,10 @@ export class Pace {
   }
 
   /** Records an admission. */
-  admit(decision: LimiterDecision): void {
-    const { remaining, delayMs, standing } = decision;
+  admit(decision: LimiterDecision, holdMs: number | undefined): void {
+    const { remaining, delayMs } = decision;
     this.#left = remaining;
-    this.#slotMs = standing && remaining === 0 ? turnMs(standing) : 0;
+    this.#slotMs = remaining === 0 ? slotMs(decision, holdMs, undefined) : 0;
     this.#isAhead = delayMs > 0;
     this.#deniedUntil = 0;
   }
@@ -175,44 +175,40 @@ function aheadOf({ set, policy: decider }: LimiterDecision): number {
  * The duration of a denial, and the sleep before the next question. The release of a concurrency slot, the recovery of a store, or new room
  * in it cannot be predicted, so the sleeps grow.
  */
-function delayOf(decision: LimiterDecision, pollMs: number): Pick<Delay, 'leastMs' | 'sleepMs'> {
+function delayOf(
+  decision: LimiterDecision,
+  pollMs: number,
+  holdMs: number | undefined,
+): Pick<Delay, 'leastMs' | 'sleepMs'> {
   const { reason, retryAfterMs: waitMs } = decision;
   if (waitMs === undefined) return { leastMs: undefined, sleepMs: 0 };
   if (reason === 'store-error' || reason === 'store-full' || reason === 'process-late')
     return { leastMs: 0, sleepMs: pollMs };
   const { policies } = decision.set;
   let leastMs = 0;
-  let slotMs = 0;
+  let slots = 0;
   decision.policies.forEach(({ allowed, retryAfterMs = 0 }, i) => {
     const { traits, shadow } = policies[i]!;
     if (allowed || shadow) return;
-    if (traits.holdsSlots) slotMs = Math.max(slotMs, slotDelay(decision, i, retryAfterMs, pollMs));
+    if (traits.holdsSlots) slots = Math.max(slots, slotMs(decision, holdMs, retryAfterMs) || pollMs);
     else leastMs = Math.max(leastMs, retryAfterMs);
   });
   if (reason === 'banned') leastMs = waitMs;
-  return { leastMs, sleepMs: Math.max(leastMs, Math.min(slotMs, waitMs), 1) };
+  return { leastMs, sleepMs: Math.max(leastMs, Math.min(slots, waitMs), 1) };
 }
 
-/** The sleep before the next question about slots, ms: if other processes wait for them, until the oldest slot is expected to be free. */
-function slotDelay(
-  { standing, set: { policies } }: LimiterDecision,
-  i: number,
-  waitMs: number,
-  pollMs: number,
-): number {
-  if (!standing) return pollMs;
-  const { limit, window } = policies[i]!;
-  const { gapMs, before } = standing;
-  const heldMs = window - waitMs;
-  const leftMs = limit * gapMs - heldMs;
-  return clamp((leftMs > 0 ? leftMs + 2 : gapMs) + before * 2 * gapMs);
-}
-
-/** The time until the next turn of a process, ms. */
-function turnMs({ gapMs, before }: Standing): number {
-  return clamp(gapMs * (1 + 2 * before));
-}
-
-function clamp(ms: number): number {
-  return Math.min(Math.max(ms, FIRST_POLL_MS), LAST_POLL_MS);
+/**
+ * The time until a slot is expected for this process, ms, if other processes wait for slots, too. Otherwise 0.
+ *
+ * @param holdMs the time for which this process usually holds a slot, ms
+ * @param endsMs the time until the lease of the oldest slot ends, ms
+ */
+function slotMs({ standing, set: { policies } }: LimiterDecision, holdMs?: number, endsMs?: number): number {
+  const slots = policies.find(({ traits, shadow }) => traits.holdsSlots && !shadow);
+  if (!standing || !slots || holdMs === undefined) return 0;
+  const { before, turns, isAhead } = standing;
+  const gapMs = holdMs / slots.limit;
+  const leftMs = isAhead || endsMs === undefined ? gapMs : holdMs - (slots.window - endsMs);
+  const next = leftMs > 0 ? leftMs + 2 : gapMs;
+  return Math.min(Math.max(next + (turns + 3 * before) * gapMs, FIRST_POLL_MS), LAST_POLL_MS);
 }

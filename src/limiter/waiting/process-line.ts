@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Query, type Reply } from '../../contract/store.js';
@@ -15,31 +16,47 @@ const slotsAt = perSet(({ policies }) =>
   policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
 );
 
-/** By set and process: the set with a line, for a process with further waiting requests, and without. */
+/** The time of a round, ms: one process may be ahead of another by its part of the turns in this time. */
+const ROUND_MS = 1000;
+/** The time for which slots are held, ms, as long as this process has released none. */
+const UNKNOWN_HOLD_MS = 100;
+
+/** The question of a process for its turn. */
+export interface LineQuestion {
+  readonly process: number;
+  /** Whether further requests of the process wait. */
+  readonly waits: boolean;
+  /** The time for which this process usually holds a slot, ms, if it is known. */
+  readonly holdMs: number | undefined;
+}
+
+/** The sets with a line, by their params. */
 const linedSets = perSet(() => new Map<string, PolicySet>());
 
 /**
  * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices: that
  * process would take them again and again. A hidden policy, the last one, therefore counts the slots that each waiting process takes.
- *
- * @param waits whether further requests of the process wait
  */
-export function inLine(set: PolicySet, process: number, waits: boolean): PolicySet {
+export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion): PolicySet {
   const at = slotsAt(set);
   if (at < 0) return set;
+  const slots = set.policies[at]!;
+  const turns = (ROUND_MS * slots.limit) / Math.max(1, holdMs ?? UNKNOWN_HOLD_MS);
+  // Rounded to a power of two, so that there are few sets.
+  const params = { process, waits: waits ? 1 : 0, round: 2 ** Math.max(0, Math.round(Math.log2(turns))) };
   const sets = linedSets(set);
-  const id = `${process} ${waits}`;
+  const id = Object.values(params).join();
   let lined = sets.get(id);
-  if (!lined) sets.set(id, (lined = withLine(set, lineOf(set.policies[at]!, process, waits))));
+  if (!lined) sets.set(id, (lined = withLine(set, lineOf(slots, params))));
   return lined;
 }
 
-function lineOf(slots: CompiledPolicy, process: number, waits: boolean): CompiledPolicy {
+function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): CompiledPolicy {
   return {
     ...slots,
     name: '',
     kernel: 'line',
-    params: { process, waits: waits ? 1 : 0 },
+    params,
     id: `${LINE_TAG}:${slots.id}`,
     traits: { ...slots.traits, holdsSlots: false, capacity: Infinity },
   };
@@ -75,16 +92,17 @@ export function visibleReply(reply: Reply, set: PolicySet): Reply {
   const { verdicts, limits, steps, marks } = reply;
   const last = set.policies.length;
   if (countOf(verdicts) <= last) return reply;
-  const standing = remainingOf(verdicts, last);
+  const place = remainingOf(verdicts, last);
   const wait = waitOf(verdicts, last);
   const at = slotsAt(set);
+  const isAhead = !admits(wait) && admits(waitOf(verdicts, at));
   const visible = some(verdicts, last);
   return {
     ...reply,
-    verdicts: admits(wait) || !admits(waitOf(verdicts, at)) ? visible : replaceWait(visible, at, wait),
+    verdicts: isAhead ? replaceWait(visible, at, wait) : visible,
     ...(limits && { limits: limits.slice(0, last) }),
     ...(steps && { steps: steps.slice(0, last) }),
     ...(marks && { marks: marks.slice(0, last) }),
-    ...(standing > 0 && { standing: { gapMs: Math.floor(standing / 64), before: standing % 64 } }),
+    ...(place > 0 && { standing: { before: (place - 1) % PLACES, turns: Math.floor(place / PLACES), isAhead } }),
   };
 }

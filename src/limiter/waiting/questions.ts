@@ -15,6 +15,8 @@ export interface Host {
   readonly isShared: boolean;
   /** The number of this process in the lines of processes. Absent if no other process waits for the same keys. */
   readonly process?: (() => number) | undefined;
+  /** The time for which this process usually holds a slot, ms. Undefined if it has released none. */
+  readonly holdMs?: number | undefined;
   decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn, behind all held requests. */
   hold(
@@ -119,8 +121,8 @@ export class Questions {
   async #askFor(gate: Gate): Promise<number> {
     const asked = this.#timing.now();
     const { set: own, group, isAll } = gate.group(asked);
-    const { process } = this.#host;
-    const set = process ? inLine(own, process(), !isAll) : own;
+    const { process, holdMs } = this.#host;
+    const set = process ? inLine(own, { process: process(), waits: !isAll, holdMs }) : own;
     const answers = await Promise.allSettled(group.map(({ link }) => this.#decide(link.value, set)));
     const givenBack: Promise<void>[] = [];
     let sleep = 0;
@@ -159,7 +161,7 @@ export class Questions {
     const now = this.#timing.now();
     const to = this.#members.gateOf(line, decision);
     const isJoined = to !== gate && to.next !== undefined;
-    const delay = to.pace.deny(decision);
+    const delay = to.pace.deny(decision, this.#host.holdMs);
     const { leastMs, aheadMs } = delay;
     if (leastMs === undefined) waiter.error ??= deniedError(decision);
     else if (now + leastMs + aheadMs >= waiter.deadline) waiter.error ??= lateError(waiter.who.key, decision);
@@ -192,7 +194,7 @@ export class Questions {
       waiter.error ??= lateError(key, delayMs > 0 ? decision.tooLate() : gate.pace.denial);
     else if (waits && !this.#members.takePlace(line, link)) waiter.error ??= fullError(key);
     if (waiter.error !== undefined) return false;
-    gate.pace.admit(decision);
+    gate.pace.admit(decision, this.#host.holdMs);
     if (waits) {
       this.#hold(line, link, decision);
     } else {

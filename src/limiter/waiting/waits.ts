@@ -39,6 +39,9 @@ export class Waits {
     this.#room = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
       process: source.embedded ? undefined : processNumber,
+      get holdMs() {
+        return asking.slots.holdMs;
+      },
       decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek),
       hold: async (decision, signal, isUnbounded) => {
         const result = await this.#hold(decision, signal, true, isUnbounded);
