@@ -40,8 +40,8 @@ local function line_place(line, round)
   end
   local part = math.max(1, math.floor(round / (count + 1)))
   if count == 0 then return #line > 1 and 1 or 0, 0, 0, part end
-  -- A process that did not wait has no credit for that time.
-  if own[4] == 0 then own[2] = math.max(own[2], low) end
+  -- A process that did not wait has little credit for that time.
+  if own[4] == 0 then own[2] = math.max(own[2], low - part) end
   for i = 1, #line - 1 do
     local id, units, _, waits = unpack(line[i])
     if waits == 1 and (units < own[2] or units == own[2] and id < own[1]) then first = first + 1 end

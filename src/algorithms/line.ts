@@ -118,8 +118,8 @@ function placeOf(
   if (count === 0) return { place: line.length > 1 ? 1 : 0, count, lead: 0, part };
   const low = Math.min(...others.map(([, units]) => units));
   const high = Math.max(...others.map(([, units]) => units));
-  // A process that did not wait has no credit for that time.
-  if (own[3] === 0) own[1] = Math.max(own[1], low);
+  // A process that did not wait has little credit for that time.
+  if (own[3] === 0) own[1] = Math.max(own[1], low - part);
   const first = others.filter(([id, units]) => units < own[1] || (units === own[1] && id < own[0]));
   // A process that does not wait leaves its slots to others.
   const turns = count < line.length - 1 ? 0 : Math.min(Math.max(part - 1 - high + own[1], 0), MAX_TURNS);

@@ -103,6 +103,8 @@ export function visibleReply(reply: Reply, set: PolicySet): Reply {
     ...(limits && { limits: limits.slice(0, last) }),
     ...(steps && { steps: steps.slice(0, last) }),
     ...(marks && { marks: marks.slice(0, last) }),
-    ...(place > 0 && { standing: { before: (place - 1) % PLACES, turns: Math.floor(place / PLACES), isAhead } }),
+    ...(place > 0 && {
+      standing: { before: (place - 1) % PLACES, turns: Math.floor(place / PLACES), isAhead },
+    }),
   };
 }
