@@ -81,6 +81,25 @@ for (const [name, create] of Object.entries({ map: stores.map, redis: stores.red
       await limiter.close();
     });
 
+    it('a request without the key of the slots waits for the other policies only', async () => {
+      const limiter = limiterOn(create(), {
+        policies: [
+          { ...quota, by: 'key' },
+          { ...slots, by: 'account' },
+        ],
+      });
+      const decision = await limiter.wait({ key: 'k' }, { cost: { quota: 2, slots: 2 } });
+      expect(decision.policies.map((verdict) => verdict.name)).to.deep.equal(['quota']);
+      expect(decision.costs).to.deep.equal({ quota: 2 });
+      const [slot, other] = [await limiter.wait({ account: 'a' }), await limiter.wait({ account: 'b' })];
+      expect(slot.policies).to.have.length(1);
+      for (const each of [decision, slot, other]) await each.cancel();
+      expect(
+        (await limiter.peek({ key: 'k', account: 'a' })).policies.map(({ remaining }) => remaining),
+      ).to.deep.equal([1000, 2]);
+      await limiter.close();
+    });
+
     it('an override changes the number of slots of requests that wait', async () => {
       const limiter = limiterOn(create(), { policies: [{ ...slots, limit: 1 }], overrides: true });
       const first = await limiter.wait('k');

@@ -30,7 +30,7 @@ const options: CreateLimiterOptions = { name: 'slots', policies: [slots], store,
 
 /** A server that answers after the work. */
 async function listen(app: Parameters<typeof createServer>[1]): Promise<string> {
-  const server = createServer(app!).listen(0, '127.0.0.1');
+  const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }

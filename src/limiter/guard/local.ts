@@ -54,7 +54,7 @@ export class Local {
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   // No other process waits for the substitute.
-  const own = set.isInLine ? set.policies.slice(0, -1) : set.policies;
+  const own = set.policies.filter(({ kernel }) => kernel !== 'line');
   const policies = own.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };

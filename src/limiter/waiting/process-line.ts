@@ -71,10 +71,16 @@ function withLine(set: PolicySet, line: CompiledPolicy): PolicySet {
   return lined;
 }
 
-/** The set without the line. */
+/** The set without the line. A request without some keys has a part of a set, which may have no line any more. */
 export function outOfLine(set: PolicySet): PolicySet {
-  return originals.get(set) ?? set;
+  return originals.get(set) ?? (set.isInLine ? visiblePart(set) : set);
 }
+
+const visiblePart = perSet((set): PolicySet => ({
+  ...set,
+  policies: set.policies.filter(({ kernel }) => kernel !== 'line'),
+  isInLine: false,
+}));
 
 /** A set that an override made from the visible part of another set, with the line of the other set. */
 export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
@@ -84,7 +90,8 @@ export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
 
 /** The part of a query that users see. */
 export function visibleQuery<Q extends Query>(query: Q): Q {
-  return { ...query, set: outOfLine(query.set), costs: query.costs?.slice(0, -1) };
+  const set = outOfLine(query.set);
+  return { ...query, set, costs: query.costs?.slice(0, set.policies.length) };
 }
 
 /** The part of a reply that users see. If only the line denies, the policy of the slots denies. @param set the visible part of its set */
