@@ -7,6 +7,7 @@ import {
   ALL_KEYS,
   BAN_TAG,
   escapeName,
+  isLine,
   isReset,
   recordKey,
   statePattern,
@@ -138,7 +139,7 @@ export class Finder {
     const { name: asked } = this.#wanted;
     const nameOf = ({ scope, name }: FoundKey): string | Hash =>
       asked !== undefined && escapeName(asked) === scope ? asked : (this.#known.get(scope)?.name ?? name);
-    const own = page.filter((key) => !isReset(key) && key.id !== OVERRIDE_TAG);
+    const own = page.filter((key) => !isReset(key) && !isLine(key.id) && key.id !== OVERRIDE_TAG);
     return own.map((key) => ({ ...key, name: nameOf(key) }));
   }
 

@@ -3,10 +3,8 @@ import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Query, type Reply } from '../../contract/store.js';
+import { LINE_TAG } from '../../stores/keys.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
-
-/** The tag of the line of waiting processes in keys. */
-export const LINE_TAG = 'l1';
 
 /** The number of this process in lines. */
 export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));

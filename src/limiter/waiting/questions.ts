@@ -6,8 +6,8 @@ import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import { inLine } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
-import { ASKING, RESTING, SLEEPING, type Asker, type Gate } from './gate.js';
-import { ASKED, HELD, QUEUED, setOf, type Waiter, type WaitingLine } from './waiting-line.js';
+import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
+import { ASKING, RESTING, SLEEPING, type Asker, type Gate, type WaitingLine } from './waiting-line.js';
 
 /** The functions of the limiter that waiting uses. */
 export interface Host {

@@ -24,11 +24,11 @@ import { costsOf, type Cost } from '../../contract/costs.js';
 import { idsOf, joined } from '../../contract/parts.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
-import { ASKING, Gate } from './gate.js';
 import { Lines } from './lines.js';
 import { Questions, type Host } from './questions.js';
 import { abortedError, fullError, lateError } from './wait-errors.js';
-import { ASKED, HELD, QUEUED, WaitingLine, type Waiter, type Who } from './waiting-line.js';
+import { ASKED, HELD, QUEUED, type Waiter, type Who } from './waiter.js';
+import { ASKING, Gate, WaitingLine } from './waiting-line.js';
 
 /** The requests that wait for admission: by gate, where lines take turns, and in each line in order of arrival. */
 export class WaitingRoom {

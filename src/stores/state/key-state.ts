@@ -12,7 +12,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
-import { escapeKey, hashedText, ownerText } from '../keys.js';
+import { escapeKey, hashedText, isLine, ownerText } from '../keys.js';
 import { History } from './returns.js';
 import {
   stepAfter,
@@ -329,7 +329,9 @@ export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
     denials,
     countedUntil,
     lastBanMs,
-    policies: new Map(states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG ? [] : [[id, until]]))),
+    policies: new Map(
+      states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG || isLine(id) ? [] : [[id, until]])),
+    ),
     overrides: typeof record === 'string' ? record : '',
   };
 }
