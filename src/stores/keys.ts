@@ -49,7 +49,7 @@ export const BAN_TAG = 'b1';
 const RESET_TAG = 'r2';
 
 /** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
-export const LINE_TAG = 'l1';
+export const LINE_TAG = 'w2';
 
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';

@@ -145,7 +145,7 @@ describe('processes that wait for slots on Redis', function () {
     await crew.start([task(store), task(store)]);
     await crew.pass(20);
     const keys = await redis.keys(`${store[1]}:*`);
-    expect(keys.some((key) => key.includes('}l1:'))).to.equal(true);
+    expect(keys.some((key) => key.includes('}w2:'))).to.equal(true);
     for (const key of keys) expect(await redis.pttl(key), key).to.not.equal(-1);
   });
 });
