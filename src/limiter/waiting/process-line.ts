@@ -9,7 +9,7 @@ import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../c
 /** The number of this process in lines. */
 export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));
 
-/** The position of the first enforced policy whose units are slots, or -1. */
+/** The position of the first enforced policy of slots, or -1. */
 const slotsAt = perSet(({ policies }) =>
   policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
 );

@@ -89,7 +89,7 @@ export class Gate {
   stopTimer = (): void => {};
   /** The lines with a waiter that has no place yet. */
   readonly newcomers = new Set<WaitingLine>();
-  /** The number of lines, including those whose waiters are all held. */
+  /** The number of lines, including lines of only held waiters. */
   size = 0;
   /** The lines with a waiter that is not held, in the order of their turns. */
   readonly #round = new List<WaitingLine>();
