@@ -4,9 +4,24 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { startServer, type TestServer } from '../../support/servers.js';
 import type { SlotsTask } from '../../support/slots-child.js';
 import { describeSqlite, makeDirectory } from '../../support/sqlite.js';
+
+/** A user with the commands of concurrency policies only. */
+const NARROW = [
+  'on',
+  '>secret',
+  '~*',
+  '-@all',
+  '+@scripting',
+  '+@sortedset',
+  '+@connection',
+  '+info',
+  '+time',
+].concat(['+pexpireat', '+pttl', '+del']);
 
 const SCRIPT = join(import.meta.dirname, '../../support/slots-child.ts');
 
@@ -138,6 +153,30 @@ describe('processes that wait for slots on Redis', function () {
     expect(leastShare(await later.pass(100))).to.be.at.least(0.8);
     expect([...crew.failures, ...later.failures]).to.deep.equal([]);
     await later.endAll();
+  });
+
+  it('a user who may neither GET nor SET gets slots, without a line', async () => {
+    await redis.call('ACL', 'SETUSER', 'narrow', ...NARROW);
+    const client = new Redis(server.port, { username: 'narrow', password: 'secret' });
+    const [, prefix] = place();
+    const limiter = createLimiter({
+      ...{
+        name: 'slots',
+        algorithm: 'concurrency',
+        limit: 1,
+        lease: '10s',
+        onStoreError: 'throw',
+        timeout: '5s',
+      },
+      store: redisStore(client, { prefix }),
+    });
+    const first = await limiter.wait('k');
+    const second = limiter.wait('k', { timeout: '10s' });
+    await first.release();
+    expect(await second).to.include({ allowed: true, degraded: false });
+    expect((await redis.keys(`${prefix}:*`)).filter((key) => key.includes('}w2:'))).to.deep.equal([]);
+    await limiter.close();
+    client.disconnect();
   });
 
   it('every key of a line has a TTL', async () => {
