@@ -1,7 +1,7 @@
 import { entryInForce, OVERRIDE_TAG } from '../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { BAN_TAG, escapeName, isReset, type Hash } from '../stores/keys.js';
+import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
 import { kernelOf, policyNameOf, verdictFind, type Find } from './finds.js';
@@ -87,7 +87,7 @@ export class Finder {
     const { name: asked } = this.#wanted;
     const nameOf = ({ scope, name }: Found['owner']): string | Hash =>
       asked !== undefined && escapeName(asked) === scope ? asked : (this.#known.get(scope)?.name ?? name);
-    const own = page.filter(({ id }) => !isReset({ id }) && id !== OVERRIDE_TAG);
+    const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && id !== OVERRIDE_TAG);
     return own.map(({ owner, id }) => ({ owner: { ...owner, name: nameOf(owner) }, id }));
   }
 

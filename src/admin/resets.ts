@@ -2,7 +2,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
-import { BAN_TAG, isReset } from '../stores/keys.js';
+import { BAN_TAG, isLine, isReset } from '../stores/keys.js';
 import { loggedOwner, ownersOf } from './bans.js';
 import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
@@ -139,7 +139,7 @@ async function resetAll(state: State, name: string, subject: Subject): Promise<s
   const names = new Set<string>();
   for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
     const isCharge = ({ owner, id }: Found): boolean =>
-      id !== BAN_TAG && id !== OVERRIDE_TAG && !isReset({ id }) && owners.has(owner.text);
+      id !== BAN_TAG && id !== OVERRIDE_TAG && !isReset({ id }) && !isLine(id) && owners.has(owner.text);
     for (const found of page.filter(isCharge)) {
       await state.forget(found);
       names.add(policyNameOf(found.id));

@@ -4,6 +4,7 @@ import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
+import { line } from './line.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
@@ -63,6 +64,9 @@ export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, o
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
 
+/** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
+export type AnyKernel = Kernel | 'line';
+
 /** The kernels, by the names of their files. docs/extending.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
@@ -71,4 +75,10 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   gcra,
   concurrency,
   calendar,
+};
+
+/** The kernels of {@link algorithms}, and the others. */
+export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'createColumn'>>> = {
+  ...algorithms,
+  line,
 };

@@ -49,6 +49,8 @@ export interface PolicySet {
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record of them is read. */
   readonly overrides?: AppliedOverrides | undefined;
+  /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
+  readonly isInLine?: boolean;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
@@ -119,6 +121,16 @@ export interface Query extends Subject, Costs {
   failure?: HeadgateError;
 }
 
+/** The place of a process among the processes that wait for the same slots. */
+export interface Standing {
+  /** The number of waiting processes that have taken less. */
+  readonly before: number;
+  /** The turns that the others take before one of them gives way. */
+  readonly turns: number;
+  /** Whether the process gives way to one of them although a slot is free. */
+  readonly isAhead: boolean;
+}
+
 /** A store's answer to a query. */
 export interface Reply {
   /** The store's time of the decision, ms since the epoch. */
@@ -156,6 +168,8 @@ export interface Reply {
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
   readonly error?: HeadgateError | undefined;
+  /** Set by the limiter if other processes wait for the same slots. */
+  readonly standing?: Standing;
   /** Set by the guard if this process was too busy to ask the store in time, so that the store is not at fault. */
   readonly late?: boolean;
 }

@@ -31,6 +31,7 @@ import type { Setup } from './setup.js';
 import { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
+import { visibleQuery, visibleReply } from './waiting/process-line.js';
 import { wake } from './waiting/rooms.js';
 import { Turns } from './waiting/turns.js';
 
@@ -291,6 +292,10 @@ export class Asking {
   /** @param atOnce whether the answer was there without waiting */
   #conclude(query: LiveQuery, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
     if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
+    if (query.set.isInLine) {
+      const visible = visibleQuery(query);
+      return this.#conclude(visible, visibleReply(reply, visible.set), peek, atOnce);
+    }
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);

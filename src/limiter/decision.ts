@@ -112,6 +112,11 @@ class OwnDecision implements DecisionFields {
     return this.#set;
   }
 
+  /** @internal The place of this process among those that wait for the same slots. Undefined if no other process waits. */
+  get standing(): Reply['standing'] {
+    return this.#reply.standing;
+  }
+
   /** @internal */
   get subject(): Subject {
     return this.#query;

@@ -49,6 +49,9 @@ export const BAN_TAG = 'b1';
 /** The tag of a key's history: the resets and refunds of a policy's state. See adjust.lua. */
 const RESET_TAG = 'r2';
 
+/** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
+export const LINE_TAG = 'w2';
+
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
@@ -176,13 +179,18 @@ export interface StateKey {
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
   /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;
-  /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and the policy's id. */
+  /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG} or {@link LINE_TAG}, a colon and the policy's id. */
   readonly id: string;
 }
 
 /** Whether a key holds a history. */
 export function isReset({ id }: Pick<StateKey, 'id'>): boolean {
   return id.startsWith(`${RESET_TAG}:`);
+}
+
+/** Whether the state of an id is the line of the processes that wait for slots. */
+export function isLine(id: string): boolean {
+  return id.startsWith(`${LINE_TAG}:`);
 }
 
 /** The key of a state's history. */

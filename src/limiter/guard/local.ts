@@ -53,7 +53,9 @@ export class Local {
 /** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
-  const policies = set.policies.map(({ name, source }): Policy => {
+  // No other process waits for the substitute.
+  const own = set.policies.filter(({ kernel }) => kernel !== 'line');
+  const policies = own.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
@@ -62,5 +64,5 @@ function localSet(set: PolicySet, share: number): PolicySet {
     return { ...policy, attempts: set.policies[i]!.attempts };
   });
   // The substitute has no override records, so it decides by the ones known now.
-  return { ...set, policies: compiled, overrides: undefined };
+  return { ...set, policies: compiled, overrides: undefined, isInLine: false };
 }

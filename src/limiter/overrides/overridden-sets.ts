@@ -13,6 +13,7 @@ import { perSet, type PolicySet, type Store } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/patient.js';
+import { asInLine, outOfLine } from '../waiting/process-line.js';
 import { isOf, tierOf, type ChangeChecks } from './changes.js';
 import type { OverrideChange } from './override.js';
 
@@ -68,9 +69,10 @@ export class OverriddenSets {
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {
     const create = (_: string, changes: ClientChanges): PolicySet => {
-      const own = asPatient(this.#overridden(set, changes), set);
-      if (own !== set) this.#parts.scope.remember(own.policies, true);
-      return own;
+      const visible = outOfLine(set);
+      const own = asPatient(this.#overridden(visible, changes), visible);
+      if (own !== visible) this.#parts.scope.remember(own.policies, true);
+      return asInLine(own, set);
     };
     const withoutChanges = create('', {});
     const withChanges = memo(MAX_SETS, create);

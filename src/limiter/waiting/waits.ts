@@ -15,6 +15,7 @@ import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js
 import type { Setup } from '../setup.js';
 import { HoldQueue, holdRequestOf } from './hold-queue.js';
 import { patient } from './patient.js';
+import { processNumber } from './process-line.js';
 import { enter, leave } from './rooms.js';
 import { Sleeps } from './sleeps.js';
 import { abortedError, deniedError, fullError } from './wait-errors.js';
@@ -37,6 +38,10 @@ export class Waits {
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#room = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
+      process: source.embedded ? undefined : processNumber,
+      get holdMs() {
+        return asking.slots.holdMs;
+      },
       decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek),
       hold: async (decision, signal, isUnbounded) => {
         const result = await this.#hold(decision, signal, true, isUnbounded);

@@ -1,4 +1,4 @@
-import { algorithms, type Column } from '../../algorithms/index.js';
+import { kernels, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
@@ -139,7 +139,7 @@ export class Table {
     const page = this.pageOf(row);
     return (page.selections[number] ??= policies.map(
       ({ number, policy: { kernel, params } }) =>
-        (page.columns[number] ??= algorithms[kernel].createColumn(page.rows, params)),
+        (page.columns[number] ??= kernels[kernel].createColumn(page.rows, params)),
     ));
   }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Kernel } from '../../algorithms/index.js';
+import type { AnyKernel } from '../../algorithms/index.js';
 import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -35,7 +35,7 @@ const scripts = new Map<string, Script>();
  */
 export function assemble(
   name: ScriptName,
-  kernels: readonly Kernel[],
+  kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
 ): Script {
@@ -52,7 +52,7 @@ export function assemble(
 
 /** The features of a script. */
 interface Features {
-  readonly kernels: readonly Kernel[];
+  readonly kernels: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
 }
@@ -76,7 +76,7 @@ export function compose(name: ScriptName, features: Features): string {
   return expand(luaFiles[name]!['first']!, features, features.kernels[0]);
 }
 
-function expand(text: string, features: Features, algorithm: Kernel | undefined): string {
+function expand(text: string, features: Features, algorithm: AnyKernel | undefined): string {
   const lines = text.match(/.+/g) ?? [];
   let expanded = '';
   for (let at = 0; at < lines.length; at++) {
@@ -98,13 +98,13 @@ function expand(text: string, features: Features, algorithm: Kernel | undefined)
   return expanded;
 }
 
-function has(subject: string, { ban, overrides }: Features, algorithm: Kernel | undefined): boolean {
+function has(subject: string, { ban, overrides }: Features, algorithm: AnyKernel | undefined): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   return sectionOf(subject, algorithm) !== undefined;
 }
 
-function sectionOf(subject: string, algorithm: Kernel | undefined): string | undefined {
+function sectionOf(subject: string, algorithm: AnyKernel | undefined): string | undefined {
   const [file, section = 'first'] = subject.split('.') as [string, string?];
   return luaFiles[file === 'algorithm' ? algorithm! : file]![section];
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { BanColumn } from '../../algorithms/ban.js';
-import { algorithms, type Column } from '../../algorithms/index.js';
+import { kernels, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import {
@@ -177,7 +177,7 @@ class KeyRecord {
   #column({ id, kernel, params }: CompiledPolicy): Column {
     let column = this.#columns.get(id);
     if (!column) {
-      column = algorithms[kernel].createColumn(1, params);
+      column = kernels[kernel].createColumn(1, params);
       const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
       if (until > 0) column.load(1, saved);
       else this.#states.set(id, NO_ENTRY);
