@@ -46,7 +46,7 @@ export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): Datab
 export type Synchronous = 'off' | 'normal' | 'full';
 
 /** 'hgat' in ASCII, which distinguishes files of Headgate from those of other programs. */
-export const APPLICATION_ID = 0x68676174;
+const APPLICATION_ID = 0x68676174;
 
 /** The version of the table below. */
 const SCHEMA_VERSION = 1;
