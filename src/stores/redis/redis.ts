@@ -102,7 +102,12 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const commands = commandsOf(client);
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
-  const { slices: slicing, hashKeys: hashing, top, ...values } = readOptions(REDIS_TABLE, given, 'redisStore.');
+  const {
+    slices: slicing,
+    hashKeys: hashing,
+    top,
+    ...values
+  } = readOptions(REDIS_TABLE, given, 'redisStore.');
   const { clock, prefix } = values;
   if (slicing && clock) {
     throw invalidOption(
