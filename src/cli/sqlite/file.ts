@@ -12,7 +12,8 @@ import {
   type SqliteDatabase,
   type SqliteStatement,
 } from '../../stores/sqlite/database.js';
-import { nameBy, sqliteStore } from '../../stores/sqlite/sqlite.js';
+import { sqliteStore } from '../../stores/sqlite/sqlite.js';
+import { nameBy } from '../../stores/state/hashed-names.js';
 import { stateKeys, summaryOf, type StateSummary } from '../../stores/state/key-state.js';
 import { CliError, failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
@@ -35,7 +36,7 @@ interface Open extends SqliteDatabase {
 function stateIn(database: Open, secret: string | undefined, timeout: number): State {
   const store = sqliteStore(database, secret === undefined ? {} : { hashKeys: secret });
   const limiters = limitersOn(() => store, timeout);
-  const nameOf = nameBy(secret ?? false);
+  const nameOf = nameBy('sqliteStore.hashKeys', secret ?? false);
 
   /** Reads the row of a key. */
   function read(subject: Subject): StateSummary {

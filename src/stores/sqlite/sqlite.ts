@@ -1,10 +1,9 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { checkSecret, keyedHash } from '../../common/secret.js';
 import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { hashedText } from '../keys.js';
+import { nameBy } from '../state/hashed-names.js';
 import { stateStore } from '../state/state-store.js';
 import {
   createFile,
@@ -56,7 +55,7 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const mode = checkChoice('sqliteStore.synchronous', synchronous, ['off', 'normal', 'full']);
   const clock = checkFunction('sqliteStore.clock', options.clock) ?? (() => Date.now());
   // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
-  const name = nameBy('hashKeys' in options ? options.hashKeys : false);
+  const name = nameBy('sqliteStore.hashKeys', 'hashKeys' in options ? options.hashKeys : false);
   const transactions = new Transactions(opener(database, mode), clock);
   return stateStore({
     update: (key, change, askers) =>
@@ -64,18 +63,6 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
     updateAll: (keys, change, askers) => transactions.update(keys.map(name), change, askers),
     close: () => transactions.close(),
   });
-}
-
-/** The notation of keys in the file. Names of limiters are not hashed. */
-export function nameBy(secret: string | false | undefined): (key: string) => string {
-  if (secret === false) return (key) => key;
-  const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
-  return (key) =>
-    key.replace(
-      /^\{([^{}:]*:)?(.*)\}/s,
-      (_, scope: string | undefined, who: string) =>
-        `{${scope ?? ''}${hashedText(hash(who).toString('base64url'))}}`,
-    );
 }
 
 function opener(database: unknown, synchronous: Synchronous): Opener {

@@ -1,0 +1,114 @@
+import { invalidOption } from '../../common/errors.js';
+import { checkBoolean, checkFunction, checkShape } from '../../common/validate.js';
+import type { Clock, Store } from '../../contract/store.js';
+import { nameBy } from '../state/hashed-names.js';
+import { stateStore } from '../state/state-store.js';
+import { Batches } from './batches.js';
+import type { PostgresPool } from './pool.js';
+import { schemaText, setupText, type Schema } from './schema.js';
+
+export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
+
+/** The options of the table. */
+export interface PostgresSchemaOptions {
+  /**
+   * The table's name: letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their case.
+   * @default 'headgate'
+   */
+  table?: string;
+  /**
+   * Whether the table is UNLOGGED. Decisions then write no log: they are faster and put no load on replicas. A crash of the server empties an
+   * unlogged table, and a failover to a replica starts with an empty one, so that all counts, bans and overrides begin anew. Pass `false` if
+   * these must survive.
+   * @default true
+   */
+  unlogged?: boolean;
+}
+
+/** The options of {@link postgresStore} in addition to the pool. */
+export interface PostgresStoreOptions extends PostgresSchemaOptions {
+  /**
+   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in the table: at least 16 characters, the same
+   * in all processes. A different secret starts all counts and bans anew.
+   * @default false
+   */
+  hashKeys?: string | false;
+  /** For tests: a clock to decide by instead of the server's, in whole ms since the epoch. */
+  clock?: Clock;
+}
+
+/** A store in a table of PostgreSQL: see {@link postgresStore}. */
+export interface PostgresStore extends Store {
+  /**
+   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. The user of the pool needs the
+   * right to create a table; decisions need SELECT, INSERT, UPDATE and DELETE on it.
+   *
+   * @throws the error of `pg`
+   */
+  setup(): Promise<void>;
+}
+
+/**
+ * A store in a table of PostgreSQL 13 or later, for services that have a database and no Redis. All decisions of a turn of the event loop share
+ * one transaction of two round trips. The server's clock counts.
+ *
+ * @param pool a `Pool` of `pg`. The store uses at most two of its connections at a time, and never ends the pool
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ * @example
+ * const store = postgresStore(new Pool({ connectionString: process.env.DATABASE_URL }))
+ * await store.setup()
+ */
+export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions = {}): PostgresStore {
+  checkShape('postgresStore', options, ['table', 'unlogged', 'hashKeys', 'clock']);
+  const given = (pool ?? {}) as Partial<PostgresPool>;
+  if (typeof given.connect !== 'function' || typeof given.on !== 'function')
+    throw invalidOption('postgresStore', pool, "Pass a pool: new Pool() of the package 'pg'.");
+  const schema = checkSchema('postgresStore', options);
+  const clock = checkFunction('postgresStore.clock', options.clock);
+  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  const name = nameBy('postgresStore.hashKeys', 'hashKeys' in options ? options.hashKeys : false);
+  const batches = new Batches(pool, schema, clock);
+  // Without a listener, an idle connection that is lost would end the process.
+  pool.on('error', ignore);
+  const store = stateStore({
+    update: (key, change, askers) =>
+      batches.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: (keys, change, askers) => batches.update(keys.map(name), change, askers),
+    async close() {
+      await batches.close();
+      pool.removeListener('error', ignore);
+    },
+  });
+  return Object.assign(store, { setup: () => setUp(pool, schema) });
+}
+
+/**
+ * The SQL that creates the table of {@link postgresStore}, for tools that migrate databases.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function postgresSchema(options: PostgresSchemaOptions = {}): string {
+  checkShape('postgresSchema', options, ['table', 'unlogged']);
+  return schemaText(checkSchema('postgresSchema', options));
+}
+
+function checkSchema(owner: string, { table = 'headgate', unlogged }: PostgresSchemaOptions): Schema {
+  if (typeof table !== 'string' || !/^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) {
+    const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
+    throw invalidOption(`${owner}.table`, table, fix);
+  }
+  return { table, unlogged: checkBoolean(`${owner}.unlogged`, unlogged, true) };
+}
+
+async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {
+  const client = await pool.connect();
+  let isBroken = true;
+  try {
+    await client.query(setupText(schema));
+    isBroken = false;
+  } finally {
+    client.release(isBroken);
+  }
+}
+
+function ignore(): void {}
