@@ -12,7 +12,7 @@ const floors = [
 ];
 /** The doors of the package: each re-exports what its sub-path offers. */
 const doors = '^src/([^/]+|compat/[^/]+)\\.ts$';
-/** The kit for tests, which a service does not load. */
+/** The clock for tests, which a service does not load. */
 const testing = '^src/testing(/|\\.ts$)';
 /** The command line: a program of its own, bundled with what it uses. */
 const cli = '^src/cli/';
@@ -38,10 +38,24 @@ export default {
       to: { path: doors },
     },
     {
-      name: 'nothing-imports-the-kit-for-tests',
+      name: 'nothing-imports-the-clock-for-tests',
       severity: 'error',
       from: { path: '^src/', pathNot: testing },
       to: { path: testing },
+    },
+    {
+      name: 'packages-by-public-entry-points',
+      comment: 'The other packages of the repository import headgate as its users do.',
+      severity: 'error',
+      from: { path: '^packages/' },
+      to: { path: '^src/', pathNot: doors },
+    },
+    {
+      name: 'headgate-stands-alone',
+      comment: 'headgate imports no other package of the repository, and these do not import each other.',
+      severity: 'error',
+      from: { path: '^(src|packages/[^/]+)/' },
+      to: { path: '^packages/', pathNot: '^$1/' },
     },
     {
       name: 'stores-stand-alone',
@@ -120,7 +134,7 @@ export default {
         'What the package imports at run time, its users get: a dependency or a peer. The command line is bundled: it ships ' +
         'what it uses.',
       severity: 'error',
-      from: { path: '^src/', pathNot: cli },
+      from: { path: '^(src|packages/[^/]+/src)/', pathNot: cli },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
         dependencyTypesNot: ['type-only', 'npm-peer'],
@@ -130,7 +144,7 @@ export default {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    tsConfig: { fileName: 'tsconfig.build.json' },
+    tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     enhancedResolveOptions: { conditionNames: ['import', 'require', 'node', 'default', 'types'] },
   },

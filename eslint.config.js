@@ -3,7 +3,9 @@ import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
 export default defineConfig(
-  globalIgnores(['dist*/', 'coverage/', '**/legacy/', 'test/slow/runners/', 'packages/']),
+  globalIgnores([
+    ...['**/dist*/', 'coverage/', '**/legacy/', 'test/slow/runners/', 'packages/express-rate-limit/'],
+  ]),
   js.configs.recommended,
   tseslint.configs.recommendedTypeChecked,
   {
@@ -30,9 +32,9 @@ export default defineConfig(
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
   // The test installs what these import.
   { files: ['test/slow/**/*.mjs'], extends: [tseslint.configs.disableTypeChecked] },
-  { files: ['src/**'], rules: { 'no-console': 'error' } },
+  { files: ['src/**', 'packages/*/src/**'], rules: { 'no-console': 'error' } },
   // expect(x).to.be.true
-  { files: ['test/**'], rules: { '@typescript-eslint/no-unused-expressions': 'off' } },
+  { files: ['**/test/**'], rules: { '@typescript-eslint/no-unused-expressions': 'off' } },
   // A stand-in for something asynchronous often has nothing to wait for.
-  { files: ['test/**', 'examples/**'], rules: { '@typescript-eslint/require-await': 'off' } },
+  { files: ['**/test/**', 'examples/**'], rules: { '@typescript-eslint/require-await': 'off' } },
 );

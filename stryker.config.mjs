@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 
 /** The quick tier: the others run the built package, or need files that a copy of the tree lacks. */
-const tests = 'test/{*,!(slow)/**/*}.test.ts';
+const tests = '{test,packages/*/test}/{*,!(slow)/**/*}.test.ts';
 
 export default {
   plugins: ['@stryker-mutator/tap-runner', './scripts/mutants/sample.mjs'],

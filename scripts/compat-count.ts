@@ -151,7 +151,7 @@ if (clones.length === 0) {
 const work = mkdtempSync(join(tmpdir(), 'headgate-compat-'));
 const server = await startServer('redis');
 try {
-  const { tarball } = pack(work);
+  const [{ tarball }] = pack(work);
   for (const [index, clone] of clones.entries()) {
     const { name, version } = manifestOf(clone);
     const suite = suites[name];

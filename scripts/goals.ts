@@ -24,6 +24,7 @@ const GOALS = new URL('goals.json', import.meta.url);
 const figures: Record<string, number> = {
   'package, kB unpacked': packageSize(),
   'lines of src (TypeScript, Lua)': linesOf(listFiles('src'), /\.(ts|lua)$/),
+  'lines of all packages (TypeScript, Lua)': linesOf(listFiles('src', 'packages/*/src/*'), /\.(ts|lua)$/),
   'lines of scripts': linesOf(listFiles('scripts'), /\.(ts|mjs)$/),
   ...rooms(),
   ...english(),
@@ -62,7 +63,7 @@ function linesOf(files: readonly string[], which: RegExp): number {
 
 /** The largest class, and the files that are too long to overlook. */
 function rooms(): Record<string, number> {
-  const files = listFiles('src', 'packages').filter((file) => /\.(ts|lua)$/.test(file));
+  const files = listFiles('src', 'packages/*/src/*').filter((file) => /\.(ts|lua)$/.test(file));
   const classes = measureClasses(files);
   return {
     'largest class: lines': Math.max(...classes.map(({ lines }) => lines)),
@@ -76,8 +77,8 @@ function english(): Record<string, number> {
   const code = (...folders: string[]) =>
     listFiles(...folders).filter((file) => /\.(ts|mjs|cjs|js|lua)$/.test(file));
   const groups = {
-    src: code('src', 'packages'),
-    'tests and scripts': code('test', 'scripts', 'examples'),
+    src: code('src', 'packages/*/src/*'),
+    'tests and scripts': code('test', 'packages/*/test/*', 'scripts', 'examples'),
     docs: listFiles('docs', 'packages', '*.md').filter((file) => /^(?!CHANGELOG).*\.md$/.test(file)),
   };
   const measured = Object.entries(groups).map(([name, files]) => [name, measureEnglish(files)] as const);

@@ -1,6 +1,6 @@
 // Runs the tests, on a fresh clone too, in two tiers that are chosen by folder:
-//   npm test           everything that README promises, on memory, SQLite and one Redis server: test, without test/slow
-//   npm run test:all   the rest: test/slow, and the suites of stores on Valkey
+//   npm test           everything that README promises, on memory, SQLite and one Redis server: the folders test, without their folders slow
+//   npm run test:all   the rest: the folders slow, and the suites of stores on Valkey
 // It installs what a tier needs. Arguments go to mocha: npm test -- --grep x, npm test -- test/http.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -70,7 +70,7 @@ async function runAtOnce(runs, width) {
       const start = performance.now();
       const failed = (await exitStatus(child)) !== 0;
       const seconds = Math.round((performance.now() - start) / 1000);
-      const files = run.args.filter((file) => file.startsWith('test/'));
+      const files = run.args.filter((file) => file.endsWith('.test.ts'));
       output.push(Buffer.from(`${seconds} s: ${files.join(' ')}\n`));
       const text = Buffer.concat(output).toString();
       if (failed) failures.push({ run, text });
@@ -126,9 +126,10 @@ function groupByFolder(files, most) {
  * @returns {{ runs: Run[], width: number }[]}
  */
 function stepsOf(slow) {
-  const all = listFiles('test').filter((file) => file.endsWith('.test.ts'));
-  const quick = all.filter((file) => !file.startsWith('test/slow/'));
-  const rest = all.filter((file) => file.startsWith('test/slow/'));
+  const all = listFiles('test', 'packages/*/test/*').filter((file) => file.endsWith('.test.ts'));
+  const isSlow = (/** @type {string} */ file) => file.includes('test/slow/');
+  const quick = all.filter((file) => !isSlow(file));
+  const rest = all.filter(isSlow);
   // The longest first, so that no long run begins when the others have ended.
   const bySize = rest.sort((a, b) => statSync(join(root, b)).size - statSync(join(root, a)).size);
   // More runs than cores, because a run waits about half of its time. Each run empties its servers, so runs cannot share given ones.

@@ -1,6 +1,7 @@
 // Runs for `npm version` and `npm publish`. `npm version 1.2.0` runs .ci/run, writes the version into the source and the changelog, commits and
 // tags; `npm publish` then runs in a CI that signs for it. With `check` nothing is written.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const { version, repository } = /** @type {{ version: string, repository?: unknown }} */ (
   JSON.parse(readFileSync('package.json', 'utf8'))
@@ -23,10 +24,17 @@ if (process.argv[2] === 'check') {
   writeFileSync('CHANGELOG.md', `${before}## [Unreleased]\n\n## [${version}] - ${today}\n${after}`);
   const source = readFileSync('src/common/version.ts', 'utf8');
   writeFileSync('src/common/version.ts', source.replace(/'[^']*'/, `'${version}'`));
-  // The stand-in for a transitive express-rate-limit is released with this package.
-  const standIn = 'packages/express-rate-limit/package.json';
-  const text = readFileSync(standIn, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
-  writeFileSync(standIn, text.replace(/("headgate": ")[^"]*/, `$1^${version}`));
+  // All packages are released together.
+  for (const name of readdirSync('packages')) {
+    const manifest = `packages/${name}/package.json`;
+    const text = readFileSync(manifest, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
+    writeFileSync(manifest, text.replace(/("headgate": "\^?)[^"^]*/, `$1${version}`));
+  }
+  execFileSync(
+    'npm',
+    ['install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--no-audit'],
+    { stdio: 'ignore' },
+  );
 }
 
 /**

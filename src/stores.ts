@@ -13,11 +13,13 @@ export {
   type RecordChange,
 } from './contract/overrides.js';
 export { costAt, type Costs } from './contract/costs.js';
+export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';
 export type { BanNote } from './contract/ban-options.js';
 export type { CompiledBan } from './algorithms/ban.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
+export { chargedOf } from './contract/store.js';
 export type {
   Announced,
   Announcement,

@@ -1,11 +1,1 @@
 export { TestClock } from './testing/clock.js';
-export { CheckError, type Check, type Randomness } from './testing/check.js';
-export { storeChecks } from './testing/store.js';
-export { contractChecks } from './testing/contract.js';
-export { lawChecks, type Law } from './testing/laws.js';
-export { identityChecks, type IdentityOptions } from './testing/identity.js';
-export { adapterChecks } from './testing/adapter.js';
-export type { StoreEntry, StoreUnderTest } from './testing/subject.js';
-export type { SlotOptions } from './contract/dimensions.js';
-export type { Trace, TraceAction } from './testing/trace.js';
-export type { AdapterUnderTest, App, AppAnswer, RunningApp } from './testing/adapter/lab.js';

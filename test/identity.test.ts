@@ -1,5 +1,5 @@
 // Law 4: memory, a store that keeps bytes, Redis and Valkey return the same decision, verdict for verdict, on the same trace.
-import { identityChecks } from 'headgate/testing';
+import { identityChecks } from 'headgate-testing';
 import { describeChecks, runsOf, subjects } from './support/kit.js';
 import { regressions } from './vectors/regressions.js';
 

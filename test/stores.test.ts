@@ -5,7 +5,7 @@ import { Redis as Valkey } from 'iovalkey';
 import { createClient } from 'redis';
 import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { contractChecks } from 'headgate/testing';
+import { contractChecks } from 'headgate-testing';
 import { describeChecks } from './support/kit.js';
 import { servers } from './support/shared-servers.js';
 import { freshPrefix, map, memory } from './support/stores.js';

@@ -14,8 +14,6 @@ import { luaFiles } from '../../src/stores/redis/lua-files.js';
 import { TARGET, writeCommandLine } from './command-line.js';
 import { root } from './run.mjs';
 
-const CONFIG = 'tsconfig.build.json';
-
 /** The module that reads the Lua files. The package has their texts instead. */
 const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
@@ -23,12 +21,19 @@ const require = createRequire(import.meta.url);
 /** The entry of the command line. No sub-path has this name. */
 const COMMAND_LINE = 'command-line';
 
-/** Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves with whether the types are right. */
-export async function buildPackage(directory: string): Promise<boolean> {
-  const doors = listDoors();
+/** The packages of the repository that are built, by their folders. The first is `headgate`, which the others import. */
+export const PACKAGES = ['.', 'packages/testing'];
+
+/**
+ * Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves with whether the types are right.
+ *
+ * @param folder the package. The packages beside `headgate` need its last build
+ */
+export async function buildPackage(directory: string, folder = '.'): Promise<boolean> {
+  const doors = listDoors(folder);
   const cjs = join(directory, 'cjs');
-  const declared = declare(cjs);
-  await bundle(doors, directory);
+  const declared = declare(cjs, folder);
+  await bundle(doors, directory, folder);
   writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
   for (const door of doors) writeFacade(door, directory);
   const typesAreRight = await declared;
@@ -37,8 +42,8 @@ export async function buildPackage(directory: string): Promise<boolean> {
 }
 
 /** The entry file of each sub-path, by its path in `src` and in `cjs`, without the extension. */
-function listDoors(): string[] {
-  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+function listDoors(folder: string): string[] {
+  const { exports } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as {
     exports: Record<string, string | { require: string }>;
   };
   return Object.values(exports)
@@ -47,11 +52,11 @@ function listDoors(): string[] {
 }
 
 /** Bundles the entry files and the command line. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
-async function bundle(doors: string[], directory: string): Promise<void> {
+async function bundle(doors: string[], directory: string, folder: string): Promise<void> {
   const bundled = await rollup({
     input: {
-      ...Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
-      [COMMAND_LINE]: join(root, 'src/cli/main.ts'),
+      ...Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
+      ...(folder === '.' && { [COMMAND_LINE]: join(root, 'src/cli/main.ts') }),
     },
     external: (id) => !id.startsWith('.') && !id.startsWith(root),
     treeshake: { moduleSideEffects: false },
@@ -75,6 +80,7 @@ async function bundle(doors: string[], directory: string): Promise<void> {
         ? 'module.exports = Object.assign(exports.default, exports);'
         : '',
   });
+  if (folder !== '.') return bundled.close();
   const { output } = await bundled.generate({ ...chunks, format: 'es' });
   await bundled.close();
   const program = output.find(({ name }) => name === COMMAND_LINE);
@@ -109,8 +115,14 @@ async function bareCode(file: string): Promise<string> {
 }
 
 /** Checks the types, and writes the declarations. */
-async function declare(directory: string): Promise<boolean> {
-  const args = ['--project', CONFIG, '--emitDeclarationOnly', '--outDir', directory];
+async function declare(directory: string, folder: string): Promise<boolean> {
+  const args = [
+    '--project',
+    join(folder, 'tsconfig.build.json'),
+    '--emitDeclarationOnly',
+    '--outDir',
+    directory,
+  ];
   const command = [join(root, 'node_modules/typescript/bin/tsc'), ...args];
   const tsc = spawn(process.execPath, command, { cwd: root, stdio: 'inherit' });
   await once(tsc, 'close');

@@ -1,11 +1,30 @@
 import { join } from 'node:path';
 import { read, run } from './run.mjs';
 
-/** Builds and packs the package into a directory. Returns the tarball's path, and the paths of its files. */
-export function pack(directory: string): { tarball: string; files: string[] } {
+/** A packed package: the path of its tarball, and the paths of its files. */
+export interface Packed {
+  readonly name: string;
+  readonly version: string;
+  readonly tarball: string;
+  readonly files: readonly string[];
+}
+
+/** Builds all packages of the repository, and packs them into a directory. The first is `headgate`. */
+export function pack(directory: string): [Packed, ...Packed[]] {
   if (run('npm', ['run', 'build', '--silent']) !== 0) throw new Error('The build failed.');
-  const report = read('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', directory]);
+  const options = ['--ignore-scripts', '--json', '--pack-destination', directory];
+  const report = read('npm', ['pack', '--workspaces', ...options]);
   if (report === undefined) throw new Error('npm pack failed.');
-  const [{ filename, files }] = JSON.parse(report) as [{ filename: string; files: { path: string }[] }];
-  return { tarball: join(directory, filename), files: files.map(({ path }) => path) };
+  const packages = JSON.parse(report) as {
+    name: string;
+    version: string;
+    filename: string;
+    files: { path: string }[];
+  }[];
+  const packed = packages.map(({ name, version, filename, files }) => ({
+    ...{ name, version, tarball: join(directory, filename) },
+    files: files.map(({ path }) => path),
+  }));
+  const headgate = packed.find(({ name }) => name === 'headgate')!;
+  return [headgate, ...packed.filter((each) => each !== headgate)];
 }

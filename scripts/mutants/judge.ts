@@ -22,7 +22,7 @@ const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
 /** The test files of a Lua file, the most likely first. */
 export function testsOf(file: string): string[] {
   const names = testsOfPlaces.find(([place]) => file.startsWith(place))?.[1] ?? [];
-  const all = listFiles('test').filter((test) => test.endsWith('.test.ts'));
+  const all = listFiles('test', 'packages/*/test/*').filter((test) => test.endsWith('.test.ts'));
   const tests = names.flatMap((name) =>
     all.filter(
       (test) => test === `test/${name}.test.ts` || (name.endsWith('/') && test.startsWith(`test/${name}`)),

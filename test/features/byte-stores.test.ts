@@ -6,7 +6,7 @@ import { JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/
 import { mapStore } from '../../examples/map-store.js';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
-import { plainPolicy } from '../../src/testing/algorithms.js';
+import { plainPolicy } from '../../packages/testing/src/algorithms.js';
 import { algorithms } from '../support/policies.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';
 import { Table, tableStore } from '../support/table.js';

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, type Decision, type HeadgateError, type Policy, type Store } from 'headgate';
-import { adapterChecks } from 'headgate/testing';
+import { adapterChecks } from 'headgate-testing';
 import { describeChecks } from '../support/kit.js';
 import { stores, TestClock, type CreateStore } from '../support/stores.js';
 import {

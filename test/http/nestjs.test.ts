@@ -28,7 +28,7 @@ import {
   type RateLimitModuleOptions,
   type RateLimitOptions,
 } from 'headgate/nestjs';
-import { adapterChecks } from 'headgate/testing';
+import { adapterChecks } from 'headgate-testing';
 import { emittedCodes } from '../../src/common/warnings.js';
 import { describeChecks } from '../support/kit.js';
 import { sharedController } from '../support/nest-controllers.js';

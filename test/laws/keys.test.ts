@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { KeyMaker } from '../../src/stores/keys.js';
-import { AWKWARD } from '../../src/testing/keys.js';
+import { AWKWARD } from '../../packages/testing/src/keys.js';
 import { describeLaw } from '../support/kit.js';
 import { runs } from '../support/random.js';
 import { serverKinds } from '../support/shared-servers.js';

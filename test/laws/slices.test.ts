@@ -7,7 +7,7 @@ import { chargedOf, newCall, type PolicySet, type Reply } from '../../src/contra
 import { resetOf, waitOf } from '../../src/contract/verdicts.js';
 import { HotKey } from '../../src/stores/redis/local/hot-key.js';
 import { Slice } from '../../src/stores/redis/local/slice.js';
-import { Random } from '../../src/testing/random.js';
+import { Random } from '../../scripts/bench/lib/random.js';
 
 const TRIALS = Number(process.env['HEADGATE_SLICE_TRIALS'] ?? 1_500);
 

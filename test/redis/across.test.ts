@@ -10,7 +10,7 @@ import {
   type Store,
 } from 'headgate';
 import type { Change, LeaseChange, Query } from 'headgate/stores';
-import { identityChecks, lawChecks } from 'headgate/testing';
+import { identityChecks, lawChecks } from 'headgate-testing';
 import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
 import { PartCalls } from '../../src/stores/redis/part-calls.js';
 import { performance } from '../../src/common/real-time.js';

@@ -10,7 +10,7 @@ import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Denials } from '../../src/stores/redis/local/denials.js';
 import type { PolicySet } from '../../src/contract/store.js';
-import { setOf as setOfDimensions } from '../../src/testing/trace.js';
+import { setOf as setOfDimensions } from '../../packages/testing/src/trace.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';

@@ -3,7 +3,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import { createLimiter, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { storeChecks, type StoreUnderTest } from 'headgate/testing';
+import { storeChecks, type StoreUnderTest } from 'headgate-testing';
 import { Redis } from 'ioredis';
 import { compileHashing } from '../../src/stores/redis/secret-keys.js';
 import { KeyMaker, parseStateKey } from '../../src/stores/keys.js';

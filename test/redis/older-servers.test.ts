@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import luaparse from 'luaparse';
 import { redisStore } from 'headgate/redis';
-import { identityChecks } from 'headgate/testing';
+import { identityChecks } from 'headgate-testing';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
 import { assemble, scriptNames } from '../../src/stores/redis/scripts.js';
 import { plainWords } from '../../src/stores/store-error.js';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Store } from 'headgate';
 import { sqliteStore } from 'headgate/sqlite';
-import { storeChecks, type StoreUnderTest } from 'headgate/testing';
+import { storeChecks, type StoreUnderTest } from 'headgate-testing';
 import { describeChecks, runsOf } from '../support/kit.js';
 import { BetterSqlite, DatabaseSync, describeSqlite, makeDirectory } from '../support/sqlite.js';
 import { regressions } from '../vectors/regressions.js';

@@ -1,12 +1,12 @@
-// The kit's clock, with the same start for all tests.
-import { TestClock as KitClock } from '../../src/testing/clock.js';
+// The clock for tests, with the same start for all of them.
+import { TestClock as ManualClock } from 'headgate/testing';
 
-export { limiterOn } from '../../src/testing/subject.js';
+export { limiterOn } from '../../packages/testing/src/subject.js';
 
 /** The time at which the tests' clocks start. */
-export const START = new KitClock().now;
+export const START = new ManualClock().now;
 
-export class TestClock extends KitClock {
+export class TestClock extends ManualClock {
   constructor() {
     super(START);
   }

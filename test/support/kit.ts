@@ -1,7 +1,7 @@
 // The kit's checks in Mocha, on memory, Redis and Valkey.
 import type { Clock, Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate/testing';
+import { lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate-testing';
 import { runs } from './random.js';
 import { perServer, serverKinds } from './shared-servers.js';
 import { clients, freshPrefix, map, memory } from './stores.js';

@@ -26,7 +26,7 @@ import {
   requestOf,
   type RateLimitOptions,
 } from 'headgate/nestjs';
-import type { AdapterUnderTest, App } from 'headgate/testing';
+import type { AdapterUnderTest, App } from 'headgate-testing';
 
 /** The platforms. They read a client's address from its proxy's header. */
 export const platforms: Readonly<Record<string, () => AbstractHttpAdapter>> = {

@@ -1,5 +1,5 @@
 // Counterexamples that random traces have found, shrunk. Each of them once made the stores decide differently.
-import type { Trace } from 'headgate/testing';
+import type { Trace } from 'headgate-testing';
 
 const decide = (cost: number) => ({ do: 'decide', cost, peek: cost === 0 }) as const;
 const giveBack = { do: 'adjust', units: -1, of: 0, marked: false } as const;

@@ -5,7 +5,7 @@ import { performance } from '../../../src/common/real-time.js';
 import { newCall, type Change, type Query, type Reply } from '../../../src/contract/store.js';
 import { admits, waitOf } from '../../../src/contract/verdicts.js';
 import { HotKey, SWEEPS_PER_HOLD } from '../../../src/stores/redis/local/hot-key.js';
-import { Random } from '../../../src/testing/random.js';
+import { Random } from './random.js';
 
 export interface World {
   readonly seed: number;

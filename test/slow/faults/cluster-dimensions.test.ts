@@ -11,7 +11,7 @@ import {
   type Policy,
 } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { identityChecks, lawChecks, type Law } from 'headgate/testing';
+import { identityChecks, lawChecks, type Law } from 'headgate-testing';
 import { emittedCodes } from '../../../src/common/warnings.js';
 import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { describeChecks, runsOf } from '../../support/kit.js';

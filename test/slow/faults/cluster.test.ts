@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createLimiter, type Clock, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { contractChecks } from 'headgate/testing';
+import { contractChecks } from 'headgate-testing';
 import { describeChecks } from '../../support/kit.js';
 import { freshPrefix } from '../../support/stores.js';
 import { clusterKinds, type TestClient } from './clients.js';

@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis';
 import { memoryStore, type Store } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
-import { identityChecks, lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate/testing';
+import { identityChecks, lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate-testing';
 import { mapStore } from '../../../examples/map-store.js';
 import { startCluster } from '../../support/cluster.js';
 import { startServer } from '../../support/servers.js';

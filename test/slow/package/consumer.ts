@@ -18,7 +18,8 @@ import fastifyStandIn, {
 import expressDefault, { rateLimit } from 'headgate/express';
 import fastifyDefault, { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
-import { storeChecks, TestClock, type Check } from 'headgate/testing';
+import { TestClock } from 'headgate/testing';
+import { storeChecks, type Check } from 'headgate-testing';
 import { Redis } from 'ioredis';
 
 const policy: Policy = { algorithm: 'token-bucket', limit: 2, window: '1h' };

@@ -1,5 +1,5 @@
 // The kit's checks of an adapter, on both platforms of Nest and with the packed package. Prints the failures.
-import { adapterChecks } from 'headgate/testing';
+import { adapterChecks } from 'headgate-testing';
 import { nestAdapter, platforms } from '../../support/nest.js';
 
 async function main(): Promise<void> {

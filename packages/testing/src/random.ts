@@ -1,0 +1,14 @@
+// Arbitraries that the checks draw their cases from.
+import fc from 'fast-check';
+
+/** One of these values. A smaller case has an earlier one. Values that appear several times are drawn as often. */
+export const pick = <T>(values: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...values);
+
+/** True once in `n` cases, on average. */
+export const oneIn = (n: number): fc.Arbitrary<boolean> => pick([...Array<false>(n - 1).fill(false), true]);
+
+export const integer = (min: number, max: number): fc.Arbitrary<number> => fc.integer({ min, max });
+
+/** A list of `least` to `most` elements. */
+export const list = <T>(least: number, most: number, of: fc.Arbitrary<T>): fc.Arbitrary<T[]> =>
+  fc.array(of, { minLength: least, maxLength: most, size: 'max' });
