@@ -32,9 +32,9 @@ export async function startPostgres(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<PostgresServer> {
   const program = findProgram('postgres');
-  const user = process.getuid?.() === 0 ? idsOf(SERVER_USER) : {};
+  const user = process.getuid?.() === 0 ? idsOf(SERVER_USER) : undefined;
   const directory = mkdtempSync(join(tmpdir(), 'headgate-postgres-'));
-  if (user.uid !== undefined) chownSync(directory, user.uid, user.gid);
+  if (user) chownSync(directory, user.uid, user.gid);
   const data = join(directory, 'data');
   const initialized = spawnSync(
     join(dirname(program), 'initdb'),
@@ -100,7 +100,7 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-function idsOf(name: string): { uid?: number; gid?: number } {
+function idsOf(name: string): { uid: number; gid: number } {
   const id = (flag: string) => Number(spawnSync('id', [flag, name], { encoding: 'utf8' }).stdout);
   return { uid: id('-u'), gid: id('-g') };
 }

@@ -4,7 +4,7 @@ import { within } from '../../common/within.js';
 import type { Clock } from '../../contract/store.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
 import { rejectAll, runUpdate, type Update } from '../state/updates.js';
-import type { PostgresClient, PostgresPool, Row } from './pool.js';
+import type { PostgresClient, PostgresPool, PostgresResult, Row } from './pool.js';
 import { checkTable, commentText, type Schema } from './schema.js';
 import { identifier, lockAndRead, writeAndCommit, type Patience } from './statements.js';
 
@@ -133,66 +133,62 @@ export class Batches {
     }
     this.#dropAbandoned();
     const updates = this.#queue.splice(0, MAX_UPDATES);
-    // Without a listener, a connection that is lost between two queries would end the process.
-    client.on('error', ignore);
+    const connection = new Connection(client);
     let isBroken = false;
     try {
-      if (updates.length > 0) await this.#attempt(client, updates);
+      if (updates.length > 0) await this.#attempt(connection, updates);
     } catch (error) {
       isBroken = true;
-      this.#fail(updates, error as Failure);
+      const failure = error as Failure;
+      if (failure.isTransient) this.#queue.unshift(...updates);
+      else this.#fail(updates, failure);
     } finally {
-      client.removeListener('error', ignore);
-      client.release(isBroken);
+      connection.release(isBroken);
     }
   }
 
-  /** Runs a transaction, again if necessary. @throws Failure */
-  async #attempt(client: PostgresClient, updates: readonly Update[]): Promise<void> {
+  /** Runs a transaction, again if the connection can be used again. @throws Failure */
+  async #attempt(connection: Connection, updates: readonly Update[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.#transact(client, updates);
+        await this.#transact(connection, updates);
         return;
       } catch (error) {
-        const failure = error instanceof Failure ? error : new Failure(error, true);
-        const isLost = stateOf(failure.cause) === '25P03';
-        if (!failure.isTransient || isLost || attempt === MAX_ATTEMPTS) throw failure;
-        await client.query('ROLLBACK');
+        const failure = error instanceof Failure ? error : new Failure(connection.lost ?? error, true);
+        if (!failure.isTransient || connection.lost) throw failure;
+        // The updates would wait for ever if they always met others.
+        if (attempt === MAX_ATTEMPTS) throw new Failure(new Error(String(failure.cause)), true);
+        await connection.query('ROLLBACK', MIN_STATEMENT_MS);
       }
     }
   }
 
-  async #transact(client: PostgresClient, updates: readonly Update[]): Promise<void> {
+  async #transact(connection: Connection, updates: readonly Update[]): Promise<void> {
     const patience = patienceOf(updates);
-    const query = (text: string): Promise<readonly { readonly rows: readonly Row[] }[]> =>
-      within(patience.statement + MIN_STATEMENT_MS, client.query(text) as Promise<never>, () => {
-        throw new Error('the server did not answer in time');
-      });
-    if (!this.#isTableChecked) await this.#checkTable(client, patience);
+    const query = (text: string) => connection.query(text, patience.statement + MIN_STATEMENT_MS);
+    if (!this.#isTableChecked) {
+      const [{ rows }] = await query(commentText(this.#schema));
+      checkTable(this.#schema.table, rows[0] as Parameters<typeof checkTable>[1]);
+      this.#isTableChecked = true;
+    }
     const keys = [...new Set(updates.flatMap((update) => update.keys))].sort();
     markSent(updates);
-    const rows = (await query(lockAndRead(this.#table, keys, patience))).at(-1)!.rows;
+    const { rows } = (await query(lockAndRead(this.#table, keys, patience))).at(-1)!;
     const states = new BatchStates(rows);
     const now = this.#clock?.() ?? (rows[0]!['now'] as number);
     const done = updates.filter((update) => runUpdate(states, update, now));
     const sweep = this.#nextSweep(states.changes.size, keys[0]!, now);
+    // If the connection was lost in the meantime, nothing is sent.
+    if (connection.lost) throw connection.lost;
     try {
       const replies = await query(writeAndCommit(this.#table, states.changes, sweep));
-      if (sweep)
-        this.#noteSweep(sweep.rows, replies.find(({ rows: [row] }) => row && 'found' in row)!.rows[0]!);
+      const swept = replies.find(({ rows: [row] }) => row && 'found' in row);
+      if (sweep && swept) this.#noteSweep(sweep.rows, swept.rows[0]!);
     } catch (error) {
-      throw new Failure(error, /^\w{5}$/.test(stateOf(error)) && !SHUTDOWN.test(stateOf(error)));
+      const state = stateOf(error);
+      throw new Failure(error, /^\w{5}$/.test(state) && !SHUTDOWN.test(state));
     }
     for (const { resolve } of done) resolve();
-  }
-
-  async #checkTable(client: PostgresClient, { statement }: Patience): Promise<void> {
-    const late = (): never => {
-      throw new Error('the server did not answer in time');
-    };
-    const { rows } = await within(statement, client.query(commentText(this.#schema)), late);
-    checkTable(this.#schema.table, rows[0] as Parameters<typeof checkTable>[1]);
-    this.#isTableChecked = true;
   }
 
   /** The part of the table to sweep after some writes. A new process begins at a key of its own, because others begin elsewhere. */
@@ -215,6 +211,36 @@ export class Batches {
     else rejectAll(updates, cause);
     // The table may have been dropped or replaced.
     this.#isTableChecked = false;
+  }
+}
+
+/** A connection for one transaction. */
+class Connection {
+  readonly #client: PostgresClient;
+  /** The error by which the connection was lost between two queries. */
+  lost: Error | undefined;
+
+  constructor(client: PostgresClient) {
+    this.#client = client;
+    // Without a listener, a connection that is lost between two queries would end the process.
+    client.on('error', this.#lose);
+  }
+
+  readonly #lose = (error: Error): void => {
+    this.lost ??= error;
+  };
+
+  /** Runs a text. @returns the result of each statement */
+  async query(text: string, ms: number): Promise<readonly [PostgresResult, ...PostgresResult[]]> {
+    const reply: unknown = await within(ms, this.#client.query(text), () => {
+      throw new Error('the server did not answer in time');
+    });
+    return (Array.isArray(reply) ? reply : [reply]) as [PostgresResult];
+  }
+
+  release(isBroken: boolean): void {
+    this.#client.removeListener('error', this.#lose);
+    this.#client.release(isBroken);
   }
 }
 
@@ -266,8 +292,6 @@ function stateOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === 'string' ? code : '';
 }
-
-function ignore(): void {}
 
 function away(why: unknown): HeadgateError {
   const text = why instanceof Error ? why.message || stateOf(why) : String(why);

@@ -68,16 +68,12 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
   // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const name = nameBy('postgresStore.hashKeys', 'hashKeys' in options ? options.hashKeys : false);
   const batches = new Batches(pool, schema, clock);
-  // Without a listener, an idle connection that is lost would end the process.
-  pool.on('error', ignore);
+  listen(pool);
   const store = stateStore({
     update: (key, change, askers) =>
       batches.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
     updateAll: (keys, change, askers) => batches.update(keys.map(name), change, askers),
-    async close() {
-      await batches.close();
-      pool.removeListener('error', ignore);
-    },
+    close: () => batches.close(),
   });
   return Object.assign(store, { setup: () => setUp(pool, schema) });
 }
@@ -111,4 +107,13 @@ async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {
   }
 }
 
-function ignore(): void {}
+/** The pools with a listener. Without one, an idle connection that is lost would end the process. */
+const heard = new WeakSet<PostgresPool>();
+
+function listen(pool: PostgresPool): void {
+  if (heard.has(pool)) return;
+  heard.add(pool);
+  pool.on('error', () => {
+    // The pool opens another connection when one is needed.
+  });
+}

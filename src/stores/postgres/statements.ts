@@ -61,7 +61,9 @@ export function writeAndCommit(
   for (const [key, { bytes, expiresAt }] of changes) {
     if (!bytes) gone.push(literal(key));
     else
-      rows.push(`(${literal(key)},${expiresAt}::bigint,'\\x${Buffer.from(bytes).toString('hex')}'::bytea)`);
+      rows.push(
+        `(${literal(key)},${expiresAt}::bigint,E'\\\\x${Buffer.from(bytes).toString('hex')}'::bytea)`,
+      );
   }
   const texts: string[] = [];
   if (rows.length > 0)

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import type { Store } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
-import { storeChecks, type StoreUnderTest } from 'headgate/testing';
+import { storeChecks, type StoreUnderTest } from 'headgate-testing';
 import { describeChecks, runsOf } from '../../support/kit.js';
 import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
 import { regressions } from '../../vectors/regressions.js';
