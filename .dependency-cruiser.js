@@ -38,6 +38,13 @@ export default {
       to: { path: doors },
     },
     {
+      name: 'replay-only-by-doors',
+      comment: 'Replay and suggest import only public entry points.',
+      severity: 'error',
+      from: { path: '^src/cli/(replay/|commands/(replay|suggest)\\.ts$)' },
+      to: { path: '^src/', pathNot: [doors, cli] },
+    },
+    {
       name: 'nothing-imports-the-clock-for-tests',
       severity: 'error',
       from: { path: '^src/', pathNot: testing },

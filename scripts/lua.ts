@@ -36,17 +36,20 @@ interface Script {
   readonly source: string;
 }
 
-/** Each script with every combination of algorithms, and scripts for one algorithm with each. */
+/** Each script for one algorithm with each, the others also with all of them; with and without bans and overrides. */
 function scripts(): Script[] {
+  const alone = kernels.map((kernel) => [kernel]);
   return scriptNames.flatMap((name) => {
-    const sets = name.endsWith('-single') ? kernels.map((kernel) => [kernel]) : [kernels];
-    const ban = name === 'evaluate' || name === 'set-ban';
+    const sets = name.endsWith('-single') ? alone : [kernels, ...alone];
+    const bans = name === 'evaluate' ? [false, true] : [name === 'set-ban'];
     const live = name.startsWith('evaluate') || name === 'adjust' ? [false, true] : [false];
     return sets.flatMap((set) =>
-      live.map((overrides) => ({
-        name: `${name} (${set.join(', ')}${overrides ? ', overrides' : ''})`,
-        source: compose(name, set, ban, overrides).join(''),
-      })),
+      bans.flatMap((ban) =>
+        live.map((overrides) => ({
+          name: `${name} (${[...set, ban && 'ban', overrides && 'overrides'].filter(Boolean).join(', ')})`,
+          source: compose(name, { kernels: set, ban, overrides }),
+        })),
+      ),
     );
   });
 }

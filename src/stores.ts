@@ -20,9 +20,8 @@ export type { CompiledBan } from './algorithms/ban.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
 export { chargedOf } from './contract/store.js';
+export type { Announced, Announcement } from './contract/announcement.js';
 export type {
-  Announced,
-  Announcement,
   Call,
   Change,
   ChangeReply,

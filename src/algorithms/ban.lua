@@ -69,4 +69,4 @@ local function ban_set(key, p, now, length)
   end
 end
 
-ban = { params = 5, look = ban_look, strike = ban_strike, set = ban_set }
+local ban = { params = 5, look = ban_look, strike = ban_strike, set = ban_set }

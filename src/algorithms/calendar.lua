@@ -7,15 +7,14 @@
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that contains the time
 
-local kernel_params = 4
+local kernel_name, kernel_params = 'calendar', 4
 
---- charge
--- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
+--- section charge
+-- Combines look and commit for the common case of states that end with this period. See charge.lua.
 
 local limit, stop = p[at + 1] + 0, p[at + 3] + 0
 if now >= stop then stop = p[at + 4] + 0 end
 local reset = now >= p[at + 2] + 0 and stop - now or 0
-local short = limit < 2 ^ 20 and reset < 2 ^ 32
 while request <= last and cost <= limit and reset > 0 do
   local key = KEYS[request]
   before = redis.pcall('GET', key)
@@ -34,23 +33,15 @@ while request <= last and cost <= limit and reset > 0 do
     if before then
       redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
     else
-      local life = string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset)
-      redis.call('SET', key, struct.pack('>I6I7', stop, used), 'PX', life)
+      redis.call('SET', key, struct.pack('>I6I7', stop, used), 'PX', headgate_life(reset))
       if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
     end
   end
-  if wait == 0 and short then
-    -- As headgate_say does, which is not defined yet.
-    filled = filled + 1
-    reply[filled] = reset * 2 ^ 20 + limit - used
-  else
-    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, used < limit and limit - used or 0, reset
-    filled = filled + 4
-  end
+  filled = headgate_add_verdict(reply, filled, wait, used < limit and limit - used or 0, reset)
   request = request + 1
 end
 
---- rest
+--- section look
 
 local function calendar_check(p, now)
   if now >= p[2] then
@@ -105,7 +96,7 @@ end
 
 local kernel_look, kernel_commit = calendar_look, calendar_commit
 
---- changes
+--- section adjust
 
 local function calendar_adjust(key, p, units, mark, now)
   return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar_check(p, now))

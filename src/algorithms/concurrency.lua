@@ -6,9 +6,9 @@
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
 
-local kernel_params = 2
+local kernel_name, kernel_params = 'concurrency', 2
 
---- rest
+--- section look
 
 local function concurrency_units(member)
   return tonumber(string.match(member, ':(%d+)$')) or 0
@@ -82,7 +82,7 @@ end
 
 local kernel_look, kernel_commit = concurrency_look, concurrency_commit
 
---- changes
+--- section adjust
 
 -- Changes nothing, because slots are given back by their lease.
 local function concurrency_adjust(key, p, _, _, now)
@@ -90,6 +90,15 @@ local function concurrency_adjust(key, p, _, _, now)
   if not held then return nil, stop end
   return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
 end
+
+headgate_kernel('concurrency', {
+  params = 2,
+  look = concurrency_look,
+  commit = concurrency_commit,
+  adjust = concurrency_adjust,
+})
+
+--- section lease
 
 local function concurrency_holds(key, p, member, now)
   local held, err = concurrency_read(key, p, now, true)
@@ -124,11 +133,4 @@ local function concurrency_renew(key, p, id, units, now)
   return held, err
 end
 
-headgate_kernel('concurrency', {
-  params = 2,
-  look = concurrency_look,
-  commit = concurrency_commit,
-  adjust = concurrency_adjust,
-  release = concurrency_release,
-  renew = concurrency_renew,
-})
+headgate_kernel('concurrency', { release = concurrency_release, renew = concurrency_renew })

@@ -1,4 +1,5 @@
 import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { List, type Link } from '../common/list.js';
 import { checkInteger } from '../common/validate.js';
 import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } from './algorithm.js';
 
@@ -19,34 +20,23 @@ interface Lease {
   readonly id: string;
   readonly units: number;
   stop: number;
-  before: Lease | undefined;
-  after: Lease | undefined;
 }
 
 /** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
-class Leases {
-  readonly byId = new Map<string, Lease>();
+class Leases extends List<Lease> {
+  readonly byId = new Map<string, Link<Lease>>();
   /** The units of all leases, including ended leases. */
   units = 0;
-  first: Lease | undefined;
-  last: Lease | undefined;
 
   add(id: string, units: number, stop: number): void {
-    const lease: Lease = { id, units, stop, before: this.last, after: undefined };
-    if (this.last) this.last.after = lease;
-    else this.first = lease;
-    this.last = lease;
-    this.byId.set(id, lease);
+    this.byId.set(id, this.insert({ id, units, stop }, this.last));
     this.units += units;
   }
 
-  remove({ id, units, before, after }: Lease): void {
-    if (before) before.after = after;
-    else this.first = after;
-    if (after) after.before = before;
-    else this.last = before;
-    this.byId.delete(id);
-    this.units -= units;
+  override remove(link: Link<Lease>): void {
+    super.remove(link);
+    this.byId.delete(link.value.id);
+    this.units -= link.value.units;
   }
 }
 
@@ -65,16 +55,18 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   #read(row: number, p: ConcurrencyParams, now: number, writable: boolean): Leases | undefined {
     const leases = this.#leases[row];
     this.#held = this.#stop = 0;
-    if (!leases?.last || leases.last.stop <= now) return undefined;
+    const last = leases?.last?.value;
+    if (!leases || !last || last.stop <= now) return undefined;
     // The clock went back. No slot may be held for longer than one lease from now.
     const latest = now + p.lease;
     if (writable) {
-      let each: Lease | undefined = leases.last;
-      for (; each && each.stop > latest; each = each.before) each.stop = latest;
+      let each: Link<Lease> | undefined = leases.last;
+      for (; each && each.value.stop > latest; each = each.before) each.value.stop = latest;
     }
     this.#held = leases.units;
-    for (let each = leases.first; each && each.stop <= now; each = each.after) this.#held -= each.units;
-    this.#stop = Math.min(latest, leases.last.stop);
+    for (let each = leases.first; each && each.value.stop <= now; each = each.after)
+      this.#held -= each.value.units;
+    this.#stop = Math.min(latest, last.stop);
     return leases;
   }
 
@@ -89,8 +81,8 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
       // Add up the units of the leases that end first until enough are free. The last of these leases gives the wait.
       let leaving = held + cost - limit;
       let each = leases.first!;
-      while ((leaving -= each.stop > now ? each.units : 0) > 0) each = each.after!;
-      this.wait = Math.min(this.#stop, each.stop) - now;
+      while ((leaving -= each.value.stop > now ? each.value.units : 0) > 0) each = each.after!;
+      this.wait = Math.min(this.#stop, each.value.stop) - now;
     }
     this.remaining = held < limit ? limit - held : 0;
     this.reset = this.#stop === 0 ? 0 : this.#stop - now;
@@ -98,7 +90,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
 
   commit(row: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
     const leases = (this.#leases[row] ??= new Leases());
-    while (leases.first && leases.first.stop <= now) leases.remove(leases.first);
+    while (leases.first && leases.first.value.stop <= now) leases.remove(leases.first);
     leases.add(id, cost, now + p.lease);
     this.remaining = p.limit - this.#held - cost;
     this.reset = p.lease;
@@ -113,7 +105,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   release(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
     const leases = this.#read(row, p, now, true);
     const lease = leases?.byId.get(id);
-    if (!leases || !lease || lease.stop <= now) return false;
+    if (!leases || !lease || lease.value.stop <= now) return false;
     leases.remove(lease);
     return true;
   }
@@ -121,14 +113,14 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   renew(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
     const leases = this.#read(row, p, now, true);
     const lease = leases?.byId.get(id);
-    if (!leases || !lease || lease.stop <= now) return false;
+    if (!leases || !lease || lease.value.stop <= now) return false;
     leases.remove(lease);
-    leases.add(id, lease.units, now + p.lease);
+    leases.add(id, lease.value.units, now + p.lease);
     return true;
   }
 
   until(row: number): number {
-    return this.#leases[row]?.last?.stop ?? 0;
+    return this.#leases[row]?.last?.value.stop ?? 0;
   }
 
   clear(row: number): void {
@@ -138,8 +130,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   /** The leases in the order of their ends, each as name, units and end. */
   save(row: number): Saved {
     const saved: (number | string)[] = [];
-    for (let each = this.#leases[row]?.first; each; each = each.after)
-      saved.push(each.id, each.units, each.stop);
+    for (const { id, units, stop } of this.#leases[row] ?? []) saved.push(id, units, stop);
     return saved;
   }
 

@@ -5,18 +5,13 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local kernel_params = 2
+local kernel_name, kernel_params = 'fixed-window', 2
 
--- Needed by the common case for one check; the rest defines it.
+-- The section `charge` needs this function for one check; the section `look` defines it.
 local fixed_window_ended
 
---- charge
--- Combines look and commit for the common case of valid states.
---
--- This part decides the requests from `request` to `last`, which all have one cost, and charges them. It appends their verdicts to `reply`,
--- which has `filled` elements, and stops before the first request that needs `look`. Afterwards `before` is the last request's value from
--- before its charge (false if there was none, nil if it was denied). The params, which may still be text, are p[at + 1] and so on. `text`
--- is the cost as it was sent, because formatting numbers is slow.
+--- section charge
+-- Combines look and commit for the common case of valid states. charge.lua explains the variables.
 
 local limit, window = p[at + 1] + 0, p[at + 2] + 0
 local packs = limit < 2 ^ 20 and window < 2 ^ 30
@@ -29,7 +24,7 @@ while runs and request <= last and cost <= limit do
   local wait, used, reset = 0, cost, window
   if left == -2 then
     local value = packs and cost - ((now + window - 1) % 2 ^ 31 + 1) * 2 ^ 22 or struct.pack('>I6I7', now + window, cost)
-    redis.call('SET', key, value, 'PX', string.format(window < 2 ^ 31 and '%d' or '%.0f', window))
+    redis.call('SET', key, value, 'PX', headgate_life(window))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + window) end
     before = false
   elseif left <= 0 then
@@ -56,18 +51,11 @@ while runs and request <= last and cost <= limit do
     if reset <= 0 or reset > window or used > limit then break end
     redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
   end
-  if wait == 0 and packs then
-    -- As headgate_say does, which is not defined yet.
-    filled = filled + 1
-    reply[filled] = reset * 2 ^ 20 + limit - used
-  else
-    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, used < limit and limit - used or 0, reset
-    filled = filled + 4
-  end
+  filled = headgate_add_verdict(reply, filled, wait, used < limit and limit - used or 0, reset)
   request = request + 1
 end
 
---- rest
+--- section look
 
 -- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
 -- an end in the past differs from one in the future.
@@ -143,7 +131,7 @@ end
 
 local kernel_look, kernel_commit = fixed_window_look, fixed_window_commit
 
---- changes
+--- section adjust
 
 local function fixed_window_adjust(key, p, units, mark, now)
   return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])

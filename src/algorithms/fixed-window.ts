@@ -1,6 +1,7 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { toText, type Duration } from '../common/duration.js';
 import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
 import { CounterColumn, counterTraits } from './counter.js';
+import { FIELD_TABLE } from './fields.js';
 
 /** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
 export interface FixedWindowPolicy extends QuotaPolicy {
@@ -30,7 +31,7 @@ export const fixedWindow: AlgorithmDefinition<FixedWindowParams, FixedWindowPoli
   names: { 'fixed-window': ['window'] },
   holdsSlots: false,
   compile(what, { limit, window: given }) {
-    const window = toMilliseconds(`${what}.window`, given);
+    const window = FIELD_TABLE.window.read(`${what}.window`, given);
     return {
       params: { limit, window },
       window,

@@ -8,10 +8,10 @@
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks returned
 
-local kernel_params = 5
+local kernel_name, kernel_params = 'gcra', 5
 
---- charge
--- Combines look and commit for the common case of valid states. See fixed-window.lua.
+--- section charge
+-- Combines look and commit for the common case of valid states. See charge.lua.
 
 local scale, increment, capacity = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local charge = cost * increment
@@ -32,8 +32,7 @@ while request <= last and charge <= capacity do
     if left >= 0 then remaining = (left - left % increment) / increment else wait = -1 - math.ceil(-left / scale) end
     local part = -backlog % scale
     reset = (backlog + part) / scale
-    local life = string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset)
-    redis.call('SET', key, struct.pack('>I6I4', now + reset, part), 'PX', life)
+    redis.call('SET', key, struct.pack('>I6I4', now + reset, part), 'PX', headgate_life(reset))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + reset) end
   else
     backlog = backlog - charge
@@ -42,18 +41,11 @@ while request <= last and charge <= capacity do
     remaining = math.max(0, math.floor((capacity - backlog) / increment))
     before = nil
   end
-  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    -- The same as headgate_say, which is not defined yet.
-    filled = filled + 1
-    reply[filled] = reset * 2 ^ 20 + remaining
-  else
-    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
-    filled = filled + 4
-  end
+  filled = headgate_add_verdict(reply, filled, wait, remaining, reset)
   request = request + 1
 end
 
---- rest
+--- section look
 
 local function gcra_write(key, p, now, backlog, cut)
   local part = -backlog % p[1]
@@ -153,7 +145,7 @@ end
 
 local kernel_look, kernel_commit = gcra_look, gcra_commit
 
---- changes
+--- section adjust
 
 -- The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
 -- earliest. Drained units cannot be returned, because the key could already have spent them again.

@@ -1,6 +1,5 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { toText, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import {
   areNumbers,
   MAX_FILL_MS,
@@ -14,6 +13,7 @@ import {
   type Returned,
   type Saved,
 } from './algorithm.js';
+import { FIELD_TABLE } from './fields.js';
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
 export interface TokenBucketPolicy extends QuotaPolicy {
@@ -278,9 +278,9 @@ const MAX_TICKS_PER_MS = 2 ** 31;
  */
 function compile(what: string, given: Given): Compiled<GcraParams> {
   const { limit } = given;
-  const window = toMilliseconds(`${what}.window`, given.window);
-  const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, MAX_UNITS);
-  const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
+  const window = FIELD_TABLE.window.read(`${what}.window`, given.window);
+  const burst = FIELD_TABLE.burst.read(`${what}.burst`, given.burst) ?? limit;
+  const maxDelay = FIELD_TABLE.maxDelay.read(`${what}.maxDelay`, given.maxDelay);
   const exact = limit / divisor(limit, window);
   // The longest backlog in ms limits how many ticks a millisecond can have.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;

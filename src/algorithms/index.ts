@@ -2,6 +2,7 @@ import type { AlgorithmDefinition } from './algorithm.js';
 import { calendar, type CalendarPolicy } from './calendar.js';
 import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
+import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
@@ -55,6 +56,9 @@ export type Algorithm = NonNullable<Policy['algorithm']>;
 
 /** The algorithm of a policy that does not name one. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
+
+/** The rows of the fields of policies. */
+export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, object>>;
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';

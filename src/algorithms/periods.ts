@@ -1,3 +1,4 @@
+import { FIELD_TABLE } from './fields.js';
 import { invalidOption } from '../common/errors.js';
 import { checkChoice } from '../common/validate.js';
 
@@ -39,7 +40,7 @@ export class Calendar {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */
   constructor(what: string, given: Readonly<Record<string, unknown>>) {
-    const { period, timeZone = 'UTC', anchor } = given;
+    const { period, timeZone = FIELD_TABLE.timeZone.default, anchor } = given;
     this.#period = checkChoice(`${what}.period`, period as Period, PERIODS);
     this.#anchor = readAnchor(`${what}.anchor`, this.#period, anchor);
     this.#format = formatOf(`${what}.timeZone`, timeZone);

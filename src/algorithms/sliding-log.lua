@@ -8,9 +8,9 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local kernel_params = 2
+local kernel_name, kernel_params = 'sliding-log', 2
 
---- rest
+--- section look
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
 
@@ -132,7 +132,7 @@ end
 
 local kernel_look, kernel_commit = sliding_log_look, sliding_log_commit
 
---- changes
+--- section adjust
 
 -- The caller does not know which units to give back. Take the oldest, so that the remaining units count longest.
 local function sliding_log_give_back_oldest(key, log, units)

@@ -270,13 +270,16 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 }
 
+/** The largest limit, because a log has an entry for each unit. */
+const MAX_LOGGED_UNITS = 1e6;
+
 export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy> = {
   tag: 'l2',
   names: { 'sliding-log': ['window'] },
   holdsSlots: false,
   compile(what, { limit: given, window: span }) {
     const window = toMilliseconds(`${what}.window`, span);
-    const limit = checkInteger(`${what}.limit`, given, 1, 1e6);
+    const limit = checkInteger(`${what}.limit`, given, 1, MAX_LOGGED_UNITS);
     return {
       params: { limit, window },
       window,

@@ -8,14 +8,13 @@
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
-local kernel_params = 3
+local kernel_name, kernel_params = 'sliding-window', 3
 
---- charge
--- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed-window.lua.
+--- section charge
+-- Combines look and commit for the common case: valid states whose counters can hold one more charge. See charge.lua.
 
 local limit, segment, segments = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local life = (segments + 1) * segment
-local short = limit < 2 ^ 20 and life < 2 ^ 32
 local size, width, head, most
 while request <= last and cost <= limit do
   local key = KEYS[request]
@@ -24,7 +23,7 @@ while request <= last and cost <= limit do
   if not before then
     local bytes = cost < 2 ^ 8 and 1 or cost < 2 ^ 16 and 2 or cost < 2 ^ 32 and 4 or 8
     local state = struct.pack('>I6I' .. bytes .. 'I' .. bytes, now, cost, cost) .. string.rep('\0', bytes * segments)
-    redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
+    redis.call('SET', key, state, 'PX', headgate_life(life))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
   else
     -- An error is a table without a length, which no state has.
@@ -67,23 +66,15 @@ while request <= last and cost <= limit do
       local state = struct.pack(head, now - age, total, cost)
       if passed > 1 then state = state .. string.rep('\0', width * (passed - 1)) end
       state = state .. string.sub(before, 7 + width, -1 - width * passed)
-      redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life - age))
+      redis.call('SET', key, state, 'PX', headgate_life(life - age))
       if deadline < 0 then redis.call('PEXPIREAT', key, now + life - age) end
     end
   end
-  if wait == 0 and short then
-    -- As headgate_say does, which is not defined yet.
-    filled = filled + 1
-    reply[filled] = (life - age) * 2 ^ 20 + limit - total
-  else
-    local remaining = total < limit and limit - total or 0
-    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, life - age
-    filled = filled + 4
-  end
+  filled = headgate_add_verdict(reply, filled, wait, total < limit and limit - total or 0, life - age)
   request = request + 1
 end
 
---- rest
+--- section look
 
 -- The format of a state's first numbers, for a counter width: the newest segment's start, the total, the newest counter.
 local function sliding_window_head(width)
@@ -203,7 +194,7 @@ end
 
 local kernel_look, kernel_commit = sliding_window_look, sliding_window_commit
 
---- changes
+--- section adjust
 
 local function sliding_window_adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]

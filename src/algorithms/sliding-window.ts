@@ -1,6 +1,5 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { toText, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,
@@ -12,6 +11,7 @@ import {
   type Returned,
   type Saved,
 } from './algorithm.js';
+import { FIELD_TABLE } from './fields.js';
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
 export interface SlidingWindowPolicy extends QuotaPolicy {
@@ -257,8 +257,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
 /** Rounds segments up to whole milliseconds, so that the window is never shorter than configured. */
 function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const { limit } = given;
-  const window = toMilliseconds(`${what}.window`, given.window);
-  const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
+  const window = FIELD_TABLE.window.read(`${what}.window`, given.window);
+  const asked = FIELD_TABLE.segments.read(`${what}.segments`, given.segments);
   const segment = Math.ceil(window / asked);
   if (segment >= 2 ** 32) {
     throw invalidOption(`${what}.window`, window, 'Sub-windows can have at most 49 days. Raise `segments`.');

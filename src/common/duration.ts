@@ -33,18 +33,14 @@ function exactly(product: number): number {
  *
  * @param option the option's name, for the message
  * @param least the smallest value accepted, in milliseconds (default 1)
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is a whole number of milliseconds from `least` to 366 days
+ * @param most the largest value accepted, in milliseconds (default 366 days)
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is a whole number of milliseconds from `least` to `most`
  */
-export function toMilliseconds(option: string, value: unknown, least = 1): number {
-  const fix = `Pass whole milliseconds from ${least} to ${MAX_DURATION_MS}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
+export function toMilliseconds(option: string, value: unknown, least = 1, most = MAX_DURATION_MS): number {
+  const fix = `Pass whole milliseconds from ${least} to ${most}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   let result: unknown = value;
   if (typeof value === 'string') result = TEXT.test(value) ? exactly(ms(value as ms.StringValue)) : NaN;
-  if (
-    typeof result !== 'number' ||
-    !Number.isSafeInteger(result) ||
-    result < least ||
-    result > MAX_DURATION_MS
-  ) {
+  if (typeof result !== 'number' || !Number.isSafeInteger(result) || result < least || result > most) {
     throw invalidOption(option, value, fix);
   }
   return result;

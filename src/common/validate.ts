@@ -106,6 +106,21 @@ export function checkInteger(option: string, value: unknown, least: number, most
   return value;
 }
 
+/**
+ * @param isOpen whether `least` itself is excluded
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a number from `least` to `most`
+ */
+export function checkNumber(
+  option: string,
+  value: unknown,
+  least: number,
+  most: number,
+  isOpen = false,
+): number {
+  if (typeof value === 'number' && (isOpen ? value > least : value >= least) && value <= most) return value;
+  throw invalidOption(option, value, `Pass a number ${isOpen ? 'above' : 'from'} ${least} to ${most}.`);
+}
+
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is one of `choices` */
 export function checkChoice<T extends string>(option: string, value: unknown, choices: readonly T[]): T {
   if (!choices.includes(value as T)) {

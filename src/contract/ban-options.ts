@@ -1,8 +1,17 @@
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import { toMilliseconds, type Duration } from '../common/duration.js';
+import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
+import {
+  boolean,
+  checkOptionsOf,
+  duration,
+  integer,
+  number,
+  optional,
+  type OptionTable,
+} from '../common/options.js';
 import type { CompiledBan } from '../algorithms/ban.js';
-import { checkBoolean, checkInteger, checkShape } from '../common/validate.js';
+import { checkShape } from '../common/validate.js';
 
 /** Bans a key after repeated denials, each time longer. `{}` only allows bans by hand (`limiter.ban`). */
 export interface BanOptions {
@@ -43,33 +52,32 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
+/** The rows of `BanOptions`. */
+export const BAN_TABLE = {
+  after: integer(1, 1e6),
+  within: duration('10m'),
+  for: duration('1h'),
+  factor: number(1, 100, 2),
+  max: duration(),
+  fresh: boolean(false),
+  by: optional('the name of a dimension', checkDimension, DEFAULT_DIMENSION),
+} satisfies OptionTable<BanOptions>;
+
+/** The longest ban, ms, unless the first ban is longer. */
+const DEFAULT_MAX_BAN_MS = 24 * 60 * 60 * 1000;
+
 /** The dimension of the banned key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function banDimension(ban: BanOptions | undefined): string {
-  return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);
+  return BAN_TABLE.by.read('ban.by', ban?.by);
 }
-
-const DAY = 24 * 60 * 60 * 1000;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
   if (ban === undefined) return undefined;
-  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max', 'fresh', 'by']);
-  checkBoolean('ban.fresh', ban.fresh, false);
-  const { within = '10m', for: span = '1h', factor = 2 } = ban;
-  const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);
-  const first = toMilliseconds('ban.for', span);
-  const max = toMilliseconds('ban.max', ban.max === undefined ? Math.max(first, DAY) : ban.max);
-  if (typeof factor !== 'number' || !(factor >= 1 && factor <= 100)) {
-    throw invalidOption('ban.factor', factor, 'Pass a number from 1 to 100.');
-  }
+  const { after = 0, within, for: first, factor, ...given } = checkOptionsOf('ban', BAN_TABLE, ban);
+  const { max = Math.max(first, DEFAULT_MAX_BAN_MS) } = given;
   if (max < first) throw invalidOption('ban.max', ban.max, 'Pass a duration of at least `for`.');
-  return Object.freeze({
-    after,
-    within: toMilliseconds('ban.within', within),
-    first,
-    factor: Math.round(factor * 1000),
-    max,
-  });
+  return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
 }
 
 /** The most characters of each text of a note. */

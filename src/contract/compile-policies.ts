@@ -1,15 +1,15 @@
 import {
   algorithms,
   DEFAULT_ALGORITHM,
+  POLICY_TABLE,
   type Algorithm,
   type Kernel,
   type Policy,
-  type PolicyField,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
-import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
+import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
 /** The fields of all policies. Each algorithm adds its own. */
@@ -24,10 +24,6 @@ for (const kernel of Object.keys(algorithms) as Kernel[]) {
 }
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
-
-/** Whether policies of an algorithm can have a field. */
-export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
-  KINDS.get(algorithm)?.fields.includes(field) === true;
 
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
@@ -44,7 +40,7 @@ function checkName(option: string, name: unknown): string {
 
 /** Whether a policy counts attempts. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkCount(what: string, count: unknown, paces: boolean): boolean {
-  const attempts = checkChoice(`${what}.count`, count ?? 'admitted', ['admitted', 'attempts']) === 'attempts';
+  const attempts = POLICY_TABLE.count.read(`${what}.count`, count) === 'attempts';
   if (attempts && paces) {
     const fix = 'A denied request has no turn to wait for. Omit `maxDelay` or `count`.';
     throw invalidOption(`${what}.count`, count, fix);
@@ -85,10 +81,8 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
 
 /** A policy's unit, or an empty object for the default. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function unitOf(what: string, policy: Policy): { unit?: string } {
-  const unit: unknown = 'unit' in policy ? policy.unit : undefined;
-  if (unit === undefined || unit === 'requests') return {};
-  if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
-  throw invalidOption(`${what}.unit`, unit, "Use 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+  const unit = POLICY_TABLE.unit.read(`${what}.unit`, 'unit' in policy ? policy.unit : undefined);
+  return unit === POLICY_TABLE.unit.default ? {} : { unit };
 }
 
 /** The policy without undefined fields, which every algorithm treats as absent. */
@@ -108,7 +102,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
   const { kernel, fields } = KINDS.get(algorithm)!;
   checkFields(what, policy, algorithm, fields);
   checkShape(what, policy, fields);
-  const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
+  const limit = POLICY_TABLE.limit.read(`${what}.limit`, policy.limit);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const definition = algorithms[kernel];
   const { params, sent, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
@@ -118,7 +112,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     algorithm,
     limit,
     window,
-    shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
+    shadow: POLICY_TABLE.shadow.read(`${what}.shadow`, policy.shadow),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
     by: policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by),
     traits: Object.freeze({

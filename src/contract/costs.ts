@@ -9,6 +9,9 @@ import type { CompiledPolicy } from './policy.js';
  */
 export type Cost = number | Readonly<Record<string, number>>;
 
+/** The values of `Cost`, as the pages about options show them. */
+export const UNITS = '0 to 1000000000000, or such numbers by policy name';
+
 /** The cost of a question for each policy of its set. */
 export interface Costs {
   /** The units of each policy, or the largest if they differ. */

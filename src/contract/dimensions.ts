@@ -4,25 +4,39 @@ import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
 import { select } from './parts.js';
 import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
-import { checkBoolean } from '../common/validate.js';
+import { boolean, optional, readOptions, type OptionTable } from '../common/options.js';
 
 /** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
 const MAX_DIMENSIONS = 8;
 
 /** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
-  /** The dimension whose key determines the slot of all keys of a decision. */
+  /**
+   * For Redis Cluster with policies by several dimensions: the dimension whose key determines the slot of all keys of a decision. Every other
+   * key is then counted separately for each key of that dimension: an address has one quota per `org`. Requests without such a key share one
+   * slot. The option has the same meaning on every store.
+   */
   slotBy?: string;
-  /** Whether keys in several slots are decided one after the other. @default false */
+  /**
+   * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
+   * other. If one denies, the earlier charges are given back, and until then they may cause a simultaneous request to be denied. Stores
+   * other than a cluster still decide in one step. See docs/redis.md. @default false
+   */
   acrossSlots?: boolean;
 }
 
+/** The rows of `SlotOptions`. */
+export const SLOT_TABLE = {
+  slotBy: optional('the name of a dimension', checkDimension),
+  acrossSlots: boolean(false),
+} satisfies OptionTable<SlotOptions>;
+
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkSlots({ slotBy, acrossSlots }: SlotOptions): Pick<Dimensions, 'slotBy' | 'acrossSlots'> {
-  const across = checkBoolean('acrossSlots', acrossSlots, false);
-  if (slotBy === undefined) return { slotBy, acrossSlots: across };
-  if (across) throw invalidOption('slotBy, acrossSlots', slotBy, 'Use one of them.');
-  return { slotBy: checkDimension('slotBy', slotBy), acrossSlots: false };
+export function checkSlots(options: SlotOptions): Pick<Dimensions, 'slotBy' | 'acrossSlots'> {
+  const slots = readOptions(SLOT_TABLE, options);
+  if (slots.acrossSlots && slots.slotBy !== undefined)
+    throw invalidOption('slotBy, acrossSlots', slots.slotBy, 'Use one of them.');
+  return slots;
 }
 
 /**

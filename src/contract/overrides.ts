@@ -3,6 +3,7 @@
 // - An entry is a change with its time: since when and until when it is in force, and the limits that it gives each policy.
 // - A record is the stored list of a key's entries, the newest first.
 // - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
+import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { BanNoteOptions } from './ban-options.js';
@@ -219,17 +220,9 @@ function parseEntry(text: string): OverrideEntry[] {
 }
 
 const MAX_PARSED_RECORDS = 1000;
-const parsedRecords = new Map<OverrideRecord, ParsedRecord>();
 
 /** Parses a record. Recent records are remembered. */
-export function parseRecord(record: OverrideRecord): ParsedRecord {
-  let parsed = parsedRecords.get(record);
-  if (!parsed) {
-    if (parsedRecords.size >= MAX_PARSED_RECORDS) parsedRecords.clear();
-    parsedRecords.set(record, (parsed = new ParsedRecord(record)));
-  }
-  return parsed;
-}
+export const parseRecord = memo(MAX_PARSED_RECORDS, (record: OverrideRecord) => new ParsedRecord(record));
 
 /** The entry in force by a record in a store. @returns undefined without such an entry, or without a record */
 export function entryInForce(record: unknown, now: number): OverrideEntry | undefined {

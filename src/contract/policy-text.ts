@@ -1,7 +1,6 @@
-import { DEFAULT_ALGORITHM, type Policy, type PolicyField } from '../algorithms/index.js';
+import { DEFAULT_ALGORITHM, POLICY_TABLE, type Policy, type PolicyField } from '../algorithms/index.js';
 import { anchorText, type Period } from '../algorithms/periods.js';
 import { zoneName } from '../algorithms/zone-name.js';
-import { DEFAULT_DIMENSION } from './key.js';
 import { toMilliseconds, toText } from '../common/duration.js';
 import { HeadgateError, show } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';
@@ -20,7 +19,7 @@ interface Word {
   readonly bare?: RegExp;
   /** The value of a word that takes no value. */
   readonly means?: unknown;
-  /** The value of a policy without the word. The canonical text omits it. */
+  /** The value of a policy without the word, unless it is the default of the field's row. The canonical text omits it. */
   readonly otherwise?: (policy: Fields) => unknown;
 }
 
@@ -35,22 +34,25 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
     word: 'time-zone',
     form: 'zone',
     bare: /^(UTC|[a-z]\w+\/[\w+/-]+|[+-]\d\d:\d\d)$/i,
-    otherwise: () => 'UTC',
   },
   anchor: {
     word: 'anchor',
     form: 'anchor',
     otherwise: ({ period }) => anchorText(period as Period, undefined),
   },
-  by: { word: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
+  by: { word: 'by', form: 'word' },
   burst: { word: 'burst', form: 'number', otherwise: ({ limit }) => limit },
-  segments: { word: 'segments', form: 'number', otherwise: () => 10 },
-  maxDelay: { word: 'max-delay', form: 'time', otherwise: () => 0 },
-  unit: { word: 'unit', form: 'word', otherwise: () => 'requests' },
-  count: { word: 'attempts', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
-  shadow: { word: 'shadow', form: 'nothing', means: true, otherwise: () => false },
+  segments: { word: 'segments', form: 'number' },
+  maxDelay: { word: 'max-delay', form: 'time' },
+  unit: { word: 'unit', form: 'word' },
+  count: { word: 'attempts', form: 'nothing', means: 'attempts' },
+  shadow: { word: 'shadow', form: 'nothing', means: true },
 };
-const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({ field, ...word }));
+const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({
+  field,
+  otherwise: () => POLICY_TABLE[field as PolicyField].default,
+  ...word,
+}));
 
 /** The time span of the limit. Each algorithm has exactly one of these fields. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [

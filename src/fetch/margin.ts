@@ -1,4 +1,5 @@
 import type { Decision } from '../common/decision.js';
+import { sparingly } from '../common/memo.js';
 import { setTimeout } from '../common/real-time.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
@@ -35,7 +36,7 @@ export class Margins {
   readonly #paced: readonly Partner[];
   readonly #charge: (key: string, name: string, units: number) => Promise<void>;
   /** By key, the time of the last check whether the margin may shrink. */
-  readonly #looked = new Map<string, number>();
+  readonly #isDue = sparingly(MAX_KEYS, CHECK_INTERVAL_MS);
 
   /** @param charge charges units of a policy */
   constructor(
@@ -71,11 +72,7 @@ export class Margins {
 
   /** Shrinks the margin after an answer, if the partner has not denied a call for long enough. Never rejects. */
   async narrow(key: string, decision: Decision): Promise<void> {
-    if (!this.#isWide(decision)) return;
-    const now = performance.now();
-    if ((this.#looked.get(key) ?? -Infinity) > now - CHECK_INTERVAL_MS) return;
-    if (this.#looked.size >= MAX_KEYS) this.#looked.clear();
-    this.#looked.set(key, now);
+    if (!this.#isWide(decision) || !this.#isDue(key)) return;
     await this.#change(key, (learnt, age) => {
       if (!learnt || age < 1000 * learnt.calm) return undefined;
       return { ...learnt, margin: Math.max(this.#configured, learnt.margin / FACTOR) };

@@ -1,5 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
+import { sparingly } from '../common/memo.js';
 import type { Cost } from '../contract/costs.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -58,7 +59,7 @@ export class Outbound {
   /** `undefined` if the margin is not learnt. */
   readonly #margins: Margins | undefined;
   /** By key, the time of the last comparison with the partner's quota. */
-  readonly #compared = new Map<string, number>();
+  readonly #isDue = sparingly(MAX_KEYS, COMPARE_INTERVAL_MS);
   /** The times at which the calls that the store admitted may go out. */
   readonly #due = new WeakMap<Decision, number>();
 
@@ -201,13 +202,10 @@ export class Outbound {
     { remaining }: Quota,
     decision: Decision,
   ): Promise<void> {
-    const now = performance.now();
     const ours = verdictOf(decision, name);
     // The store also counts calls under way, which the partner does not yet. So the store should not have more units than the partner.
     if (isPaced || remaining === undefined || !ours || ours.remaining <= remaining) return;
-    if ((this.#compared.get(key) ?? -Infinity) > now - COMPARE_INTERVAL_MS) return;
-    if (this.#compared.size >= MAX_KEYS) this.#compared.clear();
-    this.#compared.set(key, now);
+    if (!this.#isDue(key)) return;
     try {
       const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
       if (left <= remaining) return;

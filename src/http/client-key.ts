@@ -1,5 +1,6 @@
 import { isIPv4 } from 'node:net';
 import { HeadgateError, show } from '../common/errors.js';
+import { memo } from '../common/memo.js';
 import { parseAddress, type Address } from './address.js';
 
 /** The default prefix length of IPv6 keys. Most providers give each customer a network of this size or larger. */
@@ -20,17 +21,10 @@ export type ClientKey = (ip: string | undefined) => string;
  * @param subnet the network's prefix length, 1 to 128
  */
 export function clientKeys(subnet: number): ClientKey {
-  const known = new Map<string, string>();
+  const networkOf = memo(MAX_CACHED_KEYS, (ip: string) => keyOf(ip, subnet));
   return (ip) => {
     if (typeof ip !== 'string') throw noClientIp(ip);
-    if (isIPv4(ip)) return ip;
-    let key = known.get(ip);
-    if (key === undefined) {
-      key = keyOf(ip, subnet);
-      if (known.size === MAX_CACHED_KEYS) known.clear();
-      known.set(ip, key);
-    }
-    return key;
+    return isIPv4(ip) ? ip : networkOf(ip);
   };
 }
 

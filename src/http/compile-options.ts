@@ -1,35 +1,31 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { toMilliseconds } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { assembleLimiter, type Assembly } from '../limiter/create-limiter.js';
+import { memo } from '../common/memo.js';
+import { readOptions } from '../common/options.js';
+import { assembleLimiter, givenLimiter, type Assembly } from '../limiter/create-limiter.js';
 import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../limiter/options.js';
-import { Limiter } from '../limiter/limiter.js';
-import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
+import type { Limiter } from '../limiter/limiter.js';
+import { checkCapacity, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
-import { checkEnabled } from '../limiter/switch.js';
-import { compileWarnings } from '../common/warnings.js';
-import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
-import { clientKeys, DEFAULT_SUBNET } from './client-key.js';
-import { checkKeysOf, compileKeys, type KeysOption } from './dimension-keys.js';
+import { clientKeys } from './client-key.js';
+import { checkKeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders } from './headers.js';
-import { compileList } from './lists.js';
 import { compilePartitionKey } from './partition-key.js';
-import { OF_LIMITER, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
+import { OF_LIMITER, REQUEST_TABLE, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 
 /** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
   /** Whether the limiter was created for these options and must be closed with them. */
   readonly ownsLimiter: boolean;
+  readonly cost: Cost;
   /** The policies of every request, or `undefined` if they depend on the request. */
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   /** Whether any policy may use the request's key. */
   readonly needsKey: boolean;
 }
-
-const DAY = 24 * 3_600_000;
 
 /** An adapter's additions to the user's options. */
 export interface HttpAssembly extends Assembly {
@@ -51,13 +47,12 @@ export function compileOptions<Req, Res>(
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
   const policiesOf = policiesOfRequest(options);
-  const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
   const isDefault = (name: string): boolean => assembly.defaults?.has(name) ?? false;
-  const showsKey = !isDefault('partitionKey') || canShowKey(options, isShared);
-  const { cost, ...compiled } = compileAlone(options, isShared, showsKey);
+  const compiled = compileAlone(options, isDefault('partitionKey'), shared);
+  const cost = compiled.costOf ? 1 : ((options.cost as Cost | undefined) ?? 1);
   const isDefaultCost = isDefault('cost') && !policiesOf;
   // The limiter is created last, because creating it claims its name.
-  const given = shared ?? givenLimiter(options);
+  const given = shared ?? givenLimiter(options, OF_LIMITER);
   if (given) {
     checkCapacity(cost, given.tiers.decidingBy(options.tier));
     if (!policiesOf && !isDefaultCost) given.internals.scope.checkCost(cost);
@@ -82,7 +77,7 @@ export function compileOptions<Req, Res>(
     if (!given) void limiter.close();
     throw error;
   }
-  if (!compiled.key) limiter.ipv6Subnets.add(compiled.subnet);
+  if (!compiled.keyGenerator) limiter.ipv6Subnets.add(compiled.ipv6Subnet);
   return {
     ...compiled,
     cost: isDefaultCost ? costOfLimiter(cost, limiter) : cost,
@@ -97,46 +92,28 @@ export function compileOptions<Req, Res>(
 /**
  * Compiles the options that do not need a limiter.
  *
- * @param isShared whether other programs may have the same limiter or store
- * @param showsKey whether the option `partitionKey` is used
+ * @param isDefaultKey whether `partitionKey` is a default, which is ignored if it does not fit the other options
  */
-function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolean, showsKey: boolean) {
-  const { cost, statusCode, ipv6Subnet, allowList, denyList, jitter } = options;
-  const partitionKey = showsKey ? options.partitionKey : undefined;
-  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
+function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isDefaultKey: boolean, shared?: Limiter) {
+  const { cost, jitter, warnings, keys, headers, ...read } = readOptions(REQUEST_TABLE, options);
+  // Other programs may have the same limiter or store.
+  const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
+  const partitionKey = isDefaultKey && !canShowKey(options, isShared) ? undefined : read.partitionKey;
   return {
-    enabled: checkEnabled(options.enabled),
-    warn: compileWarnings(options.warnings),
-    skip: checkFunction('skip', options.skip),
-    key: checkFunction('keyGenerator', options.keyGenerator),
-    clientIp: checkFunction('clientIp', options.clientIp),
-    subnet,
-    clientKey: clientKeys(subnet),
+    ...read,
+    warn: warnings,
     /** Returns the keys of a request by dimension, or `undefined` if every policy uses the request's key. */
-    keysOf: compileKeys(options.keys),
+    keysOf: keys,
+    clientKey: clientKeys(read.ipv6Subnet),
     /** For each dimension, the name of the option that returns its keys. */
     keyOptions: {
-      ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
+      ...(read.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
       ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
     } as Readonly<Record<string, string>>,
-    /** The time that a denied request waits, ms, or `undefined` if it is denied at once. */
-    wait: options.wait === undefined ? undefined : toMilliseconds('wait', options.wait),
-    cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
     costOf: typeof cost === 'function' ? cost : undefined,
-    allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
-    denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
-    writeHeaders: compileHeaders(options.headers, compilePartitionKey(partitionKey, isShared)),
-    statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
+    writeHeaders: compileHeaders(headers, compilePartitionKey(partitionKey, isShared)),
     /** The maximum delay of `Retry-After`, whole seconds. */
-    jitter: jitter === undefined ? undefined : Math.floor(toMilliseconds('jitter', jitter, 1000) / 1000),
-    handler: checkFunction('handler', options.handler),
-    refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
-    refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
-    refundAborted: checkBoolean('refundAborted', options.refundAborted, false),
-    /** The option `renewFor`, ms. */
-    renewFor: options.renewFor === undefined ? DAY : toMilliseconds('renewFor', options.renewFor),
-    wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
-    onDecision: checkFunction('onDecision', options.onDecision),
+    jitter: jitter === undefined ? undefined : Math.floor(jitter / 1000),
   };
 }
 
@@ -163,11 +140,6 @@ function checkNobodyWaits(
   );
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
-function fixedCost(cost: Cost): Cost {
-  return typeof cost === 'object' ? checkCosts(cost) : checkInteger('cost', cost, 0, 1e12);
-}
-
 /** A default cost by policy name, without the policies of other routes. */
 function costOfLimiter(cost: Cost, limiter: Limiter): Cost {
   if (typeof cost === 'number') return cost;
@@ -186,22 +158,6 @@ function canShowKey({ partitionKey, headers }: PartitionOptions, isShared: boole
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
   const { policies } = options;
   return typeof policies === 'function' ? policies : undefined;
-}
-
-function givenLimiter(options: object): Limiter | undefined {
-  const { limiter } = options as { limiter?: unknown };
-  if (limiter === undefined) return undefined;
-  if (!(limiter instanceof Limiter))
-    throw invalidOption('limiter', limiter, 'Pass a limiter that createLimiter returned.');
-  const others = OF_LIMITER.filter((option) => options[option as keyof typeof options] !== undefined);
-  if (others.length > 0) {
-    throw invalidOption(
-      others.join(', '),
-      'beside `limiter`',
-      'Pass these to createLimiter, or omit `limiter`.',
-    );
-  }
-  return limiter;
 }
 
 function isByKey({ dimensions }: PolicySet): boolean {
@@ -264,19 +220,13 @@ function compiling<Req>(
   policiesOf: PoliciesOf<Req>,
   keys: KeysOption<Req> | undefined,
 ): (request: Req) => MaybePromise<PolicySet> {
-  const known = new Map<string, PolicySet>();
-  const compile = (policies: Policies): PolicySet => {
-    // Policies are compared by content, because an array that was changed in place means a changed limit.
-    const text = JSON.stringify(policies);
-    let set = known.get(text);
-    if (!set) {
-      set = limiter.compile(policies);
-      checkKeysOf([set], keys, true);
-      if (known.size === MAX_CACHED_SETS) known.clear();
-      known.set(text, set);
-    }
+  const compiled = memo(MAX_CACHED_SETS, (_: string, policies: Policies): PolicySet => {
+    const set = limiter.compile(policies);
+    checkKeysOf([set], keys, true);
     return set;
-  };
+  });
+  // Policies are compared by content, because an array that was changed in place means a changed limit.
+  const compile = (policies: Policies): PolicySet => compiled(JSON.stringify(policies), policies);
   return mapped((request: Req) => policiesOf(request), compile);
 }
 

@@ -19,14 +19,15 @@ export type KeysOption<Req> = Readonly<
 export type KeysOf<Req> = (request: Req, key: string | undefined) => MaybePromise<Key | undefined>;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function compileKeys<Req>(keys: KeysOption<Req> | undefined): KeysOf<Req> | undefined {
-  if (keys === undefined) return undefined;
-  if (typeof keys !== 'object' || keys === null || Array.isArray(keys) || Object.keys(keys).length === 0) {
+export function compileKeys(option: string, keys: unknown): KeysOf<unknown> {
+  const given = Object.entries(keys !== null && typeof keys === 'object' && !Array.isArray(keys) ? keys : {});
+  if (given.length === 0) {
     const fix = 'Pass a function for each dimension: { account: (req) => req.user?.id }.';
-    throw invalidOption('keys', keys, fix);
+    throw invalidOption(option, keys, fix);
   }
-  const each = Object.entries(keys).map(([dimension, keyOf]) => {
-    const what = `keys.${checkDimension('keys', dimension)}`;
+  const each = given.map(([dimension, value]) => {
+    const keyOf = value as ((request: unknown) => MaybePromise<string | undefined>) | undefined;
+    const what = `${option}.${checkDimension(option, dimension)}`;
     if (dimension === DEFAULT_DIMENSION)
       throw invalidOption(what, keyOf, 'Pass it as the option keyGenerator.');
     if (keyOf === undefined) throw invalidOption(what, keyOf, 'Pass a function.');

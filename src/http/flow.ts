@@ -8,7 +8,7 @@ import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Internals, Limiter } from '../limiter/limiter.js';
 import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
-import { isOn } from '../limiter/switch.js';
+import { isOn, type Switch } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
@@ -46,6 +46,8 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #asking: Internals['asking'];
+  /** The options `enabled` of these options and of the limiter. Without switches that are always on. */
+  readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
   /** The option `handler`. */
@@ -69,9 +71,10 @@ export class Flow<Req extends object, Res> {
     this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
     this.#options = options;
     this.#asking = options.limiter.internals.asking;
+    this.#switches = [options.enabled, this.#asking.switch].filter((each) => each !== true);
     this.#handler =
       options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
-    this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
+    this.#refunds = options.skipSuccessfulRequests || options.skipFailedRequests || options.refundAborted;
   }
 
   /** The limiter, for example to reset a key, to refund units, or to close the limiter. */
@@ -80,9 +83,9 @@ export class Flow<Req extends object, Res> {
   }
 
   /**
-   * Decides on a request, and answers a denied one. If nothing is asynchronous, as with the memory store, the result is not a promise.
+   * Decides on a request, and answers if the request is denied. If nothing is asynchronous, as with the memory store, the result is not a promise.
    *
-   * @returns `'next'` if the request goes on; `'answered'` if it was answered, or its client has left
+   * @returns `'next'` if the request goes on; `'answered'` if the limiter answered, or the client has left
    * @throws (or rejects with) `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, the error of a callback, or the
    * store's error under `onStoreError: 'throw'`
    */
@@ -90,13 +93,13 @@ export class Flow<Req extends object, Res> {
     const trail = this.#framework.trail(req);
     if (trail && this.#hasDecided(trail)) return 'next';
     try {
-      const { enabled, set, cost } = this.#options;
-      if ((enabled !== true && !isOn(enabled)) || !this.#asking.enabled) return 'next';
+      for (const each of this.#switches) if (!isOn(each)) return 'next';
+      const { set, cost } = this.#options;
       const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
-      const outcome = this.#proceed(decision, req, res);
-      return isPromise(outcome) ? outcome.catch(fail) : outcome;
+      const outcome = this.#proceed(decision, req, res, trail);
+      return typeof outcome === 'string' ? outcome : outcome.catch(fail);
     } catch (error) {
       return fail(error);
     }
@@ -119,12 +122,12 @@ export class Flow<Req extends object, Res> {
     if (this.#options.ownsLimiter) this.#checks?.made();
   }
 
-  /** Closes the limiter if it was created for this flow. */
+  /** Closes the limiter if created for this flow. */
   async close(): Promise<void> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
-  /** Whether the limiter has already decided on the request. A limiter that is mounted twice charges a request once. */
+  /** Whether the limiter has already decided on the request. A limiter mounted twice charges a request once. */
   #hasDecided(latest: Trail): boolean {
     for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
@@ -195,7 +198,8 @@ export class Flow<Req extends object, Res> {
 
   async #later(decision: Promise<LimiterDecision | undefined>, req: Req, res: Res): Promise<Outcome> {
     try {
-      return await this.#proceed(await decision, req, res);
+      const made = await decision;
+      return await this.#proceed(made, req, res, this.#framework.trail(req));
     } catch (error) {
       const hasLeft =
         this.#options.wait !== undefined && (error as HeadgateError).code === 'HEADGATE_ABORTED';
@@ -204,13 +208,19 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
+  /** @param before the limiters that have decided on the request before */
+  #proceed(
+    decision: LimiterDecision | undefined,
+    req: Req,
+    res: Res,
+    before: Trail | undefined,
+  ): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
     const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
-    // A request that waited in line needs no further delay.
+    // A request from the line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
-    return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
+    return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res, before);
   }
 
   /** Holds the request until its turn (leaky bucket with `maxDelay`). If the client leaves, the turn is returned. */
@@ -219,7 +229,7 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
-      return await this.#conclude(ofLimiter(held), req, res);
+      return await this.#conclude(ofLimiter(held), req, res, this.#framework.trail(req));
     } catch (error) {
       if (gone.signal.aborted) return 'answered';
       throw error;
@@ -229,20 +239,19 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Publishes the decision and continues with its outcome. */
-  #conclude(decision: LimiterDecision, req: Req, res: Res): MaybePromise<Outcome> {
+  #conclude(decision: LimiterDecision, req: Req, res: Res, before: Trail | undefined): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
-    const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
     if (onDecision) notifyUser('onDecision', onDecision, decision, req);
     let texts: Texts | undefined;
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
-      // Checked only here, because V8 looks up this property slowly on Express' responses.
+      // Checked only here, because V8 looks up the property slowly on Express' responses.
       if (!this.#framework.headersSent(res)) throw error;
     }
     if (decision.allowed) return 'next';
-    // A denied request charges nothing, so earlier limiters return their charges. Only policies that count attempts keep theirs.
+    // A denied request charges nothing, so earlier limiters return their charges. Only policies that count attempts keep the charge.
     for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
@@ -275,7 +284,7 @@ export class Flow<Req extends object, Res> {
     return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /** Waits for the end of the response. Then slots are released, and the cost is refunded if it must not count. */
+  /** Waits for the end of the response. Then slots are released, and a cost that must not count is refunded. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {
@@ -292,10 +301,12 @@ export class Flow<Req extends object, Res> {
   }
 
   async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
-    const { refundSuccess, refundFailure, refundAborted, wasSuccessful } = this.#options;
+    const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
     if (!completed) return refundAborted;
-    const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.getStatus(res) < 400;
-    return success ? refundSuccess : refundFailure;
+    const isSuccess = requestWasSuccessful
+      ? await requestWasSuccessful(req, res)
+      : this.#framework.getStatus(res) < 400;
+    return isSuccess ? skipSuccessfulRequests : skipFailedRequests;
   }
 }
 

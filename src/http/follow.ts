@@ -1,4 +1,4 @@
-/** An emitter that reports its closing by events: a socket, or a stream. */
+/** An emitter of events about its closing: a socket, or a stream. */
 interface Closing {
   once(event: string, listener: () => void): unknown;
 }
@@ -7,10 +7,10 @@ interface Closing {
 const followers = new WeakMap<Closing, Set<() => void>>();
 
 /**
- * Calls a function when a connection closes. All callbacks of a connection share one listener per event, because a connection may have any
+ * Calls a function when a connection closes. The callbacks of a connection share a listener per event, because a connection may have any
  * number of requests at a time, and Node warns of more than ten listeners.
  *
- * @param events the events that report the closing, always the same for one connection
+ * @param events the events of the closing, always the same for a connection
  * @returns a function that stops listening
  */
 export function follow(connection: Closing, events: readonly string[], closed: () => void): () => void {

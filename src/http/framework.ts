@@ -1,21 +1,21 @@
 import type { Decision } from '../common/decision.js';
 import type { HeaderTarget } from './headers.js';
 
-/** The outcome of a request: `'next'` if it goes on, `'answered'` if the limiter answered it. */
+/** The outcome of a request: `'next'` if the request goes on, `'answered'` if the limiter answered. */
 export type Outcome = 'next' | 'answered';
 
 /** Continues with the next handler, or fails the request with an error. */
 export type Next = (error?: unknown) => void;
 
-/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement all of them. */
+/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement every operation. */
 export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether status and header fields were sent and can no longer be changed. */
   headersSent(res: Res): boolean;
   /** The current status of the response. */
   getStatus(res: Res): number;
-  /** Sets the status of the answer before it is sent. */
+  /** Sets the status of the answer before the answer is sent. */
   setStatus(res: Res, status: number): void;
-  /** Sends this ASCII body. Status and fields, including the body's type, are already set. */
+  /** Sends an ASCII body. Status and fields, including the body's type, are already set. */
   send(res: Res, body: string): void;
   /** Whether the response has ended. Long responses are polled, in case no event reports the end. */
   hasEnded(res: Res): boolean;
@@ -42,19 +42,19 @@ export interface Trail {
 
 /** Storage for the trails of requests. */
 export interface Trails<Req extends object> {
-  /** The trail that was last passed to `keep` for this request. */
+  /** The trail last passed to `keep` for the request. */
   trail(req: Req): Trail | undefined;
-  /** Stores a request's trail, and shows its decision to handlers, as `rateLimit` on the request. */
+  /** Stores a request's trail, and shows the decision to handlers, as `rateLimit` on the request. */
   keep(req: Req, trail: Trail): void;
 }
 
-/** A framework's settings for the proxies in front of it, and one request's evidence of them. */
+/** A framework's settings for the proxies in front, and a request's evidence of proxies. */
 export interface Proxies {
   /** The proxies whose statements about the client's address the framework trusts. */
   readonly trusts: 'nobody' | 'some' | 'anybody';
   /** The request's header fields, in lower case. */
   readonly headers: Readonly<Record<string, unknown>>;
-  /** The address that the connection comes from. */
+  /** The remote address of the connection. */
   readonly peer: string | undefined;
 }
 

@@ -5,7 +5,7 @@ import { isPromise } from '../contract/store.js';
 /** The option `handler` of the HTTP adapters. */
 type Handler<Req, Res> = (request: Req, response: Res, decision: DeniedDecision) => unknown;
 
-/** Fields that only decisions have. A handler that reads one from another argument expects the decision there. */
+/** Fields that only decisions have. A handler that reads such a field from an argument expects the decision there. */
 const FIELDS = ['retryAfterMs', 'resetAfterMs', 'remaining', 'policies', 'reason'] as const;
 
 /**

@@ -39,7 +39,7 @@ export type WriteHeaders = <Res>(
   stacked: boolean,
 ) => Texts;
 
-/** Writes the fields of a dialect that shows a single quota. */
+/** Writes the fields of a dialect for a single quota. */
 type WriteQuota = <Res>(
   target: HeaderTarget<Res>,
   res: Res,
@@ -48,7 +48,21 @@ type WriteQuota = <Res>(
   stacked: boolean,
 ) => void;
 
-/** All header fields that show a quota. */
+/**
+ * Writes the structured lists of draft-11.
+ *
+ * @param alone the texts of the decision's set if no other limiter has written on the response
+ * @returns the texts in force
+ */
+type WriteLists = <Res>(
+  target: HeaderTarget<Res>,
+  res: Res,
+  decision: LimiterDecision,
+  alone: Texts,
+  stacked: boolean,
+) => Texts;
+
+/** The header fields that show a quota. */
 export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
@@ -62,12 +76,15 @@ const DIALECTS = [
   'legacy-seconds',
 ] as const satisfies HeaderDialect[];
 
+/** The dialects of the option `headers`, unless the user passes others. */
+export const DEFAULT_DIALECTS: readonly HeaderDialect[] = ['draft-6', 'draft-11'];
+
 /**
  * @param partitionKeys returns the parameters `pk`, if the fields show which key is counted
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compileHeaders(
-  option: HeaderDialect | readonly HeaderDialect[] | false = ['draft-6', 'draft-11'],
+  option: HeaderDialect | readonly HeaderDialect[] | false = DEFAULT_DIALECTS,
   partitionKeys?: PartitionKeys,
 ): WriteHeaders {
   const chosen = new Set<HeaderDialect>();
@@ -88,15 +105,15 @@ export function compileHeaders(
   if (chosen.has('draft-7') && !structured) older.push(oneField);
   if ((chosen.has('draft-7') || chosen.has('draft-6')) && !structured) older.push(policyField);
   return (target, res, decision, stacked) => {
-    const { set, policies, reason, shadow } = decision;
-    const texts = textsOf(set);
+    const { policies, reason, shadow } = decision;
+    const texts = textsOf(decision.set);
     // The fields show enforced policies only. A banned key has no verdicts.
     const isSilent = shadow || reason === 'disabled';
     if (isSilent || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned'))
       return texts;
     const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
-    return structured ? structured(target, res, decision, stacked) : texts;
+    return structured ? structured(target, res, decision, texts, stacked) : texts;
   };
 }
 
@@ -117,24 +134,25 @@ export function retryAfterSeconds(
   return wait + Math.floor((Math.min(jitter, wait) + 1) * random());
 }
 
-/** The single quota that the older dialects show. */
+/** The single quota in the older dialects. */
 interface Quota {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait that long. */
+  /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait until then. */
   readonly resetMs: number;
 }
 
 /** The quota that denies longest, else the quota with the least remaining, or `undefined` if the set has no quotas. */
-function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefined {
-  const { set, policies, reason, retryAfterMs } = decision;
+function quotaOf(decision: LimiterDecision, texts: Texts): Quota | undefined {
+  const { policies, reason, retryAfterMs } = decision;
+  const { quotas } = texts;
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
   // A banned key has no verdicts.
   for (let n = 1; n < quotas.length && policies.length > 0; n++)
     if (outweighs(policies[quotas[n]!]!, policies[tightest]!)) tightest = quotas[n]!;
-  const { limit } = set.policies[tightest]!;
+  const { limit } = texts.policies[tightest]!;
   if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs };
   const verdict = policies[tightest]!;
   const { remaining } = verdict;
@@ -156,13 +174,13 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   if (!allowed && retryAfterMs !== undefined) return seconds(retryAfterMs);
   if (!traits.nextUnitMs) return undefined;
   const next = traits.nextUnitMs(remaining, resetAfterMs);
-  return Math.max(seconds(next), seconds((remaining * window) / limit));
+  return seconds(Math.max(next, (remaining * window) / limit));
 }
 
 /** @param keys the parameter `pk` of each policy, if the fields show keys */
 function structuredItems(
   decision: LimiterDecision,
-  { enforced, items }: Texts,
+  { enforced, items, policies }: Texts,
   keys: readonly string[] | undefined,
 ): string {
   let list = '';
@@ -172,7 +190,7 @@ function structuredItems(
       list += `${items[i]}0;t=${retryAfterSeconds(decision)}`;
     } else {
       const verdict = decision.policies[i]!;
-      const window = effectiveWindow(decision.set.policies[i]!, verdict);
+      const window = effectiveWindow(policies[i]!, verdict);
       list += items[i]! + verdict.remaining + (window === undefined ? '' : `;t=${window}`);
     }
     if (keys) list += keys[i]!;
@@ -180,11 +198,11 @@ function structuredItems(
   return list;
 }
 
-function structuredFields(partitionKeys: PartitionKeys | undefined): WriteHeaders {
-  return (target, res, decision, stacked) => {
+function structuredFields(partitionKeys: PartitionKeys | undefined): WriteLists {
+  return (target, res, decision, alone, stacked) => {
     const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
     const isLater = stacked && isStructured(earlier);
-    const texts = isLater ? textsAfter(earlier, decision.set) : textsOf(decision.set);
+    const texts = isLater ? textsAfter(earlier, decision.set) : alone;
     const keys = partitionKeys?.(decision);
     const items = structuredItems(decision, texts, keys);
     const policies = keys

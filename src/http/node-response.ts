@@ -7,7 +7,7 @@ import type { ResponsePort } from './framework.js';
 /** A response of HTTP/1, or a response of HTTP/2 with its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
-/** The responses of Node's HTTP/1 and HTTP/2 servers, for all frameworks that run on them. */
+/** The responses of Node's HTTP/1 and HTTP/2 servers, for the frameworks on these servers. */
 export const nodeResponse: ResponsePort<ServerResponse> = {
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
@@ -20,7 +20,7 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
   },
   hasEnded: (res) => {
     const connection = connectionOf(res);
-    // An HTTP/2 stream closes before it is destroyed. A socket is destroyed first.
+    // An HTTP/2 stream closes first, and is then destroyed. A socket is destroyed first.
     return res.destroyed || connection?.closed === true || connection?.destroyed === true;
   },
   onEnd: (res: Response, ended) => {
@@ -33,7 +33,7 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
     const cut = (): void => ended(false);
     res.once('finish', finish);
     res.once('close', cut);
-    // Before Node 24, a response that waits behind another on the same connection emits no event when the connection closes.
+    // Before Node 24, a response behind another response on the same connection emits no event when the connection closes.
     const unfollow = connection && follow(connection, ['close'], cut);
     return () => {
       res.off('finish', finish);

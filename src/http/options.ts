@@ -1,13 +1,25 @@
 import type { Decision, DeniedDecision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
-import { INLINE_FIELDS, LIMITER_OPTIONS, type CommonOptions } from '../limiter/options.js';
+import {
+  orFunction,
+  boolean,
+  dependent,
+  duration,
+  fn,
+  integer,
+  optional,
+  type OptionTable,
+} from '../common/options.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
-import type { Cost } from '../contract/costs.js';
+import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
+import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
-import type { KeysOption } from './dimension-keys.js';
-import type { HeaderDialect } from './headers.js';
-import type { ListOption } from './lists.js';
+import { DEFAULT_SUBNET } from './client-key.js';
+import { compileKeys, type KeysOption } from './dimension-keys.js';
+import { DEFAULT_DIALECTS, type HeaderDialect } from './headers.js';
+import { compileList, type List, type ListOption } from './lists.js';
 
 /** A user's callback. Its request may have a narrower type than the framework's. */
 type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }['call'];
@@ -137,81 +149,63 @@ export interface NoQuota {
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
   ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
+function checkFixedCost(option: string, cost: unknown): Cost {
+  return typeof cost === 'object' ? checkCosts(cost) : checkInteger(option, cost, 0, MAX_UNITS);
+}
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- one table serves the requests and responses of all frameworks
+type Any = any;
+
+const list = optional<ListOption<Any>, List<Any>>(
+  'addresses, networks and keys, or a function',
+  (option, members) => compileList(option, members as ListOption<Any>),
+);
+
+/** The rows of `RequestOptions` that concern requests and responses. `LIMITER_TABLE` has the others. */
+export const REQUEST_TABLE = {
+  limiter: dependent('a limiter that `createLimiter` made'),
+  tier: dependent('the name of a tier, or a function'),
+  keyGenerator: fn(),
+  keys: optional('an object of functions', compileKeys),
+  clientIp: fn(),
+  ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
+  cost: orFunction<Cost, (request: Any) => MaybePromise<Cost>>(UNITS, checkFixedCost, 1),
+  wait: duration(),
+  skip: fn(),
+  allowList: list,
+  denyList: list,
+  headers: dependent('dialects, or `false`', DEFAULT_DIALECTS),
+  partitionKey: dependent('a secret, or boolean', false),
+  statusCode: integer(400, 599, 429),
+  jitter: duration(undefined, { least: 1000 }),
+  handler: fn(),
+  skipSuccessfulRequests: boolean(false),
+  skipFailedRequests: boolean(false),
+  refundAborted: boolean(false),
+  renewFor: duration('24h'),
+  requestWasSuccessful: fn(),
+  enabled: LIMITER_TABLE.enabled,
+  warnings: LIMITER_TABLE.warnings,
+  onDecision: fn(),
+} satisfies OptionTable<
+  Omit<RequestOptions<Any, Any>, Exclude<keyof CommonOptions, 'enabled' | 'warnings'>> &
+    Pick<GivenLimiter, 'limiter'>
+>;
+
 /** Options that create a limiter: the options of `createLimiter`, except those that the adapters handle themselves. */
 export const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => !['onDecision', 'enabled', 'warnings'].includes(option)),
+  ...LIMITER_OPTIONS.filter((option) => !(option in REQUEST_TABLE)),
   ...INLINE_FIELDS,
 ];
 
 /** Options that determine the quota. */
-const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
+export const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
 /** The option names that all adapters share, for `checkShape`. */
-export const HTTP_OPTIONS: readonly string[] = [
-  ...OF_LIMITER,
-  'limiter',
-  'tier',
-  'keyGenerator',
-  'clientIp',
-  'keys',
-  'ipv6Subnet',
-  'cost',
-  'wait',
-  'skip',
-  'allowList',
-  'denyList',
-  'headers',
-  'partitionKey',
-  'statusCode',
-  'jitter',
-  'handler',
-  'skipSuccessfulRequests',
-  'skipFailedRequests',
-  'refundAborted',
-  'renewFor',
-  'requestWasSuccessful',
-  'enabled',
-  'warnings',
-  'onDecision',
-];
-
-/**
- * Removes undefined options, so that defaults apply. Options that determine the quota stay, because a missing setting must be an error and
- * must not lead to the default quota.
- */
-function definedOptions(options: object): object {
-  const given = Object.entries(options).filter(
-    ([option, value]) => value !== undefined || OF_QUOTA.includes(option),
-  );
-  return Object.fromEntries(given);
-}
+export const HTTP_OPTIONS: readonly string[] = [...OF_LIMITER, ...Object.keys(REQUEST_TABLE)];
 
 /** Whether the options determine the quota. */
 export function hasQuota(options: object): boolean {
   return OF_QUOTA.some((option) => option in options);
-}
-
-/** Whether the options create or contain a limiter. */
-export function bringsLimiter(options: object): boolean {
-  const given = definedOptions(options);
-  return 'limiter' in given || OF_LIMITER.some((option) => option in given);
-}
-
-/** Options of a plugin or a module that may be for the routes' limiters only, even if the plugin has its own quota. */
-export const FOR_ROUTES: ReadonlySet<string> = new Set(['keys', 'maxWaiting', 'maxWaitingPerKey']);
-
-/** The names of the defaults that replace missing options. */
-export function namesOfDefaults(options: object, defaults: object): ReadonlySet<string> {
-  return new Set(Object.keys(defaults).filter((name) => options[name as keyof typeof options] === undefined));
-}
-
-/** Merges `defaults` into missing options, except for the name and for defaults that do not fit the options' quota. */
-export function withDefaults<T extends { limiter?: unknown }>(options: T, defaults: object): T {
-  const without = new Set(['name']);
-  if (hasQuota(options)) for (const option of [...OF_QUOTA, 'tier']) without.add(option);
-  if (options.limiter !== undefined) for (const option of OF_LIMITER) without.add(option);
-  return {
-    ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
-    ...definedOptions(options),
-  } as T;
 }

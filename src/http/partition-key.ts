@@ -10,11 +10,11 @@ export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
 
 const hashBy = (secret: string) => keyedHash(secret, 'partition keys');
 
-/** Hashes with a secret of this process. All limiters of the process share the secret, so that equal keys give equal values. */
+/** Hashes with a secret of this process. The limiters of the process share the secret, so equal keys give equal values. */
 const ownHash = lazy(() => hashBy(randomBytes(32).toString('base64')));
 
 /**
- * @param isShared whether other processes may count the same quota
+ * @param isShared whether further processes may count the same quota
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compilePartitionKey(option: unknown, isShared: boolean): PartitionKeys | undefined {

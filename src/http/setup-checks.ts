@@ -6,7 +6,7 @@ import { FirstQuestion, isTest, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
 import type { Framework } from './framework.js';
 
-/** The number of requests that are checked per limiter. */
+/** The number of checked requests per limiter. */
 const REQUESTS = 1000;
 
 /** The number of requests without any key that cannot be a coincidence. */
@@ -27,7 +27,7 @@ const madeForRequests: Streak = {
   length: 0,
 };
 
-/** A limiter's options, as far as the checks need them. */
+/** A limiter's options, as far as the checks need options. */
 interface Facts {
   readonly warn: Warn;
   /** Whether addresses matter regardless of the keys, because there are lists. */

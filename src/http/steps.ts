@@ -9,7 +9,7 @@ export interface RequestSoFar<Req> {
   readonly req: Req;
   /** The request's key; later, with several dimensions, all of its keys. `undefined` if no policy applies by key. */
   key: Key | undefined;
-  /** The list that the request is on, in which case no policy decides. */
+  /** The list with the request, in which case no policy decides. */
   listed: 'allow-listed' | 'deny-listed' | undefined;
   /** The policies to decide by. */
   set: PolicySet | undefined;
@@ -31,13 +31,14 @@ export function compileSteps<Req extends object, Res>(
   ipOf: (req: Req) => string | undefined,
   noteClient: (req: Req, ip: string | undefined) => void,
 ): readonly Step<Req>[] {
-  const { skip, clientIp, key, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } = options;
+  const { skip, clientIp, keyGenerator, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } =
+    options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
   if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, checkClientIp(ip))));
-  if (key) {
+  if (keyGenerator) {
     steps.push((soFar) =>
-      found(key(soFar.req), (made) => {
+      found(keyGenerator(soFar.req), (made) => {
         checkGeneratedKey(made);
         soFar.key = made;
       }),

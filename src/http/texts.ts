@@ -1,9 +1,11 @@
 import type { CompiledPolicy } from '../contract/policy.js';
 import { perSet, type PolicySet } from '../contract/store.js';
 
-/** The parts of a policy set's texts that are the same in every response. */
+/** The constant parts of a policy set's texts. */
 export interface Texts {
-  /** The index of each policy that is not a shadow. */
+  /** The policies of the set. */
+  readonly policies: readonly CompiledPolicy[];
+  /** The index of each policy except shadows. */
   readonly enforced: readonly number[];
   /** The indices of the enforced policies that are quotas. The older dialects support only quotas. */
   readonly quotas: readonly number[];
@@ -19,11 +21,11 @@ export interface Texts {
 
 export const textsOf = perSet((set) => compileTexts(set));
 
-/** The texts of a set that follows other limiters on a response, with the earlier list. */
+/** The texts of a set behind earlier limiters on a response, with the earlier list. */
 const followers = perSet((set) => ({ earlier: '', texts: textsOf(set) }));
 
 /**
- * The texts of a set on a response that other limiters have already written on. All items of a list get different names.
+ * The texts of a set on a response with the fields of earlier limiters. The items of a list get different names.
  *
  * @param earlier the earlier `RateLimit-Policy`, in draft-11
  */
@@ -44,6 +46,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   const strings = names.map(structuredString);
   const policyItems = policies.map((policy, i) => strings[i]! + quotaText(policy));
   return {
+    policies,
     enforced,
     quotas,
     names: names.map((name) => JSON.stringify(name)),
@@ -54,7 +57,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   };
 }
 
-/** The names of one limiter. A name that is already in the earlier list gets a number: `default-2`. */
+/** The names of a limiter. A name from the earlier list gets a number: `default-2`. */
 function numbered(names: readonly string[], earlier: string): string[] {
   const result = [...names];
   names.forEach((name, i) => {

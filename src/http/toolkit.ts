@@ -1,6 +1,6 @@
 import type { Decision } from '../common/decision.js';
 import { HeadgateError, show } from '../common/errors.js';
-import { clientKeyOf, DEFAULT_SUBNET } from './client-key.js';
+import { clientKeyOf } from './client-key.js';
 import {
   compileHeaders,
   retryAfterSeconds,
@@ -8,10 +8,10 @@ import {
   type HeaderTarget,
   type WriteHeaders,
 } from './headers.js';
+import { REQUEST_TABLE } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
-import { checkInteger } from '../common/validate.js';
 
 export { createFlow, type Flow } from './flow.js';
 export type { Framework, Next, Outcome, Proxies, ResponsePort, Trail, Trails } from './framework.js';
@@ -107,7 +107,7 @@ export function denial(
 ): Answer {
   const headers = rateLimitHeaders(decision, dialects);
   const own = ofLimiter(decision);
-  const status = statusOf(own, 429);
+  const status = statusOf(own, REQUEST_TABLE.statusCode.read('statusCode', undefined));
   const wait = retryAfterSeconds(own);
   if (wait !== undefined) headers['Retry-After'] = String(wait);
   headers['Cache-Control'] = 'no-store';
@@ -122,6 +122,6 @@ export function denial(
  * @param ipv6Subnet the prefix length, 1 to 128: IPv6 addresses with the same prefix count as one client. Default 56
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
  */
-export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {
-  return clientKeyOf(ip, checkInteger('ipv6Subnet', ipv6Subnet, 1, 128));
+export function clientKey(ip: string | undefined, ipv6Subnet?: number): string {
+  return clientKeyOf(ip, REQUEST_TABLE.ipv6Subnet.read('ipv6Subnet', ipv6Subnet));
 }

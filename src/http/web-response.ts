@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
-/** Facts about a request's connection that only the platform has. */
+/** The platform's facts about a request's connection. */
 export interface Connection {
   /** The client's address. @default the address that Deno and Bun pass to a handler */
   ip?: string | undefined;
@@ -12,7 +12,7 @@ export interface Connection {
 
 /** Collects the limiters' output until there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
-  /** The fields that limiters set. */
+  /** The limiters' fields. */
   readonly headers: Headers = new Headers();
   /** The status. Without an answer, 499: for a client that left while its request was held, and does not see the status. */
   status = 499;

@@ -3,6 +3,7 @@ import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import { notifyUser, type Warn } from '../common/warnings.js';
+import type { Announced } from '../contract/announcement.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -10,7 +11,6 @@ import {
   holdsSlots,
   isPromise,
   newCall,
-  type Announced,
   type Keys,
   type MaybePromise,
   type PolicySet,
@@ -34,30 +34,32 @@ import type { Tiers } from './tiers.js';
 import { wake } from './waiting/rooms.js';
 import { Turns } from './waiting/turns.js';
 
-/** A question, and the way to repeat it. */
-type Question = Query & {
-  /** Repeats the question by the policies of an override. Absent if the limiter has no overrides. */
+/** A query, and the way to repeat it. */
+type LiveQuery = Query & {
+  /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
-/** The most times that a question is repeated. Each time, the override must have changed meanwhile. */
+/** The most repetitions of a question. Before each repetition the override must have changed. */
 const MAX_REPETITIONS = 5;
 
-/** The names of slots in this process begin with this prefix, and end with a number. */
+/** The first part of the names of this process' slots. A number follows. */
 const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
 let leases = 0;
 
 /**
  * The path of a decision: from a key to the store, and from the store's reply to the decision. Adapters call `decide` without the facade,
- * so that no request passes more functions than it needs.
+ * which saves functions per request.
  */
 export class Asking {
+  /** The option `enabled`. */
+  readonly switch: Switch;
   /** The account through which decisions change their charges later. */
   readonly account: Account;
-  /** The slots that this process holds. */
+  /** The slots held by this process. */
   readonly slots = new Slots();
-  /** The turns that were given ahead of time. */
+  /** The turns given ahead of time. */
   readonly turns = new Turns();
   readonly #name: string;
   readonly #tiers: Tiers;
@@ -68,7 +70,6 @@ export class Asking {
   readonly #scope: Scope;
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
-  readonly #enabled: Switch;
   readonly #warn: Warn;
   readonly #onDecision: LimiterOptions['onDecision'];
   readonly #freshBans: boolean;
@@ -91,7 +92,7 @@ export class Asking {
     this.#store = store;
     this.#scope = setup.scope;
     this.#live = live;
-    this.#enabled = setup.enabled;
+    this.switch = setup.enabled;
     this.#warn = setup.warn;
     this.#onDecision = setup.onDecision;
     this.#freshBans = setup.freshBans;
@@ -109,7 +110,7 @@ export class Asking {
 
   /** Whether the limiter is on. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
   get enabled(): boolean {
-    return this.#enabled === true || isOn(this.#enabled);
+    return isOn(this.switch);
   }
 
   /**
@@ -144,23 +145,21 @@ export class Asking {
   }
 
   /**
-   * Decides for `consume` and `peek`. Not an async function: it would create a second promise and wait for the store's, which costs 4 % of a
-   * decision on Redis.
+   * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
   answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
     try {
       const cost = options === undefined ? 1 : costOf(options);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      const decision = this.decide(key, cost, set, peek);
-      return isPromise(decision) ? decision : Promise.resolve(decision);
+      return Promise.resolve(this.decide(key, cost, set, peek));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
     }
   }
 
-  /** The denial of a request for which a line has no room, with the wait that it would have without a line. */
+  /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
     const decision = await this.decide(key, cost, set, true);
     return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
@@ -185,7 +184,7 @@ export class Asking {
     return this.report(decision, false);
   }
 
-  /** Asks by the policies that the key has now, as far as this process knows, and again if the store knows later ones. */
+  /** Asks by the key's policies as far as this process knows, and again if the store knows later policies. */
   #askLive(
     live: LiveLimits,
     key: Key,
@@ -208,11 +207,11 @@ export class Asking {
   }
 
   /**
-   * Decides a request, and charges its cost if every policy admits it. Returns no promise if the store answers at once.
+   * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
    * @param again repeats the question if an override changes the policies. Absent for the first question
-   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, so that no request waits twice
+   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
    */
   decide(
@@ -220,16 +219,16 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
-    again?: Question['again'],
+    again?: LiveQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
     // The switch is read once per decision, even if the question is repeated.
-    const isOff = !again && this.#enabled !== true && !this.enabled;
+    const isOff = !again && this.switch !== true && !isOn(this.switch);
     if (!again) {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
-      // A limiter that is off does not ask the store, which has the overrides.
+      // The overrides are in the store, which is not asked while the limiter is off.
       if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
     }
     let set = given;
@@ -248,7 +247,7 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -273,7 +272,7 @@ export class Asking {
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
-  #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+  #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -290,7 +289,7 @@ export class Asking {
   }
 
   /** @param atOnce whether the answer was there without waiting */
-  #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
+  #conclude(query: LiveQuery, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
     if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
@@ -315,7 +314,7 @@ export class Asking {
     return decision;
   }
 
-  /** Forgets the charges of a key that was just banned. If this fails, the charges count until their window ends. */
+  /** Forgets the charges of a key at its ban. If the reset fails, the charges count until the end of the window. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));

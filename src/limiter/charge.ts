@@ -21,8 +21,8 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
 /**
  * The account of a store.
  *
- * @param slots tracks the slots that this process holds
- * @param wake receives each subject that gets units or slots back
+ * @param slots tracks the slots held by this process
+ * @param wake receives each subject after a return of units or slots
  * @param setOf returns the set by which a charge by another set is changed now
  */
 export function accountOf(
@@ -51,9 +51,9 @@ export function accountOf(
 
 const isSome = (units: number): boolean => units > 0;
 
-/** Units that one step of the store charged. */
+/** The units of one charge, in one step of the store. */
 interface Entry extends Charged {
-  /** For each policy, the requested units, and the units that the step charged. */
+  /** For each policy, the requested and the charged units. */
   readonly asked: readonly number[];
   readonly units: readonly number[];
 }
@@ -63,12 +63,12 @@ export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** For each policy 1, or 0 if nothing was charged: by a shadow that would have denied, or without room for the policy's key in the store. */
+  /** For each policy 1, or 0 if nothing was charged: after a shadow's denial, or without room for the policy's key in the store. */
   readonly #shares: readonly number[];
   #units: readonly number[];
-  /** The charges of the request in order. The last one is given back first. */
+  /** The charges of the request in order. The last charge is given back first. */
   readonly #entries: Entry[];
-  /** The change under way. Changes happen one after the other. */
+  /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
   #hasSlots: boolean;
   /** Whether policies that count attempts keep their charge. */
@@ -79,19 +79,19 @@ export class Charge {
     this.#query = query;
     this.#reply = reply;
     this.#hasSlots = query.lease !== '';
-    // A charge takes time to end. A key without room has no charge that could.
+    // Every charge takes time to end, so a key without a reset time has no charge.
     const hasRoom = ({ resetAfterMs }: Verdict): boolean => reply.full === undefined || resetAfterMs > 0;
     this.#shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
     this.#units = this.#of(query.set.policies.map((_, i) => costAt(query, i)));
     this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
 
-  /** The units that each policy has charged now. */
+  /** The current charge of each policy. */
   get units(): readonly number[] {
     return this.#units;
   }
 
-  /** Changes the charge to `actual`: charges or gives back the difference. Policies that are not named keep their charge. */
+  /** Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge. */
   async settle(actual: Cost): Promise<void> {
     const before = this.#units;
     const wanted = this.#query.set.policies.map(({ name }, i) => {
@@ -158,7 +158,7 @@ export class Charge {
   }
 
   async #add(asked: readonly number[]): Promise<void> {
-    // Until the store answers, the charge is not known. Without an answer it stays unknown.
+    // Until the store answers, the charge is not known.
     const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
     const reply = await this.#adjust(asked, undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);
@@ -186,7 +186,7 @@ export class Charge {
   }
 }
 
-/** @param reply the store's answer to the step that charged */
+/** @param reply the store's answer to the charge */
 function entryOf(asked: readonly number[], units: readonly number[], reply: Reply): Entry {
   return { asked, units, ...chargedOf(reply) };
 }

@@ -6,7 +6,7 @@ import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
 import { checkShape } from '../common/validate.js';
 
-/** The question to one limiter about a request, for example per address, per account, or per route. */
+/** The question to a limiter about a request, for example per address, per account, or per route. */
 export interface Ask {
   /** The limiter that decides. */
   limiter: Limiter;
@@ -23,11 +23,11 @@ export class JointDecision {
   /** Whether all limiters admitted the request. */
   readonly allowed: boolean;
   /**
-   * The decision that counts: the denial, or if all admitted, the decision with the smallest share of its limit left. A shadow's decision
-   * counts only if there are no others.
+   * The decision that counts: the denial; or if every limiter admitted, the decision with the smallest share of the limit left. A shadow's
+   * decision counts only if every limiter is a shadow.
    */
   readonly decision: Decision;
-  /** The decisions of the limiters that decided, in order. The first denial is the last decision. */
+  /** The limiters' decisions, in order. The first denial is the last decision. */
   readonly decisions: readonly Decision[];
 
   /** @internal */
@@ -38,7 +38,7 @@ export class JointDecision {
     this.decision = last.allowed ? decisions.reduce((a, b) => (share(b) < share(a) ? b : a)) : last;
   }
 
-  /** Gives all charges back. @throws the error of a store, after all were tried */
+  /** Gives every charge back. @throws the error of a store, after every charge was tried */
   refund(): Promise<void> {
     return all(this.decisions.map((decision) => decision.refund()));
   }
@@ -48,7 +48,7 @@ export class JointDecision {
     return all(this.decisions.map((decision) => decision.release()));
   }
 
-  /** Undoes the request as if it had never been made: `refund` and `release`. @throws as `refund` */
+  /** Undoes the request: `refund` and `release`. @throws as `refund` */
   cancel(): Promise<void> {
     return all(this.decisions.map((decision) => decision.cancel()));
   }
@@ -59,12 +59,12 @@ export class JointDecision {
 }
 
 /**
- * Decides one request by several limiters, each with its own key. The request is admitted if all limiters admit it. The limiters decide in
- * order, up to the first denial. The limiters before it then give their charges back, except for policies that count attempts.
+ * Decides a request by several limiters, each with a key of its own. The request is admitted if every limiter admits. The limiters decide
+ * in order, up to the first denial. The earlier limiters then give their charges back, except for policies that count attempts.
  *
- * Each limiter decides atomically; the sequence does not. Until the charges are given back, they may cause a simultaneous request to be
- * denied. Policies on one key belong in one limiter, which decides them in one store call. So do policies on several keys (`by`) if their
- * state is in one store.
+ * Each limiter decides atomically; the sequence does not. Until the charges are given back, a simultaneous request may be denied because of
+ * them. Policies on the same key belong in one limiter, which decides in a single store call. So do policies on several keys (`by`) in one
+ * store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
@@ -87,7 +87,7 @@ export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
   return joint;
 }
 
-/** Ignores errors of the store, because a charge that could not be given back ends with its window. */
+/** Ignores errors of the store, because without a refund the charge ends with its window. */
 async function giveBack(
   decisions: readonly LimiterDecision[],
   act: (decision: LimiterDecision) => Promise<void>,
@@ -95,7 +95,7 @@ async function giveBack(
   await all(decisions.map(act)).catch(() => {});
 }
 
-/** The share of the limit that is left. Infinity if the decision limits no request: a shadow's, or one that was not counted. */
+/** The part of the limit that is left, or Infinity for a decision that limits no request: by a shadow, or not counted. */
 function share(decision: Decision): number {
   const { remaining, limit, reason } = decision;
   const { shadow, set } = ofLimiter(decision);

@@ -1,25 +1,23 @@
-import { banDimension, compileBan } from '../contract/ban-options.js';
+import { banDimension } from '../contract/ban-options.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { AS_CONFIGURED } from '../contract/overrides.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { HeadgateError } from '../common/errors.js';
-import { checkBoolean, checkFunction, checkShape, checkStore } from '../common/validate.js';
-import { compileWarnings } from '../common/warnings.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import { readOptions } from '../common/options.js';
+import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
-import { checkTimeout, guarded } from './guard/failure.js';
+import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
 import {
-  checkLimiterName,
-  checkWaiting,
+  CREATING_OPTIONS,
   hasPolicies,
-  INLINE_FIELDS,
-  LIMITER_OPTIONS,
+  LIMITER_TABLE,
   optionsOf,
   policiesOf,
   type CreateLimiterOptions,
@@ -35,7 +33,6 @@ import {
   isFirstOf,
   isTest,
 } from './setup-checks.js';
-import { checkEnabled } from './switch.js';
 import { Tiers } from './tiers.js';
 
 /**
@@ -53,7 +50,7 @@ export function createLimiter<Given = never>(
   given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
 ): Limiter {
   const options = optionsOf(given as CreateLimiterOptions | string);
-  checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  checkOptions('createLimiter', options, CREATING_OPTIONS);
   return assembleLimiter(options);
 }
 
@@ -76,44 +73,38 @@ export function assembleLimiter(
   options: LimiterOptions & { policies?: Policies | undefined },
   { defaultName = 'default', dynamic = false, cost = 0, tier, dimensions: known = [] }: Assembly = {},
 ): Limiter {
+  const { maxWaiting, shadow, enabled, warnings: warn, ...checked } = readOptions(LIMITER_TABLE, options);
   const inTiers = options.tiers !== undefined && !hasPolicies(options);
   const policies =
     dynamic || inTiers
       ? []
       : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
-  const ban = compileBan(options.ban);
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
+  const { ban, timeout } = checked;
   const set: PolicySet = Object.freeze({
-    name: checkLimiterName(options.name) ?? defaultName,
-    policies,
-    ban,
+    ...{ name: checked.name ?? defaultName, policies, ban, timeout },
     dimensions: dimensionsOf(policies, ban, by),
-    ...(checkBoolean('overrides', options.overrides, false) && { overrides: AS_CONFIGURED }),
-    timeout: checkTimeout('timeout', options.timeout),
+    ...(checked.overrides && { overrides: AS_CONFIGURED }),
   });
   const tiers = new Tiers(options.tiers, set, by);
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
   if (!dynamic) checkUsed(by, tiers.all);
-  const shadow = checkBoolean('shadow', options.shadow, false);
-  const enabled = checkEnabled(options.enabled);
-  const warn = compileWarnings(options.warnings);
-  checkFunction('onDecision', options.onDecision);
-  const own = options.store === undefined;
-  const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
+  const inner = checked.store ?? makeMemoryStore({}, warn);
   for (const each of tiers.all) checkDimensions(inner, each);
-  const waiting = checkWaiting(options);
-  const store = guarded(inner, options, set.timeout, warn);
+  const { maxWaitingPerKey = Math.max(1, Math.floor(maxWaiting / 10)) } = checked;
+  checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, maxWaiting);
+  const store = guarded(inner, checked, warn);
   const scope = new Scope(set, by, tiers.everything);
   let limiter: Limiter;
   try {
     const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
     // Claims the name last, so that refused options claim nothing.
-    const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
+    const release = checked.store ? claimName(inner, options.name, set, tiers.sets, dynamic) : () => {};
     limiter = new Limiter({
-      ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
-      ...{ scope, live },
+      ...{ set, tiers, source: inner, store, shadow, enabled, warn, release, scope, live },
+      waiting: [maxWaiting, maxWaitingPerKey],
       isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
-      onDecision: options.onDecision,
+      onDecision: checked.onDecision,
       firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
       freshBans: options.ban?.fresh ?? false,
     });
@@ -133,6 +124,29 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
+}
+
+/**
+ * The option `limiter`, if it was passed instead of the options that create a limiter.
+ *
+ * @param creating the names of those options
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function givenLimiter(options: object, creating = CREATING_OPTIONS): Limiter | undefined {
+  const { limiter } = options as { limiter?: unknown };
+  if (limiter === undefined) return undefined;
+  if (!(limiter instanceof Limiter))
+    throw invalidOption('limiter', limiter, 'Pass a limiter that createLimiter returned.');
+  const others = Object.entries(options).filter(
+    ([name, value]) => value !== undefined && creating.includes(name),
+  );
+  if (others.length === 0) return limiter;
+  const names = others.map(([name]) => name).join(', ');
+  throw invalidOption(
+    names,
+    'passed with `limiter`',
+    'Pass a limiter, or the options that create one, but not both.',
+  );
 }
 
 /** Refuses a limiter that was passed in place of options, and any shape that `checkShape` refuses. */

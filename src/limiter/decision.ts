@@ -1,4 +1,5 @@
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
+import { memo } from '../common/memo.js';
 import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
@@ -15,7 +16,7 @@ import {
   type Verdicts,
 } from '../contract/verdicts.js';
 
-/** A decision that replaces the decision of the policies. */
+/** A decision in place of the policies' decision. */
 export interface Ruling {
   readonly allowed: boolean;
   readonly reason: Reason;
@@ -56,7 +57,7 @@ class OwnDecision implements DecisionFields {
   /** The charge, created at its first use, because most decisions are never changed. */
   #made: Charge | undefined;
 
-  /** @internal Made by {@link conclude}. It only assigns fields, so that V8 allocates them in the object itself. */
+  /** @internal Made by {@link conclude}. The constructor only assigns fields, so that V8 allocates the fields in the object itself. */
   constructor(
     account: Account | undefined,
     query: Query,
@@ -66,7 +67,7 @@ class OwnDecision implements DecisionFields {
     { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: DecisionParts,
   ) {
     this.allowed = allowed;
-    // The first key represents all keys of a request.
+    // The first key represents the keys of a request.
     this.key = typeof query.key === 'string' ? query.key : (query.key[0] ?? '');
     this.cost = cost;
     this.policy = verdict?.name;
@@ -101,12 +102,12 @@ class OwnDecision implements DecisionFields {
     return Object.fromEntries(policies.map(({ name }, i) => [name, costAt(this.#query, i)]));
   }
 
-  /** @internal The units that each policy has charged now. Empty if there is no charge to change. */
+  /** @internal The current charge of each policy. Empty if there is no charge to change. */
   get units(): readonly number[] {
     return this.#charge()?.units ?? [];
   }
 
-  /** @internal The policies that decided, with the limits of an override. */
+  /** @internal The deciding policies, with the limits of an override. */
   get set(): PolicySet {
     return this.#set;
   }
@@ -127,17 +128,17 @@ class OwnDecision implements DecisionFields {
     return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
-  /** @internal The denial of this request because too many requests are held or wait. The caller gives its charge back. */
+  /** @internal The denial because too many requests are held or wait. The caller gives the charge back. */
   queueFull(retryAfterMs = this.delayMs): LimiterDecision {
     return this.deniedFor('queue-full', retryAfterMs);
   }
 
-  /** @internal The denial of this request for another reason. */
+  /** @internal The denial for another reason. */
   deniedFor(reason: Reason, retryAfterMs: number): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
   }
 
-  /** @internal The denial of this request because its turn would come too late. The caller gives its charge back. */
+  /** @internal The denial because the turn would come too late. The caller gives the charge back. */
   tooLate(): LimiterDecision {
     const reply = { ...this.#reply, verdicts: withoutTurns(this.#reply.verdicts) };
     return conclude(undefined, this.#query, reply, false);
@@ -165,7 +166,7 @@ class OwnDecision implements DecisionFields {
     return all([this.refund(), this.release()]);
   }
 
-  /** @internal Like `cancel`, after a denial by another limiter, but policies that count attempts keep their charge. */
+  /** @internal Like `cancel`, but after another limiter's denial, so policies that count attempts keep their charge. */
   withdraw(): Promise<void> {
     return all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
   }
@@ -175,13 +176,13 @@ class OwnDecision implements DecisionFields {
   }
 }
 
-/** Waits for all promises, even if one rejects. @throws the first error of the list */
+/** Waits for every promise, even after a rejection. @throws the first error of the list */
 export async function all(promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
-/** Narrows a decision that a user passes back. All decisions are made by a limiter. */
+/** Narrows a decision from a user. Every decision is made by a limiter. */
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
 /** The parts of a decision except for its query and its verdicts. */
@@ -198,7 +199,7 @@ interface DecisionParts {
   readonly reason: Reason | undefined;
 }
 
-/** The decision for a key that has spent nothing. */
+/** The decision for an untouched key. */
 export function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
   const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
@@ -220,7 +221,11 @@ export function conclude(
 ): LimiterDecision {
   const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
   const { policies } = set;
-  const list = verdictsOf(query, policies, reply.verdicts);
+  // An array literal allocates exactly the needed room. Most limiters have one policy.
+  const isSole = policies.length === 1 && reply.verdicts.length > 0 && typeof query.key === 'string';
+  const list = isSole
+    ? [verdictOf(policies[0]!, query.key, reply.verdicts, 0)]
+    : verdictsOf(query, policies, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
@@ -228,7 +233,7 @@ export function conclude(
   const other = ruling ?? (isUsual ? undefined : rulingOf(reply));
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
-    // A store without room for one of the keys has charged the others.
+    // A store without room for a key has charged the other keys.
     allowed && (!other || reply.full === 0) ? account : undefined,
     query,
     reply,
@@ -238,7 +243,7 @@ export function conclude(
       allowed: allowed || shadow,
       shadow,
       verdict,
-      cost: verdict ? costAt(query, decider) : query.cost,
+      cost: (verdict && query.costs?.[decider]) ?? query.cost,
       // A list may decide before the request's tier is known, and then there is no policy.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
@@ -247,28 +252,22 @@ export function conclude(
       reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
     },
   );
-  // The compiler cannot check the combination of reason and wait. A test of all reasons does.
+  // The compiler cannot check the combination of reason and wait. A test of every reason does.
   return decision as LimiterDecision;
 }
 
-const MOST_LIMITED = 1000;
+const MAX_LIMITED_SETS = 1000;
 
-/** The policies of a reply with the limits that an override has set. */
+/** The policies of a reply with the limits of an override. */
 const withLimits = perSet((set) => {
-  const made = new Map<string, PolicySet>();
-  return (limits: readonly number[]): PolicySet => {
-    const id = limits.join(' ');
-    let own = made.get(id);
-    if (!own) {
-      if (made.size >= MOST_LIMITED) made.clear();
-      const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
-      made.set(id, (own = { ...set, policies }));
-    }
-    return own;
-  };
+  const limited = memo(MAX_LIMITED_SETS, (_: string, limits: readonly number[]): PolicySet => {
+    const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
+    return { ...set, policies };
+  });
+  return (limits: readonly number[]): PolicySet => limited(limits.join(' '), limits);
 });
 
-/** A policy with the limit that an override has set, for readers of a decision. */
+/** A policy with the limit of an override, for readers of a decision. */
 function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
   const { drains, aheadMs } = policy.traits;
   if (limit === policy.limit && !drains) return policy;
@@ -276,22 +275,19 @@ function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
   if (!drains) return { ...policy, limit, traits };
   // A waiting request gets a turn as far ahead as before.
   const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
-  // An override may set another burst, which is not part of a reply. The time that a unit takes follows from the limit.
+  // An override may set another burst, which is not part of a reply. The time of a unit follows from the limit.
   const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
   return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
 }
 
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
-  // An array literal allocates exactly the needed room. Most limiters have one policy.
-  if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
-    return [verdictOf(policies[0]!, key, verdicts, 0)];
   const some = policies.slice(0, countOf(verdicts));
   if (typeof key === 'string') return some.map((policy, i) => verdictOf(policy, key, verdicts, i));
   const { names } = set.dimensions!;
   return some.map((policy, i) => verdictOf(policy, key[names.indexOf(policy.by)]!, verdicts, i));
 }
 
-/** The index of the policy that decides. Shadows decide only if there are no other policies. */
+/** The index of the deciding policy. Shadows decide only if every policy is a shadow. */
 function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]): number {
   let decider = 0;
   for (let i = 1; i < list.length; i++) {
@@ -301,7 +297,7 @@ function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]
   return decider;
 }
 
-/** Whether a verdict takes precedence over another: it denies, or denies longer; or both admit, and it has fewer units left. */
+/** Whether a verdict takes precedence: by a denial, or a longer denial; or if both admit, by fewer units left. */
 export function outweighs(verdict: Verdict, other: Verdict): boolean {
   if (verdict.allowed !== other.allowed) return other.allowed;
   if (verdict.allowed) return verdict.remaining < other.remaining;
@@ -321,7 +317,7 @@ function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 
-/** The time until every policy, including the ones that charged the attempt, admits the same cost. Undefined if never. */
+/** The time until every policy, also after charging the attempt, admits the same cost. Undefined if never. */
 function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
   for (let i = 0; i < countOf(verdicts); i++) {
@@ -337,7 +333,7 @@ function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): 
 /** Whether a policy may hold a request until its turn. */
 const mayDelay = perSet(({ policies }) => policies.some(({ traits }) => traits.aheadMs !== undefined));
 
-/** The longest time that a policy holds the request, ms. */
+/** The longest time for which a policy holds the request, ms. */
 function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
   let delay = 0;
   for (let i = 0; i < countOf(verdicts); i++) {

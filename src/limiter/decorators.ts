@@ -36,7 +36,7 @@ type SyncMethods<T> = {
     : never;
 }[keyof T];
 
-/** Empty for a class whose methods all return promises. Otherwise an impossible property, so that the type error names the methods. */
+/** Empty if every method of a class returns a promise. Otherwise an impossible property, so that the type error names the methods. */
 type AllAsync<C> = C extends abstract new (...args: Any[]) => infer Instance
   ? [SyncMethods<Instance>] extends [never]
     ? unknown
@@ -89,9 +89,9 @@ export function RateLimited<
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
   const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
-  // Reports mistakes at the decorator, not at the method. Metrics must not count this limiter.
+  // Reports mistakes at the decorator, not at the method. Metrics must not count the limiter of the check.
   if (!given.limiter) void limiterOf({ ...given, store: memoryStore() }, 'default').close();
-  // Methods of the same name share their quota, and so they need a common store.
+  // Methods of the same name share their quota, so a common store is needed.
   const own: AnyOptions =
     given.name === undefined ? given : { ...given, store: given.store ?? memoryStore() };
   const { fallback } = own;

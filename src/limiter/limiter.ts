@@ -27,7 +27,7 @@ export interface Internals {
   readonly asking: Asking;
   /** Refunds, resets, bans and overrides. */
   readonly operations: Operations;
-  /** Requests that wait, and requests that are held until their turn. */
+  /** Waiting requests, and requests held until their turn. */
   readonly waits: Waits;
   /** The policies in the limiter's scope. */
   readonly scope: Scope;
@@ -37,13 +37,13 @@ export interface Internals {
 export class Limiter {
   /** The quota's scope. */
   readonly name: string;
-  /** The limiter's policies. Empty if each request determines them. */
+  /** The limiter's policies. Empty if each request determines the policies. */
   readonly policies: readonly CompiledPolicy[];
   /** @internal */
   readonly set: PolicySet;
   /** @internal */
   readonly tiers: Tiers;
-  /** @internal The store that was passed to the limiter. */
+  /** @internal The store passed to the limiter. */
   readonly source: Store;
   /** @internal */
   readonly shadow: boolean;
@@ -92,7 +92,7 @@ export class Limiter {
   }
 
   /**
-   * Decides one request, and charges its cost if every policy admits it.
+   * Decides a request, and charges the cost if every policy admits the request.
    *
    * @param key the client to limit: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
@@ -105,14 +105,14 @@ export class Limiter {
   /**
    * Decides like `consume`, but returns the decision itself if the store answers at once, as the memory store does. Errors are then thrown.
    *
-   * @param set the policies that decide, from {@link compile}. @default the limiter's own
+   * @param set the deciding policies, from {@link compile}. @default the limiter's own
    */
   decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.internals.asking.decide(key, cost, set, false);
   }
 
   /**
-   * The answer that `consume` would give, without charging or writing. After the store's clock went back, `retryAfterMs` counts from the next
+   * The answer of `consume`, without charging or writing. After the store's clock went back, `retryAfterMs` counts from the next
    * `consume`, which repairs the state, and not from the look.
    *
    * @throws as `consume`
@@ -122,11 +122,11 @@ export class Limiter {
   }
 
   /**
-   * Gives units back: the oldest ones, and never more than are charged now. For the charge of one request, call its `decision.refund()`
+   * Gives units back: the oldest units, and never more than are charged now. For the charge of a single request, call `decision.refund()`
    * instead, and never both, because the store does not know to which request the units belong. With `slotBy`, the key of that dimension is
    * required: see `reset`.
    *
-   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, a policy that is not named costs 1
+   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, an unnamed policy costs 1
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER`,
    * `HEADGATE_CLOSED`, or the store's error
    */
@@ -135,10 +135,10 @@ export class Limiter {
   }
 
   /**
-   * Forgets the charges of a key in this limiter's scope, under the limiter's own policies, the policies of all its tiers, and the first 100
-   * other shapes that {@link compile} made. With a `tier`, only the charges of that tier's policies are forgotten, which other tiers may
-   * share. If several keys are given, each is reset. With `slotBy`, the key of that dimension is required. Beside other keys it only selects
-   * the place where they are counted; alone, it is reset itself. A ban stays: see `unban`.
+   * Forgets the charges of a key in this limiter's scope, under the limiter's own policies, the policies of every tier, and the first 100
+   * further shapes from {@link compile}. With a `tier`, only the charges of the tier's policies are forgotten, which several tiers may
+   * share. Of several keys, each is reset. With `slotBy`, the key of the dimension is required. Beside other keys, the key of `slotBy` only
+   * selects the place of the counts; alone, the key itself is reset. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's error
    */
@@ -147,10 +147,10 @@ export class Limiter {
   }
 
   /**
-   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because without it bans are not checked.
+   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because otherwise bans are not checked.
    *
-   * @param key with the option `ban: { by: 'account' }`, an object with a key of that dimension: `{ account: 'ada' }`. With `slotBy`, the key
-   * of that dimension is needed as well, or `undefined` for requests without one: `{ account: 'ada', org: 'acme' }`
+   * @param key with the option `ban: { by: 'account' }`, an object with a key of the dimension: `{ account: 'ada' }`. With `slotBy`, the key of
+   * `slotBy` is needed as well, or `undefined` for requests without such a key: `{ account: 'ada', org: 'acme' }`
    * @param duration ms or `'1h'`, up to 366 days
    * @param note the operator and the reason
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
@@ -169,11 +169,10 @@ export class Limiter {
    * Gives a key limits of its own, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
    * `overrides: true`.
    *
-   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`). The policies of that dimension then
-   * change
+   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
    * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
-   * see `OverrideChange`. It replaces an earlier override
-   * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until it is removed
+   * see `OverrideChange`. An earlier override is replaced
+   * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until removed
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
    * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
    */
@@ -182,7 +181,7 @@ export class Limiter {
   }
 
   /**
-   * Gives all keys of the limiter other limits, in every process within two seconds. A key's own override is stronger.
+   * Gives every key of the limiter different limits, in every process within two seconds. A key's own override is stronger.
    *
    * @throws as `override`
    */
@@ -190,7 +189,7 @@ export class Limiter {
     return this.internals.operations.overrideAll(change, note);
   }
 
-  /** The current override of a key, or of all keys if `key` is omitted. @returns undefined if there is none. @throws as `override` */
+  /** The current override of a key, or of all keys if `key` is omitted. @returns undefined without an override. @throws as `override` */
   overrideOf(key?: Key): Promise<Override | undefined> {
     return this.internals.operations.overrideOf(key);
   }
@@ -207,7 +206,7 @@ export class Limiter {
   }
 
   /**
-   * Compiles policies for {@link decide}, in this limiter's scope, if they are not known when the limiter is made. For known policies, use
+   * Compiles policies for {@link decide}, in this limiter's scope, if the policies are not known when the limiter is made. For known policies, use
    * `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
@@ -222,7 +221,7 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Requests of this process that wait for the same key (or the same keys of several
+   * Waits until a request is admitted, and charges the cost. Requests of this process that wait for the same key (or the same keys of several
    * dimensions) are served by priority, then in order of arrival, whatever their costs. Buckets give the requests of all processes their turns
    * up to a second ahead, in the order of their questions. Of other policies, each process gets about its share, and notices a refund by
    * another process within a second.
@@ -236,8 +235,8 @@ export class Limiter {
   }
 
   /**
-   * Takes a slot of the limiter's concurrency policies if one is free, and charges its other policies. `decision.release()` gives the slot
-   * back, and `decision.renew()` holds it for another lease. `await using` releases it at the end of a block. To wait for a slot, call
+   * Takes a free slot of the limiter's concurrency policies, and charges the other policies. `decision.release()` gives the slot back, and
+   * `decision.renew()` holds the slot for another lease. `await using` releases the slot at the end of a block. To wait for a slot, call
    * {@link wait}.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
@@ -252,9 +251,9 @@ export class Limiter {
 
   /**
    * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests leave in order, at the
-   * leak rate. If the signal is aborted, the requests behind this one move up, and the last turn goes back to the quota.
+   * leak rate. If the signal is aborted, the requests behind move up, and the last turn goes back to the quota.
    *
-   * @returns the decision, at the request's turn; or a denial with the reason `'queue-full'`, after its charge was given back, as soon as
+   * @returns the decision, at the request's turn; or a denial with the reason `'queue-full'`, after the charge was given back, as soon as
    * `maxWaiting` leaves no room
    * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`, after the charge was given back; or the store's error
    */
@@ -262,7 +261,7 @@ export class Limiter {
     return this.internals.waits.hold(decision, options);
   }
 
-  /** Frees the limiter's name, timers and own memory store. A store that was passed in stays open. */
+  /** Frees the limiter's name, timers and own memory store. A store from the options stays open. */
   close(): Promise<void> {
     const { source, store, live, release } = this.#setup;
     return this.#life.close(
@@ -273,7 +272,7 @@ export class Limiter {
         live?.close();
         this.internals.waits.close();
       },
-      // An embedded store has no guard, and stays open. Even then this takes a moment, in which waiting callers get their errors.
+      // An embedded store has no guard, and stays open. Even then the end takes a moment, in which waiting callers get their errors.
       () => (store === source ? undefined : store.close?.()),
     );
   }

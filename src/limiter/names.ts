@@ -25,8 +25,8 @@ function textOf({ policies, ban }: PolicySet): string {
 const claims = new WeakMap<Store, Map<string, Claim>>();
 
 /**
- * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if it was
- * passed to each of them, and their policies are equal.
+ * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if the name
+ * was passed to each limiter, and the policies are equal.
  *
  * @returns releases the claim
  * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`

@@ -2,7 +2,7 @@ import { performance } from '../common/real-time.js';
 import { storeChannel, type StoreMessage } from '../contract/diagnostics.js';
 import type { Reply } from '../contract/store.js';
 
-/** Publishes the time that the store took. */
+/** Publishes the store's time for an answer. */
 export function observe(limiter: string, reply: Promise<Reply>): void {
   const asked = performance.now();
   const load = performance.eventLoopUtilization();

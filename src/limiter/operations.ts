@@ -91,7 +91,7 @@ export class Operations {
     return was;
   }
 
-  /** Throws every error of `override` about its arguments, and stores nothing. */
+  /** Throws every error of `override` about the arguments, and stores nothing. */
   checkOverride(key: Key | undefined, change: OverrideChange, note: OverrideNote): void {
     this.#overriding().check(key, change, note);
   }

@@ -1,18 +1,21 @@
-import type { BanOptions } from '../contract/ban-options.js';
+import { compileBan, type BanOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import { checkInteger, checkShape } from '../common/validate.js';
-import type { Warnings } from '../common/warnings.js';
+import { boolean, custom, dependent, fn, integer, optional, type OptionTable } from '../common/options.js';
+import { checkInteger, checkShape, checkStore } from '../common/validate.js';
+import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
+import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { FailureOptions } from './guard/failure.js';
+import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
+import { checkEnabled } from './switch.js';
 import type { TierOptions } from './tiers.js';
 
 /** Options of every limiter, with or without HTTP. The policies are inline (`limit`, `window`, ...) or in `policies`. */
-export interface CommonOptions extends FailureOptions {
+export interface CommonOptions extends FailureOptions, SlotOptions {
   /**
    * The quota's scope. Limiters of the same name on one store share their quota, and must have equal policies. Any string of 1 to 256
    * characters. One limiter per store may have the default. @default 'default'
@@ -53,18 +56,6 @@ export interface CommonOptions extends FailureOptions {
    * then also reads the override of its key. @default false
    */
   overrides?: boolean;
-  /**
-   * For Redis Cluster with policies by several dimensions: the dimension whose key determines the slot of all keys of a decision. Every other
-   * key is then counted separately for each key of that dimension: an address has one quota per `org`. Requests without such a key share one
-   * slot. The option has the same meaning on every store.
-   */
-  slotBy?: string;
-  /**
-   * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
-   * other. If one denies, the earlier charges are given back, and until then they may cause a simultaneous request to be denied. Stores
-   * other than a cluster still decide in one step. See docs/redis.md. @default false
-   */
-  acrossSlots?: boolean;
 }
 
 /** The options of `createLimiter` in addition to the policies. */
@@ -109,31 +100,32 @@ export type Spread<Options, Given> = Given &
     ? unknown
     : never);
 
+/** The rows of `LimiterOptions` and `JointPolicies`. */
+export const LIMITER_TABLE = {
+  name: optional('1 to 256 characters', checkLimiterName),
+  store: optional<Store, Store>('a store', (_, store) => checkStore(store as Store)),
+  policies: dependent('1 to 32 policies'),
+  tiers: dependent('1 to 100 named sets of policies'),
+  ban: optional('an object', (_, ban) => compileBan(ban as BanOptions)),
+  shadow: boolean(false),
+  enabled: optional('boolean, or a function that returns one', (_, enabled) => checkEnabled(enabled), true),
+  warnings: custom('`false`, or an array of codes', (_, warnings) => compileWarnings(warnings as Warnings)),
+  ...FAILURE_TABLE,
+  maxWaiting: integer(1, 1e6, 10_000),
+  maxWaitingPerKey: dependent('1 to `maxWaiting`'),
+  overrides: boolean(false),
+  ...SLOT_TABLE,
+  onDecision: fn(),
+} satisfies OptionTable<LimiterOptions & JointPolicies>;
+
 /** The names of the options that are not part of a policy. */
-export const LIMITER_OPTIONS = [
-  'name',
-  'store',
-  'policies',
-  'tiers',
-  'ban',
-  'shadow',
-  'enabled',
-  'warnings',
-  'onStoreError',
-  'localShare',
-  'timeout',
-  'connectTimeout',
-  'maxWaiting',
-  'maxWaitingPerKey',
-  'overrides',
-  'slotBy',
-  'acrossSlots',
-  'onHealth',
-  'onDecision',
-] as const;
+export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 
 /** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
+
+/** The options that create a limiter. */
+export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS];
 
 /** Selects the policies that decide. */
 export interface TierOption {
@@ -199,29 +191,16 @@ export function optionsOf<Options extends object>(given: Options | string): Opti
   return typeof given === 'string' ? ({ policies: given } as unknown as Options) : given;
 }
 
-export function checkWaiting({
-  maxWaiting,
-  maxWaitingPerKey,
-}: CommonOptions): [most: number, mostPerKey: number] {
-  const most = maxWaiting === undefined ? 10_000 : checkInteger('maxWaiting', maxWaiting, 1, 1e6);
-  const share = Math.max(1, Math.floor(most / 10));
-  if (maxWaitingPerKey === undefined) return [most, share];
-  return [most, checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, most)];
-}
-
 /** The highest priority of a waiting request. The lowest is its negative. */
 const MAX_PRIORITY = 1000;
 
-export function checkPriority(priority: number): number {
+export function checkPriority(priority: unknown): number {
   return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
 }
 
-export function checkLimiterName(name: unknown): string | undefined {
-  if (name === undefined) return undefined;
-  if (typeof name !== 'string' || name.length < 1 || name.length > 256) {
-    throw invalidOption('name', name, 'Use a string of 1 to 256 characters.');
-  }
-  return name;
+function checkLimiterName(option: string, name: unknown): string {
+  if (typeof name === 'string' && name.length >= 1 && name.length <= 256) return name;
+  throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }
 
 const CONSUME_OPTIONS = ['cost', 'tier'];

@@ -1,33 +1,42 @@
 import type { Decision } from '../common/decision.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import { toMilliseconds, type Duration } from '../common/duration.js';
+import type { Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { assembleLimiter, checkOptions } from './create-limiter.js';
 import {
-  INLINE_FIELDS,
-  LIMITER_OPTIONS,
+  boolean,
+  checkOptionsOf,
+  dependent,
+  duration,
+  fn,
+  optional,
+  readOptions,
+  type OptionTable,
+} from '../common/options.js';
+import { assembleLimiter, checkOptions, givenLimiter } from './create-limiter.js';
+import {
+  CREATING_OPTIONS,
   optionsOf,
   type ConsumeOptions,
   type CreateLimiterOptions,
   type JointPolicies,
   type LimiterOptions,
 } from './options.js';
-import { Limiter } from './limiter.js';
+import type { Limiter } from './limiter.js';
 import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
-import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
-import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
+import { checkCapacity, checkCosts, UNITS, type Cost } from '../contract/costs.js';
+import { checkBoolean, checkFunction } from '../common/validate.js';
 import { deniedError } from './waiting/wait-errors.js';
 
-/** The limiter to use: an existing one, or one made from these options. `Own` are options with another meaning here. */
+/** The limiter to use, or the options of a new limiter. `Own` are options with a different meaning here. */
 export type LimitedBy<Own extends string = never> =
   | ({
-      /** A limiter made by `createLimiter`, in place of the options for one. */
+      /** A limiter made by `createLimiter`, in place of options. */
       limiter: Limiter;
     } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
 
-/** Options that are computed from the arguments of a call. */
+/** Options computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
    * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to leave
@@ -40,7 +49,7 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
    * Whether to wait until the call is admitted, without a limit or up to `timeout`. With a `timeout`, at most `maxWaiting` calls wait, and
-   * `maxWaitingPerKey` of one key; without the option `key` all calls share one key. Without a `timeout`, any number of calls wait, unless
+   * `maxWaitingPerKey` of a key; without the option `key` the calls share a single key. Without a `timeout`, any number of calls wait, unless
    * you set these options. @default false
    */
   wait?: boolean | { timeout?: Duration };
@@ -83,51 +92,49 @@ export interface AnyOptions {
   readonly store?: Store;
 }
 
-const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
+/** The rows of `CallOptions` and `Fallback`. */
+export const CALL_TABLE = {
+  limiter: dependent('a limiter that `createLimiter` made'),
+  key: fn(),
+  tier: optional('the name of a tier, or a function', (option, tier) =>
+    typeof tier === 'string' ? tier : checkFunction(option, tier),
+  ),
+  cost: dependent(`${UNITS}, or a function`, 1),
+  wait: optional('boolean, or `{ timeout }`', checkWait, false),
+  fallback: optional('a function, or the name of a method', checkFallback),
+  passArgs: boolean(false),
+} satisfies OptionTable<Omit<AnyOptions, 'store'>>;
 
-/** The common key of all calls if there is no option `key`. */
+function checkWait(option: string, wait: unknown): unknown {
+  if (typeof wait !== 'object') return checkBoolean(option, wait, false);
+  return checkOptionsOf(option, { timeout: duration() }, wait as object);
+}
+
+function checkFallback(option: string, fallback: unknown): unknown {
+  if (['function', 'string', 'symbol'].includes(typeof fallback)) return fallback;
+  throw invalidOption(option, fallback, "Pass a function, or a method's name.");
+}
+
+/** The common key of calls without the option `key`. */
 const KEY_OF_ALL_CALLS = 'all';
 
 /**
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`
  */
 export function checkCallOptions(what: string, options: AnyOptions): void {
-  checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-  const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
-  if (limiter !== undefined) {
-    if (!(limiter instanceof Limiter))
-      throw invalidOption('limiter', limiter, 'Pass a limiter made by createLimiter.');
-    const others = Object.entries(options)
-      .filter(([name, value]) => !CALL_OPTIONS.includes(name) && value !== undefined)
-      .map(([name]) => name);
-    if (others.length > 0) {
-      throw invalidOption(
-        others.join(', '),
-        'given with `limiter`',
-        'Pass a limiter or the options of one, not both.',
-      );
-    }
-    checkSupplied(limiter, options);
-  }
-  checkFunction('key', key);
-  if (typeof tier !== 'string') checkFunction('tier', tier);
+  checkOptions(what, options, [...Object.keys(CALL_TABLE), ...CREATING_OPTIONS]);
+  const { tier, cost, fallback, passArgs } = readOptions(CALL_TABLE, options);
+  const limiter = givenLimiter(options);
+  if (limiter) checkSupplied(limiter, options);
   if (typeof cost !== 'function' && cost !== undefined) {
     if (limiter) checkCapacity(limiter.internals.scope.checkCost(cost), limiter.tiers.decidingBy(tier));
     else checkCosts(cost);
   }
-  if (typeof wait === 'object') {
-    checkShape('wait', wait, ['timeout']);
-    if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
-  } else checkBoolean('wait', wait, false);
-  if (fallback !== undefined && !['function', 'string', 'symbol'].includes(typeof fallback)) {
-    throw invalidOption('fallback', fallback, "Pass a function, or a method's name.");
-  }
-  if (checkBoolean('passArgs', passArgs, false) && fallback === undefined) {
+  if (passArgs && fallback === undefined)
     throw invalidOption('passArgs', passArgs, 'Pass a `fallback` that gets the arguments.');
-  }
 }
 
-/** The limiter in checked options, or a new one made from them. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
+/** The limiter in checked options, or a new limiter made from the options. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter` */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   if (options.limiter) return options.limiter;
   const { tier } = options;
@@ -142,13 +149,13 @@ export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   return limiter;
 }
 
-/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by another key, and no call has one */
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a policy is by a key that no call has */
 function checkSupplied({ tiers }: Limiter, { key, tier }: AnyOptions): void {
   if (!key) checkByKey(tiers.decidingBy(tier), 'Write key: (account) => ({ account }).');
 }
 
 /**
- * Checks that every policy is by the key that all calls have.
+ * Checks that every policy is by the key of every call.
  *
  * @param fix how to supply other keys
  * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
@@ -167,7 +174,7 @@ export function checkByKey(
   );
 }
 
-/** A function that asks the limiter before it calls `fn`. */
+/** A function that asks the limiter before calling `fn`. */
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
   const { key, tier, cost = 1 } = options;
   if (typeof tier !== 'function') limiter.tiers.of(tier);
@@ -187,7 +194,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
     try {
       return await fn.apply(this, args);
     } finally {
-      // If the slot cannot be given back now, it is free at the end of its lease.
+      // If the slot cannot be given back now, the slot is free at the end of the lease.
       await decision.release().catch(() => {});
     }
   };
@@ -224,7 +231,7 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   return method as AnyFunction;
 }
 
-/** The functions that `reflect-metadata` adds to Reflect if it is loaded. */
+/** The functions that `reflect-metadata`, if loaded, adds to Reflect. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;

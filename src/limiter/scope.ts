@@ -6,7 +6,7 @@ import { withinSlot } from '../contract/parts.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
 
-/** The most states of a key that a reset covers, because policies that come with each request could create any number. */
+/** The most states of a key that a reset covers, because policies of requests could create any number. */
 const MAX_REMEMBERED_POLICIES = 100;
 
 /** The options that determine a limiter's dimensions, in addition to its policies. */
@@ -20,12 +20,12 @@ export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
-  /** The policies of `everything` that overrides have made, for some keys and some time. */
+  /** The policies of `everything` made by overrides, for some keys and some time. */
   readonly #ofOverrides = new Set<CompiledPolicy>();
-  /** Dimensions that keys may have in addition to a set's: the adapter's, and the dimensions of other tiers. */
+  /** Further dimensions of keys, in addition to a set's: the adapter's, and the dimensions of other tiers. */
   #known: readonly string[];
 
-  /** @param everything the policies that are known at the start */
+  /** @param everything the known policies at the start */
   constructor(base: PolicySet, by: ByOptions, everything: PolicySet) {
     this.#base = base;
     this.by = by;
@@ -33,18 +33,18 @@ export class Scope {
     this.#known = this.#allKnown();
   }
 
-  /** All known policies, whose charges a reset forgets. */
+  /** The known policies, whose charges a reset forgets. */
   get everything(): PolicySet {
     return this.#everything;
   }
 
-  /** The policies to show to operators: all except those of overrides. */
+  /** The policies to show to operators: without the policies of overrides. */
   get configured(): readonly CompiledPolicy[] {
     return this.#everything.policies.filter((policy) => !this.#ofOverrides.has(policy));
   }
 
   /**
-   * @param of the set that `set` is a part of, because a cost may name all of its policies
+   * @param of the whole set of which `set` is a part, because a cost may name every policy of the whole set
    * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
    */
   costs(cost: Cost, set: PolicySet, of = set): Costs {
@@ -56,12 +56,12 @@ export class Scope {
     return checkCosts(cost, set.policies, this.#everything.policies);
   }
 
-  /** A set of other policies in this scope. */
+  /** A set of different policies in the same scope. */
   with(policies: readonly CompiledPolicy[]): PolicySet {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** A set without the policies of these names. The other policies keep their charges. */
+  /** A set without the policies of some names. The rest of the policies keep their charges. */
   without(set: PolicySet, names: ReadonlySet<string>): PolicySet {
     return this.with(set.policies.filter(({ name }) => !names.has(name)));
   }
@@ -85,7 +85,7 @@ export class Scope {
   }
 
   /**
-   * Requires the key of `slotBy`, for a change by hand. Without it, the change would apply to requests that have no such key.
+   * Requires the key of `slotBy`, for a change by hand. Otherwise the change would apply to requests without such a key.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`
    */
@@ -111,7 +111,7 @@ export class Scope {
     return others.policies.length === 0 ? subject : { ...subject, set: others };
   }
 
-  /** The keys and policies that have charges of a banned key. */
+  /** The keys and policies with charges of a banned key. */
   banned({ key, set }: Subject): Subject {
     const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
     const keys = typeof key === 'string' ? [key] : key;
@@ -121,7 +121,7 @@ export class Scope {
 
   /**
    * @returns the subject
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if none applies to this key
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if the bans are by a different dimension
    */
   checkBan(subject: Subject, key: Key): Subject {
     this.checkSlot(subject, key);

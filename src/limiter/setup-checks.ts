@@ -6,7 +6,7 @@ import type { Store } from '../contract/store.js';
 /** The shortest usual window, ms. */
 const MIN_USUAL_WINDOW_MS = 1000;
 
-/** Warns of a window that the user probably meant in seconds. */
+/** Warns of a window that was probably meant in seconds. */
 export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): void {
   for (const { name, window, source } of policies) {
     const { window: given, lease } = source as { window?: unknown; lease?: unknown };
@@ -37,12 +37,12 @@ export const fleetingLimiters: Streak = {
   length: 0,
 };
 
-/** Whether this process runs tests, where many settings are right that are wrong elsewhere. */
+/** Whether this process runs tests, in which many otherwise wrong settings are right. */
 export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
- * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept gets a second question, or the first
- * question comes in a later turn of the event loop. Limiters made at the start, or one per tenant, are therefore not reported.
+ * Detects limiters that are made for a single question, as in a request handler. A kept limiter gets a second question, or the first
+ * question comes in a later turn of the event loop. So limiters made at the start, or per tenant, are not reported.
  */
 export class FirstQuestion {
   readonly #warn: Warn;
@@ -56,7 +56,7 @@ export class FirstQuestion {
     try {
       setImmediate(() => (this.#isNew = false));
     } catch {
-      // Cloudflare Workers refuse timers outside of requests, so this limiter was not made for one.
+      // Cloudflare Workers refuse timers outside of requests, so the limiter was not made for a request.
       this.#isNew = false;
     }
   }
@@ -76,14 +76,14 @@ export class FirstQuestion {
 
 const known = new WeakSet<Store>();
 
-/** Whether a limiter is the first one of its memory store. If that limiter is dropped, its counts are lost. */
+/** Whether a limiter is the first of its memory store. If the limiter is dropped, its counts are lost. */
 export function isFirstOf(store: Store): boolean {
   if (!store.embedded || known.has(store)) return false;
   known.add(store);
   return true;
 }
 
-/** Warns of state in memory if other processes or threads serve the same clients. Test runners are exempt. */
+/** Warns of state in memory if further processes or threads serve the same clients. Test runners are exempt. */
 export function checkProcess(warn: Warn): void {
   if (isTest()) return;
   const where = kindOfProcess();
@@ -96,7 +96,7 @@ export function checkProcess(warn: Warn): void {
 }
 
 function kindOfProcess(): string | undefined {
-  // Not imported at the top, because most processes use neither, and loading them takes a millisecond.
+  // Not imported at the top, because most processes use neither module, and loading takes a millisecond.
   const cluster = process.getBuiltinModule?.('node:cluster') as unknown as { isWorker: boolean } | undefined;
   if (cluster?.isWorker) return 'a worker of a cluster';
   const threads = process.getBuiltinModule?.('node:worker_threads');

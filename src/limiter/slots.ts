@@ -11,11 +11,11 @@ interface Lease {
 /** Fewer leases are not worth a search for ended ones. */
 const MIN_LEASES_TO_SWEEP = 100;
 
-/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which slots are free. */
+/** The concurrency slots held by a limiter's requests in this process, for metrics. Only the store knows the free slots. */
 export class Slots {
   readonly #clock: () => number;
   readonly #leases = new Map<string, Lease>();
-  /** The number of leases at which ended ones are removed. The doubling keeps the cost per lease constant. */
+  /** The number of leases at which ended leases are removed. The doubling keeps the cost per lease constant. */
   #look = MIN_LEASES_TO_SWEEP;
 
   /** @param clock monotonic, ms; for tests */
@@ -23,12 +23,12 @@ export class Slots {
     this.#clock = clock;
   }
 
-  /** The number of leases that are kept. */
+  /** The number of kept leases. */
   get kept(): number {
     return this.#leases.size;
   }
 
-  /** The number of slots that are held now. */
+  /** The number of held slots. */
   get size(): number {
     this.#dropEnded();
     let size = 0;
@@ -57,7 +57,7 @@ export class Slots {
   renew(lease: string, set: PolicySet): void {
     const known = this.#leases.get(lease);
     const now = this.#clock();
-    // An ended lease is not renewed, even if it is still kept here.
+    // An ended lease is not renewed, even if still kept here.
     if (known && known.until > now) known.until = Math.max(known.until, now + longestLease(set, () => true));
   }
 

@@ -7,7 +7,6 @@ const FIX = 'Pass true, false, or a function that returns one of them at once.';
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkEnabled(enabled: unknown): Switch {
-  if (enabled === undefined) return true;
   if (typeof enabled !== 'boolean' && typeof enabled !== 'function') {
     throw invalidOption('enabled', enabled, FIX);
   }

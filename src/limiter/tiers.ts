@@ -12,7 +12,7 @@ const MAX_TIERS = 100;
 /** The policies of each tier of a limiter, and the policies for requests without a tier. */
 export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
-  /** The policies of all sets as one set, whose charges a reset forgets. */
+  /** The policies of every set as a single set, whose charges a reset forgets. */
   readonly everything: PolicySet;
   /** Whether a request must have a tier. */
   readonly areNeeded: boolean;
@@ -33,7 +33,7 @@ export class Tiers {
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }
 
-  /** All sets that may decide: the tiers', and the limiter's own policies unless each request needs a tier. */
+  /** The sets that may decide: the tiers', and the limiter's own policies unless each request needs a tier. */
   get all(): readonly PolicySet[] {
     return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
   }

@@ -15,7 +15,7 @@ import { LineReader, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/log-file.js';
-import { MEASURED } from '../../src/cli/replay/shapes.js';
+import { MEASURED } from '../../src/cli/replay/policies.js';
 import { Timeline } from '../../src/cli/replay/timeline.js';
 import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -40,7 +40,6 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
 const OPTIONS: LineOptions = {
   keys: loggedKeys(),
   keyField: undefined,
-  timeField: undefined,
   match: undefined,
   subnet: 56,
   trustedHops: undefined,
@@ -131,7 +130,7 @@ describe('headgate replay', () => {
   describe('results', () => {
     const at = (second: number) => Date.UTC(2026, 9, 5) + 1000 * second;
 
-    it('clients are told apart by half of an emoji, too', async () => {
+    it('distinguishes clients by half of an emoji', async () => {
       const lines = ['a\ud83d', 'a\ud83d', 'a\ud83d', 'x', 'b\ud83d', 'a\ud83e', 'y'].map((user, i) =>
         JSON.stringify({ time: new Date(at(i)).toISOString(), user }),
       );
@@ -142,7 +141,7 @@ describe('headgate replay', () => {
       expect(found.top.map(({ key }) => key)).to.deep.equal(['a\ud83d']);
     });
 
-    it('who, when, how often, by which policy', async () => {
+    it('the denied clients, with times, numbers and policies', async () => {
       const requests = [
         ...[0, 1, 2, 3, 60, 61, 62, 63, 64].map((second) => ({ time: at(second), ip: '10.0.0.1' })),
         ...[10, 20, 30, 40, 50].map((second) => ({ time: at(second), ip: '10.0.0.2' })),
@@ -195,7 +194,7 @@ describe('headgate replay', () => {
       expect(stdout).to.not.contain('\u001b');
     });
 
-    it('names those denied most, in order, of however many', async () => {
+    it('names the clients denied most, in order', async () => {
       // The later a client comes, the more it is denied; but for one.
       const denials = Array.from({ length: 300 }, (_, i) => (i === 7 ? 500 : i));
       const requests = denials.flatMap((denied, i) =>
@@ -293,13 +292,13 @@ describe('headgate replay', () => {
       ]);
     });
 
-    it('one client that is most likely a proxy is named', async () => {
+    it('names a client that is most likely a proxy', async () => {
       const requests = Array.from({ length: 1000 }, (_, i) => ({
         time: at(i),
         ip: `10.0.0.${i % 3 === 0 ? i % 200 : 1}`,
       }));
       const { stdout } = await replay([logs.write('access.log', requests.map(jsonLine)), '--policy', '9/1m']);
-      expect(stdout).to.contain('10.0.0.1 sent 67 % of the requests. If that is your proxy');
+      expect(stdout).to.contain('10.0.0.1 sent 67 %');
     });
 
     it('by the policies of a file, of one limiter', async () => {
@@ -317,24 +316,24 @@ describe('headgate replay', () => {
       );
       const { code, stderr } = await replay([file, '--policies', 'all.json']);
       expect(code).to.equal(2);
-      expect(stderr).to.contain('of which limiter? Write --name with one of "api", "login"');
+      expect(stderr).to.contain('--name').and.contain('"api", "login"');
     });
 
-    it('policies of slots are left out, and that is said', async () => {
+    it('reports that concurrency policies are not replayed', async () => {
       const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
       const args = [file, '--policy', 'slots=concurrency 5/1m', '--policy', 'rate=5/1m'];
       expect((await replay(args)).stdout).to.contain('slots=concurrency 5/1m is not replayed');
       expect(await replayJson(args)).to.have.deep.property('notReplayed', ['slots=concurrency 5/1m']);
     });
 
-    it('says so if nothing was denied', async () => {
+    it('reports that no request was denied', async () => {
       const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
       const { code, stdout } = await replay([file, '--policy', '100/1m']);
       expect(code).to.equal(0);
       expect(stdout).to.contain('1 request of 1 client').and.to.contain('none denied');
     });
 
-    it('names from a log do not drive the terminal', async () => {
+    it('names from a log do not control the terminal', async () => {
       const line = JSON.stringify({ time: at(0), user: '\u001b[2J\u202eevil' });
       const file = logs.write('access.log', [line, line, '\u001b]0;title\u0007']);
       const { stdout } = await replay([file, '--key', 'user', '--policy', '1/1m']);
@@ -342,7 +341,7 @@ describe('headgate replay', () => {
       for (const c of ['\u001b', '\u0007', '\u202e']) expect(stdout).to.not.contain(c);
     });
 
-    it('names of files, and JSON, do not drive the terminal either', async () => {
+    it('names of files, and JSON, do not control the terminal', async () => {
       const odd = 'a\u009b31m\u202e\u2028.log';
       const user = 'eve\u009b2J\u202e\u2028\u{e0041}';
       const file = logs.write(odd, [JSON.stringify({ time: at(0), user }), '\u009b2J']);
@@ -361,7 +360,7 @@ describe('headgate replay', () => {
     });
   });
 
-  describe('what is read', () => {
+  describe('the logs', () => {
     const requests = trace(7, 400);
     const lines = requests.map(combinedLine);
     const policy = ['--policy', '5/10s'];
@@ -413,7 +412,7 @@ describe('headgate replay', () => {
       }
     });
 
-    it('what proxies have written: of one list of addresses a client', async () => {
+    it('lists of addresses, as proxies write them: one client each', async () => {
       const forwarded = lines.map((line) => line.replace(' - -', ', 192.168.9.9, 172.16.0.1 - -'));
       logs.write(
         'forwarded.log',
@@ -425,7 +424,7 @@ describe('headgate replay', () => {
       expect(hops.clients).to.equal(1);
     });
 
-    it('what there is of a gzip file that is cut off', async () => {
+    it('the beginning of a gzip file that is cut off', async () => {
       const packed = gzipSync(`${lines.join('\n')}\n`);
       logs.write('cut.gz', packed.subarray(0, packed.length - 200));
       const found = await replayJson(['cut.gz', ...policy]);
@@ -433,7 +432,7 @@ describe('headgate replay', () => {
       expect(found.logs[0]!.warning).to.contain('ends too early');
     });
 
-    it('a file that is cut off while it is read is not whole, and that is said', async () => {
+    it('a file that is cut off during the reading, with a warning', async () => {
       logs.write('a.log', lines);
       const stderr = watching('replaying', () => truncateSync(join(logs.path, 'a.log'), 5000));
       const args = ['replay', 'a.log', '--json', ...policy];
@@ -441,10 +440,10 @@ describe('headgate replay', () => {
       expect(code).to.equal(0);
       const [{ requests, warning }] = (JSON.parse(stdout) as Json).logs as [Json['logs'][0]];
       expect(requests).to.be.within(1, 399);
-      expect(warning).to.match(/^it was cut off while it was read: 5,000 of its [\d,]+ bytes count/);
+      expect(warning).to.match(/ 5,000 of its [\d,]+ bytes/);
     });
 
-    it('a file that is begun anew while it is read', async () => {
+    it('a file that is overwritten during the reading', async () => {
       const many = Array.from({ length: 40 }, () => lines).flat();
       logs.write('a.log', many);
       const parse = () => new LineReader(OPTIONS);
@@ -454,11 +453,11 @@ describe('headgate replay', () => {
           if (read === 0) logs.write('a.log', [lines.at(-1)!, ...many]);
           read += batch.length + 1;
         }
-        expect(open.summaries[0]!.warning).to.contain('replaced while it was read');
+        expect(open.summaries[0]!.warning).to.contain('replaced');
       });
     });
 
-    it('a file is given twice, whatever its names are', async () => {
+    it('refuses a file that is passed twice, also by different names', async () => {
       logs.write('a.log', lines);
       symlinkSync('a.log', join(logs.path, 'current.log'));
       for (const names of [
@@ -467,11 +466,11 @@ describe('headgate replay', () => {
       ]) {
         const { code, stderr } = await replay([...names, ...policy]);
         expect(code).to.equal(2);
-        expect(stderr).to.match(/is the same file as a\.log: its requests would count twice/);
+        expect(stderr).to.match(/the same file as a\.log/);
       }
     });
 
-    it('a pipe that has a name', async () => {
+    it('a named pipe', async () => {
       const fifo = join(logs.path, 'fifo');
       execFileSync('mkfifo', [fifo]);
       const writing = writeFile(fifo, `${lines.join('\n')}\n`);
@@ -532,8 +531,8 @@ describe('headgate replay', () => {
       expect(found.logs[0]).to.deep.include({ lines: 407, requests: 400, malformed: 6, skipped: 1 });
       const { stdout } = await replay(['odd.log', ...policy]);
       expect(stdout).to.contain('407 lines, 400 requests, 1 skipped').and.to.contain('6 malformed (1.5 %)');
-      expect(stdout).to.contain('line 1: it is in none of the formats that are read: garbage');
-      expect(stdout).to.contain('line 405: it has more than a million characters: xxx');
+      expect(stdout).to.contain('line 1: unknown format: garbage');
+      expect(stdout).to.contain('line 405: more than a million characters: xxx');
       expect(stdout).to.not.contain('and more');
     });
 
@@ -558,17 +557,17 @@ describe('headgate replay', () => {
     });
   });
 
-  describe('says what to do', () => {
+  describe('errors with their fix', () => {
     const line = jsonLine({ time: Date.UTC(2026, 9, 5), ip: '10.0.0.1' });
     const cases: [title: string, args: readonly string[], code: number, ...says: string[]][] = [
       ['no policy', ['a.log'], 2, "--policy '100/1m'", 'headgate suggest'],
       ['a policy that is wrong', ['a.log', '--policy', '100'], 2, '"100" is not a quota', "'100/1m'"],
-      ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'cannot be replayed'],
+      ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'concurrency'],
       ['no log', ['--policy', '1/1m'], 2, 'log'],
-      ['no such file', ['none.log', '--policy', '1/1m'], 2, 'none.log: there is no such file'],
-      ['a directory', ['.', '--policy', '1/1m'], 2, 'it is a directory'],
+      ['no such file', ['none.log', '--policy', '1/1m'], 2, 'none.log: no such file'],
+      ['a directory', ['.', '--policy', '1/1m'], 2, '.: a directory', './*'],
       ['twice', ['a.log', 'a.log', '--policy', '1/1m'], 2, 'given twice'],
-      ['an empty file', ['empty.log', '--policy', '1/1m'], 1, 'empty.log: there is no line in it'],
+      ['an empty file', ['empty.log', '--policy', '1/1m'], 1, 'empty.log', 'empty'],
       [
         'nothing that can be read',
         ['odd.log', '--policy', '1/1m'],
@@ -578,22 +577,17 @@ describe('headgate replay', () => {
         'Combined Log Format',
       ],
       ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
-      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: empty. Pass the parts'],
+      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: empty'],
       ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
       ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: pass'],
       ['no subnet', ['a.log', '--ipv6-subnet', '129', '--policy', '1/1m'], 2, '--ipv6-subnet: write'],
       ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
-      [
-        'the report in a log',
-        ['a.log', '--report', './a.log', '--policy', '1/1m'],
-        2,
-        'is a log that is read',
-      ],
+      ['the report in a log', ['a.log', '--report', './a.log', '--policy', '1/1m'], 2, 'is one of the logs'],
       [
         'the report in a log by another name',
         ['a.log', '--report', 'link.html', '--policy', '1/1m'],
         2,
-        'is a log that is read',
+        'is one of the logs',
       ],
       ['the report nowhere', ['a.log', '--report', 'no/r.html', '--policy', '1/1m'], 2, 'cannot be written'],
       ['the report a directory', ['a.log', '--report', '.', '--policy', '1/1m'], 2, 'is a directory'],
@@ -615,7 +609,7 @@ describe('headgate replay', () => {
     }
   });
 
-  it('shows its progress if someone watches', async () => {
+  it('shows its progress on a terminal', async () => {
     const file = logs.write('access.log', trace(1, 5000).map(jsonLine));
     const stderr = Object.assign(new PassThrough(), {
       isTTY: true,
@@ -654,7 +648,7 @@ describe('headgate replay', () => {
       line(i, i % 4 === 3 ? '10.0.0.2' : '10.0.0.1', i % 2 === 0 ? '/a' : '/b?q=1', i < 38 ? 200 : 503),
     );
 
-    it('says how it was made, what was denied, and of whom', async () => {
+    it('contains its command, the denied requests and the clients', async () => {
       const { html, plots } = await report(some, '--policy', 'few=5/1h', '--match', '!/x GET');
       expect(html).to.match(
         /headgate replay \S*access\.log --policy few=5\/1h --match &#39;!\/x GET&#39; --report r\.html</,
@@ -688,7 +682,7 @@ describe('headgate replay', () => {
       expect(new Set(series.flatMap(({ dashed, color }) => (dashed ? [] : [color]))).size).to.equal(6);
     });
 
-    it('of a log where nobody is denied', async () => {
+    it('of a log without a denied client', async () => {
       const { html, plots } = await report(some, '--policy', '100/1h');
       expect(html).to.contain('No client was denied.').and.not.contain('class="out"');
       expect(html).to.contain('<b>0 <small>(0 %)</small></b>denied');
@@ -697,7 +691,7 @@ describe('headgate replay', () => {
       expect(one.html).to.contain('2026-10-05 06:00:00 to 2026-10-05 06:00:00 UTC, 1ms<');
     });
 
-    it('of standard input: without what needs a second reading', async () => {
+    it('of standard input: without the plots that need a second reading', async () => {
       const { code } = await replay(['-', '--policy', '5/1h', '--report', 'r.html'], some.join('\n'));
       expect(code).to.equal(0);
       const html = readFileSync(join(logs.path, 'r.html'), 'utf8');
@@ -792,7 +786,27 @@ describe('the parts of a replay', () => {
     expect([denied, ...policies.map((policy) => policy.denied)]).to.deep.equal([4, 1, 2, 4]);
   });
 
-  it('a limiter is what replays', async () => {
+  it('counts for each of many clients, while the columns grow', () => {
+    const run = new Replay([{ limit: 1, window: '1h' }]);
+    for (let i = 0; i < 5000; i++) for (let n = 0; n <= i % 3; n++) run.add(`client-${i}`, 1e12 + i);
+    const { requests, denied, clients, deniedClients, top, policies } = run.result(1);
+    expect([requests, denied, clients, deniedClients]).to.deep.equal([9999, 4999, 5000, 3333]);
+    expect(top).to.deep.equal([
+      {
+        key: 'client-2',
+        requests: 3,
+        denied: 2,
+        first: 1e12 + 2,
+        last: 1e12 + 2,
+        streak: 2,
+        streakAt: 1e12 + 2,
+        policies: ['default'],
+      },
+    ]);
+    expect(policies[0]!.use.reduce((a, b) => a + b, 0)).to.equal(5000);
+  });
+
+  it('a replay decides like a limiter', async () => {
     const run = new Replay([{ limit: 2, window: '1m' }]);
     const limiter = createLimiter({ limit: 2, window: '1m' });
     const now = Date.now();

@@ -8,7 +8,8 @@ import type { Policy } from 'headgate';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { excludable, Measure } from '../../src/cli/replay/measure.js';
 import { Replay } from '../../src/cli/replay/replay.js';
-import { MEASURED, shapeOf, shapesOf } from '../../src/cli/replay/shapes.js';
+import { MEASURED } from '../../src/cli/replay/policies.js';
+import { shapeOf, shapesOf } from '../../src/cli/replay/shapes.js';
 import { Check, suggest } from '../../src/cli/replay/suggest.js';
 import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -16,10 +17,9 @@ import { headgate } from './cli.js';
 import { jsonLine, LogDirectory, trace, watching, type LoggedRequest } from './logs.js';
 
 function measured(requests: readonly LoggedRequest[], policies: readonly Policy[]) {
-  const shapes = policies.map(shapeOf);
-  const measure = new Measure(shapes);
+  const measure = new Measure(policies.map(shapeOf));
   for (const { ip, time } of requests) measure.add(ip, time);
-  return { shapes, measure };
+  return measure;
 }
 
 /** The numbers of clients and requests that policies deny. */
@@ -49,8 +49,8 @@ describe('suggested limits', () => {
           fc.constantFrom(50, 90, 99, 100),
           (policy, seed, keep) => {
             const requests = trace(seed, 300);
-            const { shapes, measure } = measured(requests, [policy]);
-            const [found] = suggest(measure, shapes, keep).each;
+            const measure = measured(requests, [policy]);
+            const [found] = suggest(measure, keep).each;
             const chosen = found!.alternatives.find((alternative) => alternative.keep === keep)!;
             const most = excludable(measure.clients, keep);
             const { deniedClients } = denied(requests, chosen.policy);
@@ -63,7 +63,7 @@ describe('suggested limits', () => {
       ));
   }
 
-  it('several together keep it too, and what they deny is counted', () =>
+  it('several together keep the share, and their denials are counted', () =>
     fc.assert(
       fc.property(
         fc.array(
@@ -74,8 +74,8 @@ describe('suggested limits', () => {
         fc.constantFrom(50, 80, 90, 95, 100),
         (policies, seed, keep) => {
           const requests = trace(seed, 300);
-          const { shapes, measure } = measured(requests, policies);
-          const suggestions = suggest(measure, shapes, keep);
+          const measure = measured(requests, policies);
+          const suggestions = suggest(measure, keep);
           const check = new Check(suggestions);
           for (const { ip, time } of requests) check.add(ip, time);
           check.finish();
@@ -95,29 +95,27 @@ describe('suggested limits', () => {
       runs('memory', 60, 0),
     ));
 
-  it('what another implies is left out', () => {
+  it('omits policies that another one implies', () => {
     // Ten at once, never again within the hour: the longest window alone is enough.
     const requests = Array.from({ length: 10 }, (_, i) => ({
       time: Date.UTC(2026, 9, 5) + i,
       ip: '10.0.0.1',
     }));
-    const { shapes, measure } = measured(requests, parsePolicies(['1/1s', '1/1m', '1/1h']));
-    const { together, each } = suggest(measure, shapes, 100);
+    const measure = measured(requests, parsePolicies(['1/1s', '1/1m', '1/1h']));
+    const { together, each } = suggest(measure, 100);
     expect(each.map(({ alternatives }) => alternatives[0]!.policy.limit)).to.deep.equal([10, 10, 10]);
     expect(together.policies).to.deep.equal([{ name: '1h', limit: 10, window: '1h' }]);
     // One a second, for ever: the shortest does.
     const steady = Array.from({ length: 100 }, (_, i) => ({ time: 1e12 + i * 1000, ip: '10.0.0.1' }));
     const log = measured(steady, parsePolicies(['sliding-log 1/1s', 'sliding-log 1/10s']));
-    expect(suggest(log.measure, log.shapes, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([
-      1,
-    ]);
+    expect(suggest(log, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([1]);
     // The bound of a bucket implies nothing about a window, and the other way round.
     for (const policies of [
       ['1/1s', 'token-bucket 1/1h'],
       ['1/1h', 'token-bucket 1/1s'],
     ]) {
       const mixed = measured(requests, parsePolicies(policies));
-      expect(suggest(mixed.measure, mixed.shapes, 100).together.policies).to.have.length(2);
+      expect(suggest(mixed, 100).together.policies).to.have.length(2);
     }
   });
 
@@ -130,7 +128,7 @@ describe('suggested limits', () => {
     ] as const) {
       const measure = new Measure(shapes);
       for (let i = 0; i < 100 * burst; i++) measure.add('a', 1e12 + 1000 * Math.floor(i / burst));
-      const { each } = suggest(measure, shapes, 99);
+      const { each } = suggest(measure, 99);
       expect(each).to.have.length(1);
       const { policy } = each[0]!.alternatives[0]!;
       expect(policy).to.deep.equal({ algorithm: 'token-bucket', limit, window: '1s', burst });
@@ -139,8 +137,8 @@ describe('suggested limits', () => {
 
   it('a client that uses more than can be counted does not count as kept', () => {
     const requests = Array.from({ length: 75_000 }, () => ({ time: 1e12, ip: '10.0.0.1' }));
-    const { shapes, measure } = measured(requests, parsePolicies(['gcra 1/366d']));
-    const { each } = suggest(measure, shapes, 100);
+    const measure = measured(requests, parsePolicies(['gcra 1/366d']));
+    const { each } = suggest(measure, 100);
     expect(each[0]!.alternatives.at(-1)).to.deep.include({ keep: 100, deniedClients: 1 });
   });
 
@@ -203,7 +201,7 @@ describe('headgate suggest', () => {
     expect(stdout).to.match(/--policy 'it'\\''s=\d+\/1m'$/m);
   });
 
-  it('keeps the options that say what a request is', async () => {
+  it('keeps the options that define a request', async () => {
     const withParts = requests.map((request) =>
       JSON.stringify({ ...request, where: '/', verb: 'GET', code: 200 }),
     );
@@ -213,7 +211,7 @@ describe('headgate suggest', () => {
     args.push('--path-field', 'where', '--method-field', 'verb', '--status-field', 'code');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key ip --key-field ip --time-field time --path-field where --status-field code --method-field verb --trusted-hops 2 --match '!/it'\\''s' --ipv6-subnet 64 --policy '1s=`,
     );
   });
 
@@ -282,11 +280,11 @@ describe('headgate suggest', () => {
     });
   });
 
-  it('of standard input: clients are known, requests are not', async () => {
+  it('of standard input: counts denied clients, but not requests', async () => {
     const { code, stdout } = await run(['suggest', '--keep', '90', '-'], lines.join('\n'));
     expect(code).to.equal(0);
     expect(stdout)
-      .to.contain('standard input cannot be read twice')
+      .to.contain('standard input')
       .and.to.match(/^90 % .* \?$/m);
     const { stdout: json } = await run(['suggest', '--keep', '90', '--json', '-'], lines.join('\n'));
     const { together } = JSON.parse(json) as { together: { deniedClients: number; deniedRequests: null } };
@@ -314,7 +312,7 @@ describe('headgate suggest', () => {
     }
     const path = () => join(logs.path, 'a.log');
 
-    it('rotated: the one that was measured is read again', async () => {
+    it('rotated: reads the measured file again', async () => {
       logs.write('a.log', lines);
       const whole = await suggested(() => {}, 'a.log');
       expect(whole.together.deniedRequests).to.be.greaterThan(0);
@@ -325,7 +323,7 @@ describe('headgate suggest', () => {
       expect(rotated).to.deep.equal(whole);
     });
 
-    it('grown: what was not measured is not counted', async () => {
+    it('grown: counts only the measured part', async () => {
       logs.write('a.log', lines);
       const whole = await suggested(() => {}, 'a.log');
       expect(await suggested(() => appendFileSync(path(), `${lines.join('\n')}\n`), 'a.log')).to.deep.equal(
@@ -333,12 +331,12 @@ describe('headgate suggest', () => {
       );
     });
 
-    it('cut off, emptied or written anew: the number of requests is left out, and the reason is told', async () => {
+    it('cut off, emptied or overwritten: omits the number of requests, and warns', async () => {
       const swapped = [...lines.slice(0, 1000), ...lines.slice(1000).reverse()];
       const changes: [() => void, RegExp][] = [
-        [() => truncateSync(path(), 1000), /cut off while it was read: 1,000 of its [\d,]+ bytes/],
-        [() => truncateSync(path(), 0), /cut off while it was read: 0 of/],
-        [() => void logs.write('a.log', swapped), /replaced while it was read/],
+        [() => truncateSync(path(), 1000), /cut off.* 1,000 of its [\d,]+ bytes/],
+        [() => truncateSync(path(), 0), /cut off.* 0 of/],
+        [() => void logs.write('a.log', swapped), /replaced/],
       ];
       for (const [change, says] of changes) {
         logs.write('a.log', lines);
@@ -368,9 +366,9 @@ describe('headgate suggest', () => {
     [['--window', ',', 'a.log'], 2, '--window: pass 1 to 32'],
     [['--window', '1s', '--policy', '1/1s', 'a.log'], 2, '--policy has its own window'],
     [['--algorithm', 'bucket', 'a.log'], 2, '--algorithm: "bucket" is not one of sliding-window'],
-    [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'nothing can be suggested'],
+    [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'concurrency'],
     [['--policy', '100', 'a.log'], 2, '"100" is not a quota'],
-    [['b.log'], 2, 'b.log: there is no such file'],
+    [['b.log'], 2, 'b.log: no such file'],
     [[], 2, 'log'],
   ];
   for (const [args, code, ...says] of wrong) {

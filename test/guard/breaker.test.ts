@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { createLimiter, HeadgateError, type Health, memoryStore, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
+import { readOptions } from '../../src/common/options.js';
 import { newCall, type OverridePlace, type PolicySet, type Subject } from '../../src/contract/store.js';
 import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
 import type { Prober } from '../../src/limiter/guard/circuit.js';
-import { checkTimeout } from '../../src/limiter/guard/failure.js';
+import { FAILURE_TABLE } from '../../src/limiter/guard/guard-options.js';
 import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
 import { sleep, until } from '../slow/faults/load.js';
 
@@ -113,10 +114,10 @@ describe('a breaker', () => {
     breaker.answeredLate(to('a:1'));
     breaker.answeredLate(to('b:2'));
     const failing = breaker.circuitOf(to('a:1'));
-    assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.hasAnswered], [true, 1, false]);
+    assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.answers > 0], [true, 1, false]);
     breaker.success(to('a:1'), true);
     const { slow, failures, late, lastError } = breaker.health;
-    assert.deepEqual([slow, failures, late, lastError, breaker.hasAnswered], [false, 0, 1, undefined, true]);
+    assert.deepEqual([slow, failures, late, lastError, breaker.answers > 0], [false, 0, 1, undefined, true]);
     breaker.success(to('a:1'), false);
     assert.equal(breaker.health.late, 1);
     assert.notEqual(breaker.circuitOf(to('a:1')), failing, 'addresses change: what is well is not kept');
@@ -209,7 +210,11 @@ describe('a probe', () => {
     probes = 0;
     await sleep(600);
     assert.ok(probes > 0 && probes <= 14, `${probes} questions`);
-    assert.equal(limiter.health.slow, true);
+    // A busy process may have read an answer as if it had come in time.
+    await until(async () => {
+      await limiter.consume('ada');
+      return limiter.health.slow;
+    });
     await limiter.close();
   });
 
@@ -250,12 +255,10 @@ describe('questions about overrides', () => {
 describe('how long a store may take', () => {
   it('is at most a minute', () => {
     for (const option of ['timeout', 'connectTimeout'] as const) {
-      assert.equal(checkTimeout(option, '1m'), 60_000);
-      assert.throws(() => checkTimeout(option, 60_001), /'1ms'.*'1m'/);
+      assert.equal(FAILURE_TABLE[option].read(option, '1m'), 60_000);
+      assert.throws(() => FAILURE_TABLE[option].read(option, 60_001), /\b1 .*\b60000\b/);
     }
-    assert.deepEqual(
-      [checkTimeout('timeout', undefined), checkTimeout('connectTimeout', undefined)],
-      [100, 2000],
-    );
+    const { timeout, connectTimeout } = readOptions(FAILURE_TABLE, {});
+    assert.deepEqual([timeout, connectTimeout], [100, 2000]);
   });
 });

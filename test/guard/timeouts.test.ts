@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { performance } from '../../src/common/real-time.js';
-import { newCall } from '../../src/contract/store.js';
-import { Timeouts, type Awaited } from '../../src/limiter/guard/timeouts.js';
+import { newCall, type Subject } from '../../src/contract/store.js';
+import { Timeouts, type Question } from '../../src/limiter/guard/question.js';
 import { runs } from '../support/random.js';
 
 const TIMEOUT_MS = 20;
+
+const NEVER = new Promise<never>(() => {});
+
+/** The parts of a question that the timeouts use. The store never answers. */
+const question = (expire: Question<Subject, never>['expire'], until = 0) =>
+  ({ call: { ...newCall(), until }, expire }) as Question<Subject, never>;
 
 describe('timeouts', () => {
   it('keep the process alive as long as a call is awaited', async () => {
@@ -15,11 +21,9 @@ describe('timeouts', () => {
       unref: () => told.push('unref'),
     } as unknown as NodeJS.Timeout;
     const timeouts = new Timeouts(TIMEOUT_MS, undefined, () => timer);
-    const calls = Array.from({ length: 2 }, (): Awaited => ({
-      ...{ call: newCall(), asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
-    }));
+    const calls = Array.from({ length: 2 }, () => question(() => {}));
     for (let i = 0; i < 2; i++) {
-      for (const each of calls) timeouts.add(each);
+      for (const each of calls) timeouts.wait(each, NEVER);
       let isIdle = false;
       void timeouts.idle().then(() => (isIdle = true));
       timeouts.finish(calls[0]!);
@@ -34,43 +38,31 @@ describe('timeouts', () => {
     await timeouts.idle();
   });
 
-  it('expire the calls that were not settled, and no others, in the order in which it was added', () =>
+  it('expire only the questions without an answer, in the order of the questions', () =>
     fc.assert(
       fc.asyncProperty(
         fc.array(fc.option(fc.nat(1000), { nil: undefined }), { maxLength: 30 }),
         async (plan) => {
           const timeouts = new Timeouts(TIMEOUT_MS);
           const expired: number[] = [];
-          const calls = plan.map((_, i): Awaited & { i: number } => ({
-            i,
-            call: newCall(),
-            asked: 0,
-            open: false,
-            previous: undefined,
-            next: undefined,
-            expire: ({ code }) => {
+          const calls = plan.map((_, i) =>
+            question(({ code }) => {
               assert.equal(code, 'HEADGATE_STORE_TIMEOUT');
               expired.push(i);
-            },
-          }));
-          for (const call of calls) timeouts.add(call);
+            }),
+          );
+          for (const call of calls) timeouts.wait(call, NEVER);
           // In the order of their numbers. Calls without a number stall.
-          const settled = calls
-            .filter(({ i }) => plan[i] !== undefined)
-            .sort((a, b) => plan[a.i]! - plan[b.i]!);
-          for (const call of settled) {
-            assert.equal(timeouts.finish(call), true);
-            assert.equal(timeouts.finish(call), false);
+          const stalled = [...plan.keys()].filter((i) => plan[i] === undefined);
+          const settled = [...plan.keys()].filter((i) => !stalled.includes(i));
+          for (const i of settled.sort((a, b) => plan[a]! - plan[b]!)) {
+            const call = calls[i]!;
+            timeouts.finish(call);
             // No reference remains from the calls that stall.
             assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
           }
           await timeouts.idle();
-          const stalled = calls.filter(({ i }) => plan[i] === undefined);
-          assert.deepEqual(
-            expired,
-            stalled.map(({ i }) => i),
-          );
-          for (const call of stalled) assert.equal(timeouts.finish(call), false);
+          assert.deepEqual(expired, stalled);
         },
       ),
       runs('memory', 40, 40),
@@ -83,10 +75,11 @@ describe('timeouts', () => {
     const armed: number[] = [];
     let fire = (): void => {};
     const expired: string[] = [];
-    const await_ = (name: string): Awaited => ({
-      ...{ call: newCall(), asked: 0, open: false, previous: undefined, next: undefined },
-      expire: () => expired.push(name),
-    });
+    const wait = (name: string): void =>
+      timeouts.wait(
+        question(() => void expired.push(name)),
+        NEVER,
+      );
     const pass = async (ms: number): Promise<void> => {
       time += ms;
       fire();
@@ -98,11 +91,11 @@ describe('timeouts', () => {
       fire = run;
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
+    const timeouts = new Timeouts(TIMEOUT_MS, () => TIMEOUT_MS, startTimer);
     try {
-      const timeouts = new Timeouts(TIMEOUT_MS, () => TIMEOUT_MS, startTimer);
-      timeouts.add(await_('first'));
+      wait('first');
       time += 8;
-      timeouts.add(await_('second'));
+      wait('second');
       await pass(TIMEOUT_MS - 8);
       assert.deepEqual(expired, ['first']);
       // A timer may fire a little early.
@@ -128,16 +121,10 @@ describe('timeouts', () => {
       return { ref() {}, unref() {} } as NodeJS.Timeout;
     };
     const errors: string[] = [];
-    const call = (until: number): Awaited => ({
-      ...{ call: { ...newCall(), until }, asked: 0, open: false, previous: undefined, next: undefined },
-      expire: ({ message }) => errors.push(/ (\d+ ms)/.exec(message)![1]!),
-    });
+    const call = (until: number) =>
+      question(({ message }) => void errors.push(/ (\d+ ms)/.exec(message)![1]!), until);
     try {
-      const timeouts = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
-      const [written, waiting] = [call(1020.5), call(0)];
-      timeouts.add(written);
-      timeouts.add(waiting);
-      for (const [at, isOverdue, others] of [
+      for (const [at, isWrittenOverdue, isWaitingOverdue] of [
         // In an idle process a timer may be 5 ms late.
         [1020.5, false, false],
         [1025.4, false, false],
@@ -145,9 +132,20 @@ describe('timeouts', () => {
         [1105.4, true, false],
         [1105.5, true, true],
       ] as const) {
+        time = 1000.5;
+        const finished = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
+        const questions = [call(1020.5), call(0)];
+        for (const each of questions) finished.wait(each, NEVER);
         time = at;
-        assert.deepEqual([timeouts.isOverdue(written), timeouts.isOverdue(waiting)], [isOverdue, others]);
+        assert.deepEqual(
+          questions.map((each) => finished.finish(each)),
+          [isWrittenOverdue, isWaitingOverdue],
+        );
       }
+      time = 1000.5;
+      armed.length = 0;
+      const timeouts = new Timeouts(TIMEOUT_MS, () => 100, startTimer);
+      for (const each of [call(1020.5), call(0)]) timeouts.wait(each, NEVER);
       for (const at of [1020, 1020.5, 1100, 1100.5]) {
         time = at;
         fire();

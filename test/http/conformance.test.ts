@@ -1,4 +1,4 @@
-// All adapters, in memory and on Redis: the checks of the kit, and tests that need more than HTTP. express.test.ts and fastify.test.ts have the
+// All adapters, in memory and on Redis: the checks of headgate-testing, and tests that need more than HTTP. express.test.ts and fastify.test.ts have the
 // features of a single framework.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';

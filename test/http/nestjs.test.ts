@@ -1,4 +1,4 @@
-// headgate/nestjs on both platforms: the checks of the kit, and features of Nest alone.
+// headgate/nestjs on both platforms: the checks of headgate-testing, and features of Nest alone.
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { promisify } from 'node:util';

@@ -168,8 +168,8 @@ it('the defaults are those of the docs', async () => {
     renewFor: 24 * 3_600_000,
     enabled: true,
   });
-  const { refundSuccess, refundFailure, refundAborted } = defaults;
-  expect([refundSuccess, refundFailure, refundAborted]).to.deep.equal([false, false, false]);
+  const { skipSuccessfulRequests, skipFailedRequests, refundAborted } = defaults;
+  expect([skipSuccessfulRequests, skipFailedRequests, refundAborted]).to.deep.equal([false, false, false]);
   await limiter.close();
 });
 

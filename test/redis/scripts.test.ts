@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import luaparse from 'luaparse';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
-import { luaFiles } from '../../src/stores/redis/lua-files.js';
-import { assemble, scriptNames } from '../../src/stores/redis/scripts.js';
+import { assemble, scriptNames, type Script } from '../../src/stores/redis/scripts.js';
 
 const kernels = Object.keys(algorithms) as Kernel[];
 const combinations = kernels.reduce<Kernel[][]>(
@@ -26,9 +25,20 @@ describe('scripts', () => {
     }
   });
 
-  it('have no comments, which the server does not need', () => {
-    for (const [file, parts] of Object.entries(luaFiles))
-      for (const text of Object.values(parts)) expect(text, file).not.to.match(/--|^ |\n\n/m);
+  it('have no comments and no directives, which the server does not need', () => {
+    for (const name of scriptNames) {
+      const overrides = name.startsWith('evaluate') || name === 'adjust';
+      for (const set of setsOf(name))
+        expect(assemble(name, set, name === 'evaluate', overrides).source, name).not.to.match(/--|^ |\n\n/m);
+    }
+  });
+
+  it('contain the parts of a ban, of overrides and of slots only with the feature', () => {
+    const has = (script: Script, part: string): boolean => script.source.includes(part);
+    const plain = assemble('evaluate', ['gcra'], false);
+    const full = assemble('evaluate', ['gcra', 'concurrency'], true, true);
+    for (const part of ['ban_strike', 'headgate_override', 'concurrency_release'])
+      expect([has(plain, part), has(full, part)], part).to.deep.equal([false, true]);
   });
 
   it('are the same for all sets of the same algorithms', () => {

@@ -7,6 +7,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import {
   createLimiter,
+  memoryStore,
   type CreateLimiterOptions,
   type Decision,
   type Key,
@@ -16,8 +17,10 @@ import {
 } from 'headgate';
 import { redisStore, type SliceOptions } from 'headgate/redis';
 import { performance } from '../../src/common/real-time.js';
-import { newCall } from '../../src/contract/store.js';
-import { sharedOf, Slices } from '../../src/stores/redis/local/slices.js';
+import { newCall, type Change, type Query } from '../../src/contract/store.js';
+import { admits, waitOf } from '../../src/contract/verdicts.js';
+import { Slices } from '../../src/stores/redis/local/slices.js';
+import { sharedOf } from '../../src/stores/redis/local/watched-keys.js';
 import { Redis } from 'ioredis';
 import { countedServer } from '../support/counted-server.js';
 import { startServer } from '../support/servers.js';
@@ -791,6 +794,35 @@ it('slices: of several servers, only those of the lost one end', async () => {
   expect(await askedAfter('a')).to.deep.equal(['a', 'unknown']);
   expect(await askedAfter(undefined)).to.deep.equal(keys);
   await slices.close();
+});
+
+it('slices: a process that asks alone gets its whole limit, although slices end before they are spent', async () => {
+  const server = memoryStore();
+  const store = {
+    decide: async (query: Query) => server.decide(query),
+    giveBack: async (changes: readonly Change[]) => changes.forEach((change) => void server.adjust(change)),
+  };
+  const slices = new Slices(store as never, { size: 10_000, hold: 100 });
+  const { set } = createLimiter({ algorithm: 'fixed-window', limit: 2_000, window: '1h' });
+  const { now } = performance;
+  let passed = 0;
+  performance.now = () => now.call(performance) + passed;
+  try {
+    for (const asksPerPause of [300, 77, 50, 31, 20]) {
+      let admitted = 0;
+      const key = String(asksPerPause);
+      const ask = async (): Promise<boolean> => {
+        const reply = await slices.decide({ set, key, cost: 1, peek: false, lease: '', call: newCall() });
+        return admits(waitOf(reply.verdicts, 0));
+      };
+      // The process pauses for longer than slices last.
+      while (await ask()) if (++admitted % asksPerPause === 0) passed += 200;
+      expect(admitted, key).to.equal(2_000);
+    }
+  } finally {
+    performance.now = now;
+    await slices.close();
+  }
 });
 
 it('slices: a store closes while its server hangs', async () => {

@@ -17,7 +17,7 @@ import { promisify, stripVTControlCharacters } from 'node:util';
 import { expect } from 'chai';
 import { build } from 'esbuild';
 import manifest from '../../package.json' with { type: 'json' };
-import { pack } from '../../scripts/lib/pack.js';
+import { pack, type Packed } from '../../scripts/lib/pack.js';
 import { root } from '../../scripts/lib/run.mjs';
 import { compile } from './package/compile.js';
 import { undocumented } from './package/undocumented.js';
@@ -35,14 +35,16 @@ interface Answer {
   body: string;
 }
 
-describe('the packed package', function () {
+describe('the packed packages', function () {
   this.timeout(300_000);
 
   let directory: string;
-  let files: string[];
-  let tarball: string;
-  /** A project with only the tarball installed. */
+  let packed: readonly Packed[];
+  let headgate: Packed;
+  /** A project with only headgate installed. */
   let bare: string;
+  /** A project with all packages of the repository installed. */
+  let all: string;
 
   /** Nest by its major version, from npm. Missing packages are fetched while the first tests run. */
   const nests = new Map<number, Promise<string>>();
@@ -51,23 +53,52 @@ describe('the packed package', function () {
     for (const major of [11, 12]) nests.set(major, fetchNest(major));
     for (const fetched of nests.values()) fetched.catch(() => {});
     directory = mkdtempSync(join(tmpdir(), 'headgate-package-'));
-    const packed = pack(directory);
-    files = packed.files;
-    tarball = packed.tarball;
-    bare = join(directory, 'bare');
-    mkdirSync(bare);
-    writeFileSync(join(bare, 'package.json'), '{ "private": true }');
-    await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed.tarball], {
-      cwd: bare,
-    });
+    packed = [headgate] = pack(directory);
+    bare = await install('bare', [headgate]);
+    all = await install('all', packed);
   });
+
+  async function install(name: string, packages: readonly Packed[]): Promise<string> {
+    const project = join(directory, name);
+    mkdirSync(project);
+    writeFileSync(join(project, 'package.json'), '{ "private": true }');
+    const tarballs = packages.map(({ tarball }) => tarball);
+    await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...tarballs], {
+      cwd: project,
+    });
+    return project;
+  }
 
   after(async () => {
     await Promise.allSettled(nests.values());
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it('holds the files that are needed to run, and nothing else', () => {
+  it('are those of the repository, of one version, each with its README and its licence', () => {
+    const folders = readdirSync(join(root, 'packages')).map((folder) => `headgate-${folder}`);
+    expect(packed.map(({ name }) => name)).to.have.members(['headgate', ...folders]);
+    for (const { name, version, files } of packed) {
+      expect(version, name).to.equal(manifest.version);
+      expect(files, name).to.include.members(['README.md', 'LICENSE', 'package.json']);
+      const range = dependenciesOf(name)['headgate'];
+      if (name !== 'headgate') expect(range?.replace('^', ''), name).to.equal(manifest.version);
+    }
+  });
+
+  it('share one headgate, in a project that has all of them', () => {
+    const inside = packed.map(({ name }) => join(all, 'node_modules', name, 'node_modules/headgate'));
+    expect(inside.filter((path) => existsSync(path))).to.deep.equal([]);
+  });
+
+  /** The dependencies and peers of an installed package. */
+  function dependenciesOf(name: string): Record<string, string> {
+    const path = join(all, 'node_modules', name, 'package.json');
+    const { dependencies, peerDependencies } = JSON.parse(readFileSync(path, 'utf8')) as typeof manifest;
+    return { ...peerDependencies, ...dependencies };
+  }
+
+  it('headgate holds the files that are needed to run, and nothing else', () => {
+    const { files } = headgate;
     const documents = files.filter((file) => !file.startsWith('dist/'));
     expect(documents).to.have.members([
       'package.json',
@@ -86,6 +117,22 @@ describe('the packed package', function () {
       'dist/cli/THIRD-PARTY-LICENSES.txt',
       ...['page.css', 'page.js', 'uPlot.iife.min.js', 'uPlot.min.css'].map((file) => `dist/cli/page/${file}`),
     ]);
+  });
+
+  it('headgate has no conformance suites, and does not install fast-check', () => {
+    expect(headgate.files.filter((file) => /testing/.test(file))).to.have.members([
+      ...['cjs/testing.js', 'cjs/testing.d.ts', 'cjs/testing/clock.d.ts'].map((file) => `dist/${file}`),
+      ...['esm/testing.js', 'esm/testing.d.ts'].map((file) => `dist/${file}`),
+    ]);
+    expect(existsSync(join(bare, 'node_modules/fast-check'))).to.equal(false);
+  });
+
+  it('headgate-testing holds its modules and declarations, and loads by import and by require', async () => {
+    const { files } = packed.find(({ name }) => name === 'headgate-testing')!;
+    const modules = files.filter((file) => file.endsWith('.js'));
+    expect(modules).to.have.members(['dist/cjs/index.js', 'dist/esm/index.js']);
+    for (const how of ['import', 'require'])
+      await execute(process.execPath, ['-e', `${how}('headgate-testing')`], { cwd: all });
   });
 
   it('loads by import and by require without express, fastify and ioredis', async () => {
@@ -161,18 +208,16 @@ describe('the packed package', function () {
   });
 
   it('takes the place of a transitive express-rate-limit by overrides, without a code change', async () => {
-    const standIn = join(root, 'packages/express-rate-limit');
-    const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', directory], {
-      cwd: standIn,
-    });
-    const [packed] = JSON.parse(stdout) as [{ filename: string; version: string }];
-    // The two packages are released together.
-    expect(packed.version).to.equal(manifest.version);
+    const { tarball: standIn } = packed.find(({ name }) => name === 'headgate-express-rate-limit')!;
     const answersOf = async (name: string, overrides: object): Promise<Answer[]> => {
       const app = join(directory, name);
       mkdirSync(app);
       const sdk = manifest.devDependencies['@modelcontextprotocol/sdk'];
-      const dependencies = { '@modelcontextprotocol/sdk': sdk, express: '^5.0.0', headgate: tarball };
+      const dependencies = {
+        '@modelcontextprotocol/sdk': sdk,
+        express: '^5.0.0',
+        headgate: headgate.tarball,
+      };
       writeFileSync(
         join(app, 'package.json'),
         JSON.stringify({ private: true, dependencies, overrides, type: 'module' }),
@@ -182,10 +227,9 @@ describe('the packed package', function () {
       const ran = await execute(process.execPath, ['main.mjs'], { cwd: app });
       return JSON.parse(ran.stdout) as Answer[];
     };
-    const file = `file:${join(directory, packed.filename)}`;
     const [theirs, ours] = await Promise.all([
       answersOf('without-override', {}),
-      answersOf('with-override', { 'express-rate-limit': file }),
+      answersOf('with-override', { 'express-rate-limit': `file:${standIn}` }),
     ]);
     const installedName = (app: string) =>
       (
@@ -228,6 +272,7 @@ describe('the packed package', function () {
     it(`has types for ${name}, for every sub-path in each module setting`, async () => {
       const used = readFileSync(join(root, 'test/slow/package/every-door.ts'), 'utf8');
       for (const path of subpaths) expect(used).to.contain(`'headgate${path.slice(1)}'`);
+      expect(used).to.contain("'headgate-testing'");
       const project = typesProject();
       for (const [i, settings] of [...modern, ...others].entries()) {
         const byExtension = !('moduleResolution' in settings);
@@ -267,17 +312,21 @@ describe('the packed package', function () {
     expect(Object.keys(typesVersions['*'])).to.have.members(
       subpaths.flatMap((path) => (path === '.' ? [] : path.slice(2))),
     );
-    for (const [target] of Object.values(typesVersions['*'])) expect(files).to.include(target!.slice(2));
+    for (const [target] of Object.values(typesVersions['*']))
+      expect(headgate.files).to.include(target!.slice(2));
   });
 
   it('documents its functions, options and fields for editors, in either module system', () => {
     const entries = subpaths.flatMap((path) => Object.values(manifest.exports[path as '.']));
-    const declarations = entries.map((entry) =>
-      join(bare, 'node_modules/headgate', entry.replace(/\.js$/, '.d.ts')),
-    );
-    const { count, silent } = undocumented(declarations, join(bare, 'node_modules/headgate'));
-    expect(silent).to.deep.equal([]);
-    expect(count).to.be.greaterThan(1000);
+    const silentIn = (name: string, entries: readonly string[]) => {
+      const folder = join(all, 'node_modules', name);
+      const declarations = entries.map((entry) => join(folder, entry.replace(/\.js$/, '.d.ts')));
+      const { count, silent } = undocumented(declarations, folder);
+      expect(silent).to.deep.equal([]);
+      return count;
+    };
+    expect(silentIn('headgate', entries)).to.be.greaterThan(1000);
+    expect(silentIn('headgate-testing', ['dist/cjs/index.js', 'dist/esm/index.js'])).to.be.greaterThan(30);
   });
 
   const consumers = [
@@ -288,7 +337,7 @@ describe('the packed package', function () {
   for (const { express, types, ioredis } of consumers) {
     it(`is used from TypeScript as ESM, as CommonJS, as both and bundled, with ${express}, fastify and ${ioredis}`, async () => {
       const consumer = join(directory, express);
-      cpSync(join(bare, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
+      cpSync(join(all, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
       linkPeers(consumer, { express, '@types/express': types, ioredis });
       await load(consumer, subpaths);
       await compileConsumer(consumer);
@@ -330,7 +379,7 @@ describe('the packed package', function () {
   async function nestProject(major: number): Promise<string> {
     const project = join(directory, `nest-${major}`);
     if (existsSync(project)) return project;
-    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    cpSync(join(all, 'node_modules'), join(project, 'node_modules'), { recursive: true });
     const packages = join((await nests.get(major))!, 'node_modules');
     for (const name of readdirSync(packages)) {
       const link = join(project, 'node_modules', name);
@@ -409,6 +458,7 @@ describe('the packed package', function () {
     for (const [name, source] of Object.entries(peers)) {
       const link = join(project, 'node_modules', name);
       mkdirSync(dirname(link), { recursive: true });
+      rmSync(link, { recursive: true, force: true });
       symlinkSync(installed(source), link);
     }
   }
@@ -417,7 +467,7 @@ describe('the packed package', function () {
   function typesProject(): string {
     const project = join(directory, 'types');
     if (existsSync(project)) return project;
-    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    cpSync(join(all, 'node_modules'), join(project, 'node_modules'), { recursive: true });
     const names = [
       'express',
       '@types/express',

@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import manifest from '../../package.json' with { type: 'json' };
 import { root } from '../../scripts/lib/run.mjs';
 
 const standIn = 'packages/express-rate-limit/package.json';
+const testing = 'packages/testing/package.json';
 
 describe('npm version', function () {
   this.timeout(30_000);
@@ -33,8 +34,10 @@ describe('npm version', function () {
     write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n### Added\n\n- All of it.\n');
     mkdirSync(join(directory, 'src/common'), { recursive: true });
     write('src/common/version.ts', "export const VERSION = '0.1.0';\n");
-    mkdirSync(join(directory, 'packages/express-rate-limit'), { recursive: true });
+    for (const manifest of [standIn, testing])
+      mkdirSync(join(directory, dirname(manifest)), { recursive: true });
     write(standIn, '{ "version": "0.1.0", "dependencies": { "headgate": "^0.1.0" } }\n');
+    write(testing, '{ "version": "0.1.0", "peerDependencies": { "headgate": "0.1.0" } }\n');
     mkdirSync(join(directory, '.ci'));
     write('.ci/run', 'echo checked\n');
     git('add', '.');
@@ -52,6 +55,10 @@ describe('npm version', function () {
     expect(JSON.parse(read(standIn))).to.deep.equal({
       version: '0.2.0',
       dependencies: { headgate: '^0.2.0' },
+    });
+    expect(JSON.parse(read(testing))).to.deep.equal({
+      version: '0.2.0',
+      peerDependencies: { headgate: '0.2.0' },
     });
     const today = new Date().toISOString().slice(0, 10);
     expect(read('CHANGELOG.md')).to.equal(

@@ -17,9 +17,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'compat/express-rate-limit/quota.ts': 100_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
-  'http/client-key.ts': 1000,
+  'common/memo.ts': 1000,
   'http/follow.ts': 700, // open requests on one connection
-  'http/compile-options.ts': 1000,
   'limiter/lifetime.ts': 1000, // open requests
   'limiter/slots.ts': 12_001, // held slots
   'limiter/waiting/lines.ts': 400, // maxWaiting
@@ -32,7 +31,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,
-  'stores/redis/local/slices.ts': 10_000,
+  'stores/redis/local/watched-keys.ts': 10_000,
+  'stores/redis/local/returns.ts': 10_000,
 };
 
 /** The number of entries that a file's collections may have in any case. */
@@ -53,7 +53,8 @@ const OF_LIMITERS = [
   'limiter/names',
   'limiter/guard/breaker',
   'limiter/guard/circuit',
-  'stores/redis/local/slices',
+  'stores/redis/local/watched-keys',
+  'stores/redis/local/returns',
 ];
 
 describe('resources', function () {

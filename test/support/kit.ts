@@ -1,4 +1,4 @@
-// The kit's checks in Mocha, on memory, Redis and Valkey.
+// The checks of headgate-testing in Mocha, on memory, Redis and Valkey.
 import type { Clock, Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate-testing';
@@ -19,7 +19,7 @@ export function describeChecks(title: string, checks: readonly Check[]): void {
   }
 }
 
-/** The number of runs of the kit's random checks, in memory and on a server. */
+/** The number of runs of random checks, in memory and on a server. */
 export const runsOf = (store: string, inMemory = 100, onServer = 8): number =>
   runs(store, inMemory, onServer).numRuns;
 
@@ -45,7 +45,7 @@ const onServers = perServer((kind): StoreUnderTest => {
   };
 });
 
-/** The stores in the form that the kit expects. */
+/** The stores in the form that headgate-testing expects. */
 export const subjects: Readonly<Record<string, StoreUnderTest>> = {
   memory: { createStore: memory, ordered: true, runs: runsOf('memory') },
   map: { createStore: map, ordered: true, runs: runsOf('map') },

@@ -1,4 +1,4 @@
-// Adapters for Express with one fault each, and the check of the kit that catches the fault.
+// Adapters for Express with one fault each, and the check that catches the fault.
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -232,7 +232,7 @@ describe('an adapter', () => {
   const find = (adapter: Adapter, [suite, name]: readonly [string, string]) =>
     adapterChecks(adapter).find((each) => each.suite === suite && each.name === name)!;
 
-  it('that hangs is reported after the kit’s patience', async () => {
+  it('that hangs is reported after the patience of the checks', async () => {
     const hanging = FAULTS['a denied request hangs']!;
     const error: unknown = await find(hanging, hanging.caughtBy)
       .run()

@@ -1,4 +1,4 @@
-// The kit catches each wrong store, by the check that is named beside it, with a message about the fault.
+// headgate-testing catches each wrong store, by the check that is named beside it, with a message about the fault.
 import { expect } from 'chai';
 import { CheckError, storeChecks } from 'headgate-testing';
 import { memory } from '../../../test/support/stores.js';

@@ -1,4 +1,4 @@
-// Stores with one fault each, built from the memory store. The kit must catch every one.
+// Stores with one fault each, built from the memory store. The checks must catch every one.
 import { setImmediate as turn } from 'node:timers/promises';
 import { memoryStore, type Policy, type Store } from 'headgate';
 import type {

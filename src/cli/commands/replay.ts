@@ -1,11 +1,9 @@
-import type { Policy } from '../../contract/policy.js';
+import { policyText, type Policy } from '../../index.js';
 import { collect, integer, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { ofTier, readOneLimits } from '../limits.js';
-import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
-import { policyText } from '../../contract/compile-policies.js';
 import { parsePolicies } from '../policy-text.js';
 import { replayJson } from '../replay/json.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
@@ -13,7 +11,7 @@ import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/o
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
 import { Engine } from '../replay/engine.js';
 import { compare, Replay, type Results } from '../replay/replay.js';
-import { countsSlots } from '../replay/shapes.js';
+import { countsSlots } from '../replay/policies.js';
 import { checkReportPath, DeniedRequests, timesOf, writeReport } from '../replay/report.js';
 import { reportPage } from '../replay/report-page.js';
 import { replayText } from '../replay/terminal.js';
@@ -41,7 +39,7 @@ export function register(program: CliCommand, io: Io): void {
     .option('--top <n>', 'the number of denied clients to name', integer('--top', 0, MOST_TOP), 10)
     .option(
       '--compare <text>',
-      `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
+      'a policy of another set to compare with, written as for --policy; repeatable',
       collect,
     )
     .option(

@@ -1,17 +1,15 @@
-import { toMilliseconds } from '../../common/duration.js';
-import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { collect, type CliCommand } from '../command.js';
-import { usageError } from '../errors.js';
+import { orUsage, usageError } from '../errors.js';
 import { quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
-import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { addLogOptions, LOGS_HELP, readLogs, wordsOf, type LogOptions } from '../replay/options.js';
 import { loggedKeys } from '../replay/dimensions.js';
-import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
+import { DEFAULT_DIMENSION, MEASURED } from '../replay/policies.js';
+import { shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
 import { suggestText } from '../replay/terminal.js';
 
@@ -55,12 +53,21 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     logs.checkFound();
     const { first, last } = measure;
     const asked = options.window !== undefined || options.policy !== undefined;
-    const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
+    const suggestions = suggestFrom(measure, keep, asked ? Infinity : Math.max(1000, last - first));
     await count(logs, suggestions, io);
     const { summaries } = logs;
     await (io.json
       ? writeJson(io, suggestJson(suggestions, measure, summaries))
-      : write(io, suggestText(suggestions, measure, summaries, replayCommand(names, options), io)));
+      : write(
+          io,
+          suggestText(
+            suggestions,
+            measure,
+            summaries,
+            ['headgate', 'replay', ...names.map(quoted), ...wordsOf(options)].join(' '),
+            io,
+          ),
+        ));
   });
 }
 
@@ -77,7 +84,7 @@ function keepOf(text: string): number {
   const keep = /^\d{1,3}(\.\d+)?\s?%?$/.test(text) ? parseFloat(text) : NaN;
   if (!(keep > 0 && keep <= 100)) {
     throw usageError(
-      `--keep: ${JSON.stringify(text)} is not a share of clients. Pass percent, up to 100: --keep 99.9.`,
+      `--keep: ${JSON.stringify(text)} is not a share of clients. Pass a percentage above 0, up to 100: --keep 99.9.`,
     );
   }
   return keep;
@@ -115,26 +122,8 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
   ) {
     throw usageError(`--window: pass 1 to ${MAX_WINDOWS} different windows: --window 1s,1m,1h.`);
   }
-  for (const text of windows ?? []) toMilliseconds('--window', text);
-  return shapesOf(known, windows);
-}
-
-/** The beginning of a command that replays the same requests. */
-function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, ipv6Subnet, match = [] } = options;
-  const words = ['headgate', 'replay', ...names.map(quoted)];
-  for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
-  const values = {
-    '--key-field': options.keyField,
-    '--time-field': options.timeField,
-    '--path-field': options.pathField,
-    '--status-field': options.statusField,
-    '--method-field': options.methodField,
-    '--trusted-hops': options.trustedHops,
-    '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
-  };
-  for (const [flag, value] of Object.entries(values))
-    if (value !== undefined) words.push(flag, quoted(String(value)));
-  for (const filter of match) words.push('--match', quoted(filter));
-  return words.join(' ');
+  return orUsage(
+    () => shapesOf(known, windows),
+    (message) => message.replace(/^[\w.]*window/, '--window'),
+  );
 }

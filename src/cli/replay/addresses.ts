@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
-import { parseAddress } from '../../http/address.js';
-import { clientKeys } from '../../http/client-key.js';
+import ipaddr from 'ipaddr.js';
+import { clientKey } from '../../http.js';
 
 export interface ClientOptions {
-  /** Prefix length of IPv6 keys: 1 to 128. */
-  readonly subnet: number;
+  /** Prefix length of IPv6 keys, 1 to 128. @default that of Headgate */
+  readonly subnet: number | undefined;
   /** The number of proxies that belong to the user, or `undefined` for all those with private addresses. */
   readonly trustedHops: number | undefined;
 }
@@ -19,12 +19,11 @@ const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'car
 
 /** Makes a function that finds the client's key: Headgate's default key. */
 export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
-  const keyOf = clientKeys(subnet);
   const known = new Map<string, string | undefined>();
 
   const single: ClientOf = (text) => {
     const address = addressIn(text);
-    return address === undefined ? undefined : keyOf(address);
+    return address === undefined ? undefined : clientKey(address, subnet);
   };
 
   return (text) => {
@@ -52,7 +51,8 @@ function fromList(list: readonly string[], trustedHops: number | undefined): str
   return addresses.findLast((entry) => !isPrivate(addressIn(entry)!)) ?? addresses[0];
 }
 
-const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
+/** Whether an address is private. In its canonical form, an IPv4 address within IPv6 is one of IPv4. */
+const isPrivate = (address: string): boolean => PRIVATE.has(ipaddr.parse(clientKey(address, 128)).range());
 
 /** The address in a text, which may also be `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
 function addressIn(text: string): string | undefined {

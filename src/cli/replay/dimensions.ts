@@ -1,8 +1,8 @@
-import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
+import type { Key, Policy } from '../../index.js';
 import { dimensionOf } from '../command.js';
 import { usageError } from '../errors.js';
 import { prefixOf } from '../keys.js';
+import { DEFAULT_DIMENSION } from './policies.js';
 
 /** The fields of a log that make the key of a dimension. */
 export interface LoggedKey {
@@ -26,7 +26,7 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) {
     throw usageError(
-      `--key: there are two for ${twice}. Write the parts of one key together, as in --key 'ip path', and name other dimensions: ` +
+      `--key: passed twice for ${twice}. Pass the parts of one key together, as in --key 'ip path', and name other dimensions: ` +
         '--key account=user.',
     );
   }
@@ -53,14 +53,14 @@ export function checkKeys(keys: readonly LoggedKey[], sets: readonly (readonly P
     if (missing === undefined) continue;
     const field = missing === DEFAULT_DIMENSION ? 'ip' : `${missing}=user`;
     throw usageError(
-      `These policies are by: ${dimensions.join(', ')}. Pass the field of the ${missing}, too: --key ${field}, or another one.`,
+      `These policies are by: ${dimensions.join(', ')}. Also pass the field of the ${missing}, such as --key ${field}.`,
     );
   }
   const used = sets.flatMap(dimensionsOf);
   const extra = known.find((name) => !used.includes(name));
   if (extra !== undefined && !isSole)
     throw usageError(
-      `--key ${extra}=...: no policy is by ${extra}. Omit it, or write the policy with \`by ${extra}\`.`,
+      `--key ${extra}=...: no policy is by ${extra}. Omit this key, or add \`by ${extra}\` to a policy.`,
     );
 }
 

@@ -56,19 +56,19 @@ export class Doubts {
   refusal(): string | undefined {
     if (this.requests >= FEW && this.#unit === DAY) {
       return (
-        'every request has a time at midnight, so its time of day is in another field. Pass the field of the time, or two fields ' +
-        "together: --time-field 'date time'."
+        'all times are at midnight, so the time of day is in another field. Pass the field of the time, or two fields together: ' +
+        "--time-field 'date time'."
       );
     }
     if (this.#named && this.#odd > 0 && this.#odd === this.#clients) {
       return (
-        `no client is an address: the first is ${JSON.stringify(this.#sample.slice(0, 50))}. Pass the field of the client, whatever ` +
-        'it holds: --key-field <field>.'
+        `no client is an address; the first is ${JSON.stringify(this.#sample.slice(0, 50))}. To limit by such names, or by another ` +
+        'field, pass the field: --key-field <field>.'
       );
     }
     for (const [part, lacking] of this.#lacking) {
       if (lacking === this.#lines)
-        return `no request has a ${part}, by which --match selects. Pass its field: --${part}-field <field>.`;
+        return `no request has a ${part}, which --match needs. Pass its field: --${part}-field <field>.`;
     }
     return undefined;
   }
@@ -80,12 +80,12 @@ export class Doubts {
       `${count(part)} of ${count(whole)} requests (${share(part, whole)})`;
     if (this.requests >= FEW && this.#first === this.#last)
       notes.push(
-        'all requests have the same time; if this is not their time, pass its field: --time-field <field>',
+        'all requests have the same time; if the log has another time, pass its field: --time-field <field>',
       );
     else if (this.requests >= FEW && this.#unit >= MINUTE)
       notes.push(
-        `all times are whole ${this.#unit === HOUR ? 'hours' : 'minutes'}: limits for shorter windows are wrong; pass a more exact ` +
-          'field: --time-field <field>',
+        `all times are whole ${this.#unit === HOUR ? 'hours' : 'minutes'}, so limits for shorter windows are wrong; pass a more ` +
+          'exact field: --time-field <field>',
       );
     if (this.#odd > 0) {
       const mend = this.#named ? '; pass the field of the client: --key-field <field>' : '';
@@ -96,12 +96,12 @@ export class Doubts {
     }
     for (const [part, lacking] of this.#lacking)
       notes.push(
-        `${of(lacking, this.#lines)} have no ${part}, by which --match selects; pass its field: --${part}-field <field>`,
+        `${of(lacking, this.#lines)} have no ${part}, which --match needs; pass its field: --${part}-field <field>`,
       );
     if (repeated > MANY_REPEATED * this.requests)
       notes.push(
-        `${of(repeated, this.requests)} have the id of another one shortly before: if the log has several lines for a request, as of ` +
-          'two proxies, pass only one of their logs',
+        `${of(repeated, this.requests)} have the same id as another request shortly before; if two proxies logged each request, pass the ` +
+          'log of only one of them',
       );
     return notes;
   }

@@ -1,18 +1,18 @@
 import type { LoggedRequest, RequestLine } from './logged-request.js';
 
-/** The maximum of requests that wait for further lines, and of remembered ids. */
+/** The maximum of requests that wait for further lines. At least as many whole ones are remembered, and at most twice as many. */
 const MAX_REQUESTS = 10_000;
 
 /** Lines with the same id belong to different requests if more time than this lies between them, ms. */
-const LONGEST_REQUEST = 600_000;
+const MAX_REQUEST_MS = 600_000;
 
 /** Two whole requests with the same id are most likely one if no more time than this lies between them, ms. */
-const SOON = 10_000;
+const MAX_REPEATED_MS = 10_000;
 
 interface Begun {
   readonly request: LoggedRequest;
   readonly time: number;
-  readonly hasStatus: boolean;
+  hasStatus: boolean;
 }
 
 /**
@@ -21,37 +21,34 @@ interface Begun {
  */
 export class Joiner {
   readonly #begun = new Map<string, Begun>();
-  /** The times of the last requests that are whole, by id. */
-  readonly #done = new Map<string, number>();
   /** The ids from the oldest on. A new iterator would first pass all that were deleted. */
   readonly #oldestBegun = this.#begun.keys();
-  readonly #oldestDone = this.#done.keys();
-  readonly #timeOf: (request: LoggedRequest) => number | undefined;
+  /** The times of the last requests that are whole, by id; and of those before them. */
+  #done = new Map<string, number>();
+  #doneBefore = new Map<string, number>();
   /** Whole requests that repeated the id of another one shortly after it. */
   repeated = 0;
 
-  constructor(timeOf: (request: LoggedRequest) => number | undefined) {
-    this.#timeOf = timeOf;
-  }
-
   /** Returns a request of which all lines were read, if there is one: that of this line, or an earlier one. */
   add(request: LoggedRequest): LoggedRequest | undefined {
-    const line = request.line?.();
+    const { line } = request;
     if (line === undefined) return request;
     const hasClient = request.part('address') !== undefined || request.part('method') !== undefined;
     const hasStatus = request.part('status') !== undefined;
     const begun = this.#begun.get(line.id);
-    const found = { request, time: this.#timeOf(request) ?? NaN, hasStatus };
+    const found = { request, time: request.time ?? NaN, hasStatus };
     if (begun === undefined) return hasClient ? this.#first(line, found) : request;
-    if (line.begins || found.time - begun.time > LONGEST_REQUEST) return this.#begin(line.id, found);
-    if (line.ends) return this.#end(line.id, merged(begun, found));
-    if (!hasStatus) return undefined;
-    if (begun.hasStatus && hasClient) {
+    if (line.begins || found.time - begun.time > MAX_REQUEST_MS) return this.#begin(line.id, found);
+    if (!line.ends && !hasStatus) return undefined;
+    if (!line.ends && begun.hasStatus && hasClient) {
       this.repeated += 1;
       return this.#begin(line.id, found);
     }
-    this.#begun.set(line.id, merged(begun, found));
-    return undefined;
+    begun.request.join(request);
+    begun.hasStatus ||= hasStatus;
+    if (!line.ends) return undefined;
+    this.#begun.delete(line.id);
+    return this.#end(line.id, begun);
   }
 
   /** Returns the requests that did not end. */
@@ -62,13 +59,13 @@ export class Joiner {
   }
 
   #first(line: RequestLine, found: Begun): LoggedRequest | undefined {
+    const before = this.#done.get(line.id) ?? this.#doneBefore.get(line.id);
     if (line.ends || found.hasStatus) {
-      const before = this.#done.get(line.id);
-      if (before !== undefined && Math.abs(found.time - before) <= SOON) this.repeated += 1;
+      if (before !== undefined && Math.abs(found.time - before) <= MAX_REPEATED_MS) this.repeated += 1;
       return this.#end(line.id, found);
     }
     // A message about a request that has ended.
-    if (this.#done.has(line.id) && !line.begins) return undefined;
+    if (before !== undefined && !line.begins) return undefined;
     return this.#begin(line.id, found);
   }
 
@@ -86,22 +83,11 @@ export class Joiner {
   }
 
   #end(id: string, { request, time }: Begun): LoggedRequest {
-    this.#begun.delete(id);
-    this.#done.delete(id);
+    if (this.#done.size === MAX_REQUESTS) {
+      this.#doneBefore = this.#done;
+      this.#done = new Map();
+    }
     this.#done.set(id, time);
-    if (this.#done.size > MAX_REQUESTS) this.#done.delete(this.#oldestDone.next().value!);
     return request;
   }
-}
-
-/** The request of two lines: the time of the first, and the status of the last. */
-function merged({ request: first, time, hasStatus }: Begun, { request: last, ...found }: Begun): Begun {
-  const request: LoggedRequest = {
-    named: first.named,
-    field: (name) => first.field(name) ?? last.field(name),
-    timeOf: (field) => first.timeOf(field) ?? last.timeOf(field),
-    part: (name) =>
-      name === 'status' ? (last.part(name) ?? first.part(name)) : (first.part(name) ?? last.part(name)),
-  };
-  return { request, time, hasStatus: hasStatus || found.hasStatus };
 }

@@ -1,78 +1,54 @@
 import { failure } from '../errors.js';
 
 /** Slightly less than a `Map` can hold. */
-const MOST_KEYS = 16_000_000;
+const MAX_KEYS = 16_000_000;
 
-/** Numbers the keys in order of appearance, and makes room for them in the columns. */
+export type Column = Uint32Array | Float64Array;
+
+/** Numbers the keys in order of appearance, from 0 on. Columns have a value for each key. */
 export class Keys {
+  /** The keys by their numbers. */
+  readonly names: string[] = [];
   readonly #numbers = new Map<string, number>();
-  readonly #columns: Column[] = [];
-  #room = 1024;
+  readonly #buffers: ArrayBuffer[] = [];
+  #room = 0;
 
-  get size(): number {
-    return this.#numbers.size;
-  }
-
-  /** The key's number, from 0 on. */
   numberOf(key: string): number {
     return this.#numbers.get(key) ?? this.#add(key);
   }
 
-  /** The wanted keys, by their numbers. */
-  namesOf(wanted: (number: number) => boolean): Map<number, string> {
-    const names = new Map<number, string>();
-    let number = 0;
-    for (const name of this.#numbers.keys()) {
-      if (wanted(number)) names.set(number, name);
-      number += 1;
-    }
-    return names;
+  /** Makes a column, in which all values are 0 at first: counts up to 2^32, or times. It grows in place, outside of the heap of JavaScript. */
+  column<T extends Column>(Kind: (new (buffer: ArrayBuffer) => T) & { BYTES_PER_ELEMENT: number }): T {
+    const maxByteLength = Kind.BYTES_PER_ELEMENT * MAX_KEYS;
+    const buffer = new ArrayBuffer(0, { maxByteLength });
+    this.#buffers.push(buffer);
+    return new Kind(buffer);
   }
 
   /** The key with the largest value in a column. */
   largest(column: Column): { key: string; value: number } {
     let largest = 0;
-    for (let i = 1; i < this.size; i++) if (column.values[i]! > column.values[largest]!) largest = i;
-    return { key: this.namesOf((i) => i === largest).get(largest) ?? '', value: column.values[largest]! };
-  }
-
-  /** Makes a column: a value for each key, 0 at first. */
-  column(kind: ColumnKind): Column {
-    const column = new Column(kind, this.#room);
-    this.#columns.push(column);
-    return column;
+    for (let i = 1; i < this.names.length; i++) if (column[i]! > column[largest]!) largest = i;
+    return { key: this.names[largest] ?? '', value: column[largest] ?? 0 };
   }
 
   #add(key: string): number {
-    const number = this.#numbers.size;
-    if (number === MOST_KEYS) {
+    const number = this.names.length;
+    if (number === MAX_KEYS) {
       throw failure(
-        `More than ${MOST_KEYS.toLocaleString('en')} different keys. Replay a part of the log (--match), or choose a coarser --key.`,
+        `There are more than ${MAX_KEYS.toLocaleString('en')} different keys. Replay a part of the log (--match), or choose a coarser --key.`,
       );
     }
-    if (number === this.#room) {
-      this.#room *= 2;
-      for (const column of this.#columns) column.resize(this.#room);
-    }
+    if (number === this.#room) this.#grow();
     // Copy the key, also half a surrogate pair: a part of a text keeps the whole text in memory.
-    this.#numbers.set(JSON.parse(JSON.stringify(key)) as string, number);
+    const copy = JSON.parse(JSON.stringify(key)) as string;
+    this.#numbers.set(copy, number);
+    this.names.push(copy);
     return number;
   }
-}
 
-export type ColumnKind = 'count' | 'time';
-
-/** A value per key: a count (up to 2^32) or a time. */
-export class Column {
-  values: Uint32Array | Float64Array;
-
-  constructor(kind: ColumnKind, room: number) {
-    this.values = kind === 'count' ? new Uint32Array(room) : new Float64Array(room);
-  }
-
-  resize(room: number): void {
-    const values = this.values instanceof Uint32Array ? new Uint32Array(room) : new Float64Array(room);
-    values.set(this.values);
-    this.values = values;
+  #grow(): void {
+    this.#room = Math.min(MAX_KEYS, Math.max(1024, 2 * this.#room));
+    for (const buffer of this.#buffers) buffer.resize((buffer.maxByteLength / MAX_KEYS) * this.#room);
   }
 }

@@ -1,15 +1,14 @@
-import type { Key } from '../../contract/key.js';
+import type { Key } from '../../index.js';
 import { clients, hostName, type ClientOf, type ClientOptions } from './addresses.js';
 import type { LoggedKey } from './dimensions.js';
 import { Doubts } from './doubts.js';
+import { KNOWN_TIMES, type Part } from './fields.js';
+import { Formats } from './formats.js';
 import { Joiner } from './join.js';
-import { KNOWN_TIMES, parseJsonLine, parseLogfmt } from './json-lines.js';
-import { normal, textOf, type LoggedRequest, type Part, type Reading } from './logged-request.js';
-import { statusOf, type Match, type MatchedPart } from './match.js';
-import { isBareRequest, isOddClient, parseTextLine } from './text-lines.js';
-import { parseTime } from './time.js';
-import { unwrapper } from './unwrap.js';
-import { w3cReader } from './w3c-lines.js';
+import type { LoggedRequest } from './logged-request.js';
+import { statusOf, type Match } from './match.js';
+import { isOddClient } from './text-lines.js';
+import { Unwrapper } from './unwrap.js';
 
 /** One request of a log. */
 export interface Entry {
@@ -31,44 +30,41 @@ export type Parsed = Entry | 'joined' | 'skipped' | { readonly problem: string }
 export interface LineOptions extends ClientOptions {
   /** The fields that make the key, or the key of each dimension. */
   readonly keys: readonly LoggedKey[];
-  /** The fields of the time and of the client, in formats with named fields. Default: where loggers usually write them. */
-  readonly timeField: string | undefined;
+  /** The field of the client, in formats with named fields. @default the usual fields of loggers */
   readonly keyField: string | undefined;
   /** The fields of other parts of a request. */
-  readonly fields?: Readonly<Partial<Record<Part, string>>>;
+  readonly fields?: Readonly<Partial<Record<Part | 'time', string | undefined>>>;
   /** Selects the requests that count. */
   readonly match: Match | undefined;
   /** Whether to read paths and statuses, too. */
   readonly details?: boolean;
 }
 
-/** The formats, for messages. */
-export const FORMATS =
-  'the Common or the Combined Log Format (nginx, Apache), lines of JSON or of logfmt, the lines of AWS load balancers, W3C logs ' +
-  '(CloudFront, IIS); also behind the prefixes of containers, syslog and Heroku';
-
-/** Reads the lines of one log. Each line may have its own format. */
+/** Reads the lines of one log. */
 export class LineReader {
   readonly #options: LineOptions;
+  readonly #timeField: string | undefined;
   readonly #clientOf: ClientOf;
-  readonly #unwrap = unwrapper();
-  readonly #w3c = w3cReader();
-  readonly #joiner: Joiner;
+  readonly #unwrapper = new Unwrapper();
+  readonly #formats: Formats;
+  readonly #joiner = new Joiner();
   readonly #doubts = new Doubts();
 
   constructor(options: LineOptions) {
+    const named = Object.entries(options.fields ?? {}).filter(([, name]) => name !== undefined);
     this.#options = options;
+    this.#timeField = options.fields?.time;
     this.#clientOf = clients(options);
-    this.#joiner = new Joiner((request) => request.timeOf(options.timeField));
+    this.#formats = new Formats(Object.fromEntries(named.map(([part, name]) => [part, [name!]])));
   }
 
   read(line: string): Parsed {
-    const found = this.#unwrap(line);
+    const found = this.#unwrapper.read(line);
     if (found === undefined) return 'joined';
-    const { text, time } = found;
-    const reading = parse(text, this.#w3c);
-    if (reading === 'skipped' || !('part' in reading)) return reading;
-    const request = this.#joiner.add(this.#withFields(reading, time));
+    const reading = this.#formats.read(found.text);
+    if (reading === 'skipped' || 'problem' in reading) return reading;
+    if (this.#timeField === undefined) reading.collected = found.time;
+    const request = this.#joiner.add(reading);
     return request === undefined ? 'joined' : this.#entryOf(request);
   }
 
@@ -87,40 +83,25 @@ export class LineReader {
     return this.#doubts.refusal();
   }
 
-  /** Reads the parts from the fields that options name, and the time of a line without one from its collector's. */
-  #withFields(request: LoggedRequest, time: string | undefined): LoggedRequest {
-    const { fields = {} } = this.#options;
-    const isNamed = request.named && Object.keys(fields).length > 0;
-    if (!isNamed && time === undefined) return request;
-    return {
-      ...request,
-      part(name) {
-        const field = isNamed ? fields[name] : undefined;
-        return field === undefined ? request.part(name) : normal(name, textOf(request.field(field)));
-      },
-      timeOf: (field) => request.timeOf(field) ?? (field === undefined ? parseTime(time) : undefined),
-    };
-  }
-
   #entryOf(request: LoggedRequest): Parsed {
-    const { match, timeField, details = false } = this.#options;
+    const { match, details = false } = this.#options;
     if (match && !this.#matches(match, request)) return 'skipped';
     const key = this.#keyOf(request);
     if (key === undefined) return this.#withoutKey(request);
-    const time = request.timeOf(timeField);
+    const { time } = request;
     if (time === undefined) {
-      const tried = timeField === undefined ? `${KNOWN_TIMES} and others were tried` : `of ${timeField}`;
-      return { problem: `it has no time that can be read (${tried}; see --time-field)` };
+      const tried = this.#timeField ?? `${KNOWN_TIMES} and others`;
+      return { problem: `no readable time in ${tried}; see --time-field` };
     }
     this.#doubts.request(time);
     return details ? { time, key, path: request.part('path'), status: statusOf(request) } : { time, key };
   }
 
-  #matches(match: Match, request: LoggedRequest): boolean {
+  #matches({ parts, matches }: Match, request: LoggedRequest): boolean {
     // Lines of other kinds have none of the parts.
     if (request.part('address') !== undefined || request.part('method') !== undefined)
-      this.#doubts.filtered([...match.parts].filter((part: MatchedPart) => request.part(part) === undefined));
-    return match.matches(request);
+      this.#doubts.filtered(parts.filter((part) => request.part(part) === undefined));
+    return matches(request);
   }
 
   #withoutKey(request: LoggedRequest): Parsed {
@@ -129,7 +110,7 @@ export class LineReader {
     const isByClient = keys.some(({ parts }) => parts.includes('ip'));
     if (address !== undefined && keyField === undefined && isByClient && hostName(address) === undefined) {
       return {
-        problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
+        problem: `the client ${JSON.stringify(address.slice(0, 50))} is neither an address nor the name of a host`,
       };
     }
     // Programs also write other lines, and some requests have no user.
@@ -140,14 +121,11 @@ export class LineReader {
     const { keys } = this.#options;
     if (keys.length === 1) return this.#textOfKey(keys[0]!, request);
     const found: Record<string, string> = {};
-    let isAny = false;
     for (const key of keys) {
       const text = this.#textOfKey(key, request);
-      if (text === undefined) continue;
-      found[key.dimension] = text;
-      isAny = true;
+      if (text !== undefined) found[key.dimension] = text;
     }
-    return isAny ? found : undefined;
+    return Object.keys(found).length > 0 ? found : undefined;
   }
 
   #textOfKey({ parts }: LoggedKey, request: LoggedRequest): string | undefined {
@@ -158,14 +136,13 @@ export class LineReader {
 
   #part(word: string, request: LoggedRequest): string | undefined {
     if (word === 'ip') return this.#client(request);
-    if (word === 'user' || word === 'path' || word === 'method') return request.part(word);
-    return textOf(request.field(word));
+    return word === 'user' || word === 'path' || word === 'method' ? request.part(word) : request.field(word);
   }
 
   #client(request: LoggedRequest): string | undefined {
     const { keyField } = this.#options;
     if (keyField !== undefined && request.named) {
-      const text = textOf(request.field(keyField));
+      const text = request.field(keyField);
       return text === undefined ? undefined : (this.#clientOf(text) ?? text);
     }
     const address = request.part('address');
@@ -175,26 +152,4 @@ export class LineReader {
     if (key !== undefined) this.#doubts.client(key, client === undefined && isOddClient(key), request.named);
     return key;
   }
-}
-
-function parse(text: string, w3c: ReturnType<typeof w3cReader>): Reading {
-  return (
-    (text.startsWith('{') ? parseJson(text) : (w3c(text) ?? parseTextLine(text))) ??
-    parseTail(text) ??
-    parseLogfmt(text) ?? {
-      problem: isBareRequest(text)
-        ? "it has neither a client nor a time: with morgan, log the format 'combined'"
-        : 'it is in none of the formats that are read',
-    }
-  );
-}
-
-const parseJson = (text: string): Reading =>
-  parseJsonLine(text, (inner) => (inner.startsWith('{') ? parseJson(inner) : parseTextLine(inner)));
-
-/** Reads a line of JSON behind other words, such as the names of a pod and a container. */
-function parseTail(text: string): Reading | undefined {
-  const start = text.endsWith('}') ? text.indexOf('{') : -1;
-  const reading = start > 0 ? parseJson(text.slice(start)) : undefined;
-  return reading !== undefined && typeof reading === 'object' && 'problem' in reading ? undefined : reading;
 }

@@ -1,14 +1,16 @@
+import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { firstWhere } from './bisect.js';
 import type { Entry, LineReader, Parsed } from './line.js';
 import { checkReadable, type Source } from './source.js';
 
 /** The longest line of a request, in bytes. A longer line is not kept in memory. */
-const LONGEST_LINE = 2 ** 20;
+const MAX_LINE = 2 ** 20;
 /** The bytes that are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
 const BYTE_ORDER_MARK = '\ufeff';
-const SAMPLES = 5;
+const MAX_SAMPLES = 5;
 const SAMPLE_LENGTH = 120;
 
 /** A line that could not be read. */
@@ -135,9 +137,7 @@ export class LogFile {
       return;
     }
     const parsed =
-      line.length > LONGEST_LINE
-        ? { problem: 'it has more than a million characters' }
-        : this.#reader.read(line);
+      line.length > MAX_LINE ? { problem: 'more than a million characters' } : this.#reader.read(line);
     this.#count(parsed, line, entries);
   }
 
@@ -146,7 +146,7 @@ export class LogFile {
       this.#found[parsed] += 1;
     } else if ('problem' in parsed) {
       this.#found.malformed += 1;
-      if (this.#found.samples.length < SAMPLES) {
+      if (this.#found.samples.length < MAX_SAMPLES) {
         const text = Buffer.from(line.slice(0, SAMPLE_LENGTH)).toString();
         this.#found.samples.push({ line: this.#found.lines, text, problem: parsed.problem });
       }
@@ -162,22 +162,19 @@ export class LogFile {
     const first = await chunks.next();
     if (first.done) return;
     checkReadable(this.source.name, first.value);
+    const all = before(first.value, chunks);
     const isGzip = first.value[0] === 0x1f && first.value[1] === 0x8b;
     if (!isGzip) {
-      yield first.value;
-      yield* chunks;
+      yield* all;
       return;
     }
-    const gunzip = createGunzip({ chunkSize: CHUNK });
-    const feeding = feed(gunzip, first.value, chunks);
-    feeding.catch((error: Error) => gunzip.destroy(error));
     try {
-      for await (const chunk of gunzip) yield chunk as Buffer;
+      // An error ends the loop, too.
+      const unpacked = pipeline(all, createGunzip({ chunkSize: CHUNK }), () => {});
+      for await (const chunk of unpacked) yield chunk as Buffer;
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
-      this.#damage = `its gzip data is damaged or ends too early (${(error as Error).message}): what could be unpacked counts`;
-    } finally {
-      gunzip.destroy();
+      this.#damage = `the gzip data is damaged or ends too early (${(error as Error).message}); only the lines before that count`;
     }
   }
 
@@ -189,19 +186,9 @@ export class LogFile {
   }
 }
 
-/** Writes to `gunzip`, no faster than it unpacks. */
-async function feed(
-  gunzip: ReturnType<typeof createGunzip>,
-  first: Buffer,
-  rest: AsyncIterable<Buffer>,
-): Promise<void> {
-  const written = (chunk: Buffer) => new Promise<void>((resolve) => gunzip.write(chunk, () => resolve()));
-  await written(first);
-  for await (const chunk of rest) {
-    if (gunzip.destroyed) return;
-    await written(chunk);
-  }
-  gunzip.end();
+async function* before<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T> {
+  yield first;
+  yield* rest;
 }
 
 /** Texts of whole lines. Neither a character nor a line is cut in two. Of a line that is too long, only the beginning is kept. */
@@ -215,7 +202,7 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string
       begun = [];
       length = 0;
     }
-    if (length <= 2 * LONGEST_LINE) {
+    if (length <= 2 * MAX_LINE) {
       begun.push(chunk.subarray(end));
       length += chunk.length - end;
     }
@@ -271,13 +258,6 @@ export class Reorder {
 
   /** The place behind all requests of the same time. */
   #placeOf(time: number): number {
-    let low = this.#head;
-    let high = this.#waiting.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#waiting[middle]!.time <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstWhere(this.#head, this.#waiting.length, (i) => this.#waiting[i]!.time > time);
   }
 }

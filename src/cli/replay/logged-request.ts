@@ -1,22 +1,15 @@
-export type Part = 'address' | 'user' | 'method' | 'path' | 'status';
+import { readerOf, textOf, type Fields, type Part, type Plan } from './fields.js';
+import { parseTime } from './time.js';
 
-/** The facts in a log about one request. Only the requested parts are read. The format decides which of them exist. */
-export interface LoggedRequest {
-  /** Whether the format has named fields. */
-  readonly named: boolean;
-  /** The address may be a list as in X-Forwarded-For: the client's address, then those of proxies. The path has no query. */
-  part(name: Part): string | undefined;
-  /** Any field by its name, or in JSON by its path (`req.id`). Undefined if the format has no names. */
-  field(name: string): unknown;
-  /** The time at which the request came, ms since the epoch, from the given field or from the format's own. Undefined if unreadable. */
-  timeOf(field: string | undefined): number | undefined;
-  /** The relation to other lines about the same request. Undefined if the line has no id of a request. */
-  line?(): RequestLine | undefined;
-}
+/** The first line of a request in Fastify's log. */
+const BEGINNING = 'incoming request';
 
-/** One of several lines that a logger may write about one request. */
+/** A line with a status and one of these is the last one of its request. */
+const DURATIONS = ['duration', 'duration_ms', 'durationMs', 'elapsed', 'elapsed_time', 'latency'];
+
+/** The relation of a line to other lines about the same request. */
 export interface RequestLine {
-  /** The id of the request, with the process that wrote the line. */
+  /** The id of the request, with the process that wrote the line, because loggers count requests from 1. */
   readonly id: string;
   /** Whether the line is the first one of its request. */
   readonly begins: boolean;
@@ -24,18 +17,80 @@ export interface RequestLine {
   readonly ends: boolean;
 }
 
-/** The reading of a line. `'skipped'` is a line about the log itself; a `problem` describes a line that cannot be read. */
-export type Reading = LoggedRequest | 'skipped' | { readonly problem: string };
+/** The facts in a log about one request. Only the requested parts are read. */
+export class LoggedRequest {
+  readonly #fields: Fields;
+  readonly #plan: Plan;
+  /** Whether the format has named fields. */
+  readonly named: boolean;
+  /** A later line about the same request. */
+  #later: LoggedRequest | undefined;
+  /** The time at which a collector received the line. */
+  collected: string | undefined;
 
-/** Splits `GET /path?query HTTP/1.1`. */
-export function splitRequestLine(line: string): { method?: string; path?: string } {
-  const space = line.indexOf(' ');
-  if (space <= 0) return {};
-  const end = line.indexOf(' ', space + 1);
-  return {
-    method: line.slice(0, space).toUpperCase(),
-    path: pathOf(line.slice(space + 1, end === -1 ? undefined : end)),
-  };
+  constructor(fields: Fields, plan: Plan, named = true) {
+    this.#fields = fields;
+    this.#plan = plan;
+    this.named = named;
+  }
+
+  /** Adds a later line. The parts of earlier lines count, except for the status. */
+  join(later: LoggedRequest): this {
+    if (this.#later) this.#later.join(later);
+    else this.#later = later;
+    return this;
+  }
+
+  /** The address may be a list as in X-Forwarded-For: the client's address, then those of proxies. The path has no query. */
+  part(name: Part): string | undefined {
+    if (this.#later === undefined) return this.#own(name);
+    if (name === 'status') return this.#later.part(name) ?? this.#own(name);
+    return this.#own(name) ?? this.#later.part(name);
+  }
+
+  /** Any field by its name, or in JSON by its path (`req.id`). Undefined if the format has no names. */
+  field(name: string): string | undefined {
+    if (!this.named) return undefined;
+    return textOf(readerOf(name, this.#fields)?.(this.#fields)) ?? this.#later?.field(name);
+  }
+
+  /** The time at which the request came, ms since the epoch, or `undefined` if it cannot be read. */
+  get time(): number | undefined {
+    for (const read of this.#plan.time) {
+      const time = parseTime(read(this.#fields));
+      if (time !== undefined) return time;
+    }
+    return parseTime(this.collected) ?? this.#later?.time;
+  }
+
+  /** Undefined if the line has no id of a request. */
+  get line(): RequestLine | undefined {
+    const id = this.#text('id');
+    if (id === undefined) return undefined;
+    const { hostname, pid, 'process.pid': process, msg, message, responseTime } = this.#fields;
+    const hasDuration = DURATIONS.some((name) => this.#fields[name] !== undefined);
+    return {
+      id: `${textOf(hostname) ?? ''} ${textOf(pid ?? process) ?? ''} ${id}`,
+      begins: msg === BEGINNING || message === BEGINNING,
+      // Other lines may have the duration of a part of the work.
+      ends: responseTime !== undefined || (hasDuration && this.#text('status') !== undefined),
+    };
+  }
+
+  #own(name: Part): string | undefined {
+    const text = this.#text(name);
+    if (text === undefined) return undefined;
+    if (name === 'path') return pathOf(text);
+    return name === 'method' ? text.toUpperCase() : text;
+  }
+
+  #text(name: Part | 'id'): string | undefined {
+    for (const read of this.#plan[name]) {
+      const text = textOf(read(this.#fields));
+      if (text !== undefined) return text;
+    }
+    return undefined;
+  }
 }
 
 /** The path of a URL, without the query and the server. */
@@ -45,30 +100,4 @@ function pathOf(url: string): string {
   if (whole.startsWith('/')) return whole;
   const server = /^[a-z][a-z\d+.-]*:\/\/[^/]*/i.exec(whole);
   return server ? whole.slice(server[0].length) || '/' : whole;
-}
-
-/** Gives a part of a request its usual form. */
-export function normal(name: Part, text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  if (name === 'path') return pathOf(text);
-  return name === 'method' ? text.toUpperCase() : text;
-}
-
-/** The text, or `undefined` for the placeholders of missing values. */
-export const present = (text: string | undefined): string | undefined =>
-  text === '-' || text === '' ? undefined : text;
-
-/** Converts a text, a number, or several as a list. Undefined for values without information. */
-export function textOf(value: unknown): string | undefined {
-  if (typeof value === 'number') return String(value);
-  if (Array.isArray(value))
-    return value.flatMap((each: unknown) => textOf(each) ?? []).join(', ') || undefined;
-  return typeof value === 'string' ? present(value) : undefined;
-}
-
-/** The value of a field; or of several, with spaces between them, as in `date time`. */
-export function fieldsOf(field: (name: string) => unknown, names: string): unknown {
-  if (!names.includes(' ')) return field(names);
-  const texts = names.split(/\s+/).map((name) => textOf(field(name)));
-  return texts.includes(undefined) ? undefined : texts.join(' ');
 }

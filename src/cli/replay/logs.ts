@@ -3,7 +3,8 @@ import { SingleBar } from 'cli-progress';
 import { failure, usageError } from '../errors.js';
 import { count } from '../format.js';
 import type { Io } from '../io.js';
-import { type Entry, FORMATS, type LineReader } from './line.js';
+import { FORMATS } from './formats.js';
+import type { Entry, LineReader } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, streamSource, type Source } from './source.js';
 
@@ -60,11 +61,11 @@ export class Logs {
     const names = all.map(({ name }) => name).join(', ');
     const sum = (field: 'lines' | 'skipped' | 'malformed') =>
       all.reduce((total, each) => total + each[field], 0);
-    if (sum('lines') === 0) throw failure(`${names}: there is no line in it.`);
+    if (sum('lines') === 0) throw failure(`${names}: the log is empty.`);
     const [sample] = all.flatMap(({ samples }) => samples);
     if (!sample) {
       throw failure(
-        `${names}: none of ${sum('lines')} lines is a request with a key. Look at --match, --key and --key-field.`,
+        `${names}: none of ${sum('lines')} lines is a request with a key. Check --match, --key and --key-field.`,
       );
     }
     throw failure(
@@ -94,7 +95,7 @@ export async function withLogs(
       sources.push(source);
       if (same) {
         const again = same.name === source.name ? 'given twice' : `the same file as ${same.name}`;
-        throw usageError(`${source.name} is ${again}: its requests would count twice.`);
+        throw usageError(`${source.name} is ${again}, so its requests would count twice. Pass it once.`);
       }
     }
     await use(new Logs(sources.map((source) => new LogFile(source, parser))));

@@ -6,11 +6,17 @@ export type MatchedPart = 'path' | 'method' | 'status';
 
 /** Selects the requests that count. */
 export interface Match {
-  readonly parts: ReadonlySet<MatchedPart>;
+  readonly parts: readonly MatchedPart[];
   matches(request: LoggedRequest): boolean;
 }
 
-type Matches = Match['matches'];
+/** The kinds of words, and a test of the part that they select by. */
+const WORDS: readonly (readonly [RegExp, MatchedPart, (word: string, part: string) => boolean])[] = [
+  [/^\//, 'path', (word, path) => path.startsWith(word)],
+  [/^[a-z]+$/i, 'method', (word, method) => method === word.toUpperCase()],
+  [/^\d\d\d$/, 'status', (word, status) => status === word],
+  [/^\dxx$/i, 'status', (word, status) => /^\d\d\d$/.test(status) && status[0] === word[0]],
+];
 
 /**
  * Reads a filter: any number of paths by prefix (`/api`), methods (`POST`) and statuses (`404`, `5xx`), separated by spaces or commas. A
@@ -21,36 +27,34 @@ type Matches = Match['matches'];
 export function parseMatch(texts: readonly string[]): Match | undefined {
   const words = texts.flatMap((text) => text.split(/[\s,]+/)).filter((word) => word !== '');
   if (words.length === 0) return undefined;
-  const wanted: Matches[] = [];
-  const byPart = new Map<MatchedPart, Matches[]>();
-  const parts = new Set<MatchedPart>();
-  for (const word of words) {
-    const not = word.startsWith('!');
-    const { part, matches } = parseWord(not ? word.slice(1) : word);
-    parts.add(part);
-    if (not) wanted.push((request) => !matches(request));
-    else byPart.set(part, [...(byPart.get(part) ?? []), matches]);
-  }
-  for (const any of byPart.values()) wanted.push((request) => any.some((matches) => matches(request)));
-  return { parts, matches: (request) => wanted.every((matches) => matches(request)) };
+  const tests = words.map(parseWord);
+  const parts = [...new Set(tests.map(({ part }) => part))];
+  const wanted = parts
+    .map((part) => tests.filter((test) => test.part === part && !test.not))
+    .filter((any) => any.length > 0);
+  const unwanted = tests.filter(({ not }) => not);
+  return {
+    parts,
+    matches: (request) =>
+      wanted.every((any) => any.some(({ matches }) => matches(request))) &&
+      !unwanted.some(({ matches }) => matches(request)),
+  };
 }
 
-function parseWord(word: string): { part: MatchedPart; matches: Matches } {
-  if (word.startsWith('/'))
-    return { part: 'path', matches: (request) => request.part('path')?.startsWith(word) ?? false };
-  if (/^[a-z]+$/i.test(word)) {
-    const method = word.toUpperCase();
-    return { part: 'method', matches: (request) => request.part('method') === method };
+function parseWord(text: string): { part: MatchedPart; not: boolean; matches: Match['matches'] } {
+  const not = text.startsWith('!');
+  const word = not ? text.slice(1) : text;
+  const [, part, test] = WORDS.find(([kind]) => kind.test(word)) ?? [];
+  if (part === undefined) {
+    throw usageError(
+      `--match: ${JSON.stringify(word)} is not a path, a method or a status. Pass for example '/api', 'POST', '5xx', or '!/health'.`,
+    );
   }
-  if (/^\d\d\d$/.test(word))
-    return { part: 'status', matches: (request) => statusOf(request) === Number(word) };
-  if (/^\dxx$/i.test(word)) {
-    const first = Number(word[0]);
-    return { part: 'status', matches: (request) => Math.floor((statusOf(request) ?? NaN) / 100) === first };
-  }
-  throw usageError(
-    `--match: ${JSON.stringify(word)} is not a path, a method or a status. Write for example '/api', 'POST', '5xx', or '!/health'.`,
-  );
+  const matches = (request: LoggedRequest): boolean => {
+    const found = request.part(part);
+    return found !== undefined && test!(word, found);
+  };
+  return { part, not, matches };
 }
 
 export function statusOf(request: LoggedRequest): number | undefined {

@@ -1,4 +1,4 @@
-import { excludable, type Peaks } from './measure.js';
+import { excludable, type Measured, type Peaks } from './measure.js';
 
 /** An outlier uses at least this many times as much as each client that is not an outlier. */
 export const OUTLIER_FACTOR = 5;
@@ -17,14 +17,12 @@ const USUAL_UNITS = 2;
  *
  * @returns the numbers of the clients. Empty if `keep` leaves clients out, or asks for all
  */
-export function outliersOf(all: readonly Peaks[], keep: number): ReadonlySet<number> {
-  const clients = all[0]?.values.length ?? 0;
+export function outliersOf(all: readonly Measured[], clients: number, keep: number): ReadonlySet<number> {
   const outliers = new Set<number>();
   if (keep === 100 || clients < MIN_CLIENTS || excludable(clients, keep) > 0) return outliers;
   const most = Math.max(1, Math.floor(MAX_SHARE * clients));
-  for (const peaks of all) {
+  for (const { peaks } of all) {
     const usual = usualLimit(peaks, most);
-    if (usual === undefined) continue;
     peaks.values.forEach((units, client) => {
       if (units > usual) outliers.add(client);
     });
@@ -33,20 +31,11 @@ export function outliersOf(all: readonly Peaks[], keep: number): ReadonlySet<num
   return outliers.size > most ? new Set() : outliers;
 }
 
-/** The most that a client uses that is not an outlier. Undefined if there is no gap among the `most` busiest clients. */
-function usualLimit(peaks: Peaks, most: number): number | undefined {
+/** The peak use among the clients that are not outliers. Infinity if there is no gap among the `most` busiest clients. */
+function usualLimit(peaks: Peaks, most: number): number {
   for (let excluded = most; excluded > 0; excluded--) {
     const usual = peaks.limitFor(excluded);
     if (peaks.limitFor(excluded - 1) >= OUTLIER_FACTOR * Math.max(usual, USUAL_UNITS)) return usual;
   }
-  return undefined;
-}
-
-/** The smallest limit that no other client exceeds. */
-export function limitWithout(outliers: ReadonlySet<number>, { values }: Peaks): number {
-  let limit = 1;
-  values.forEach((units, client) => {
-    if (units > limit && !outliers.has(client)) limit = units;
-  });
-  return limit;
+  return Infinity;
 }

@@ -1,9 +1,9 @@
-import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
+import type { Decision, Key, Policy } from '../../index.js';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
-import { Keys, type Column } from './keys.js';
+import { Keys } from './keys.js';
 import type { LogSummary } from './log-file.js';
+import { DEFAULT_DIMENSION } from './policies.js';
 import { Timeline } from './timeline.js';
 
 /** The effect of a policy on a log. */
@@ -66,42 +66,44 @@ export interface ReplayResult {
 /** Ten tenths of the capacity, and one more for clients that were denied. */
 const USES = 11;
 
+/** A policy, and its effect so far. */
+interface Effect {
+  readonly number: number;
+  readonly name: string;
+  readonly policy: Policy;
+  readonly capacity: number;
+  /** The number of its dimension. */
+  readonly side: number;
+  /** The most that each client used. */
+  readonly peaks: Uint32Array;
+  denied: number;
+  first: number | undefined;
+  last: number | undefined;
+}
+
 /**
- * Sends the requests of a log to a limiter, and counts. It keeps about 60 bytes per client, and 4 more per policy. With several dimensions,
- * each key of each dimension is a client.
+ * Sends the requests of a log to a limiter, and counts, in columns with a value per client. With several dimensions, each key of each
+ * dimension is a client.
  */
 export class Replay {
   readonly #engine: Engine;
   readonly #keys = new Keys();
   /** The number of the key's dimension. */
-  readonly #side = this.#keys.column('count');
-  readonly #requests = this.#keys.column('count');
-  readonly #denied = this.#keys.column('count');
+  readonly #side = this.#keys.column(Uint32Array);
+  readonly #requests = this.#keys.column(Uint32Array);
+  readonly #denied = this.#keys.column(Uint32Array);
   /** One bit per policy. */
-  readonly #by = this.#keys.column('count');
-  readonly #first = this.#keys.column('time');
-  readonly #last = this.#keys.column('time');
-  readonly #run = this.#keys.column('count');
-  readonly #runAt = this.#keys.column('time');
-  readonly #streak = this.#keys.column('count');
-  readonly #streakAt = this.#keys.column('time');
+  readonly #by = this.#keys.column(Uint32Array);
+  readonly #first = this.#keys.column(Float64Array);
+  readonly #last = this.#keys.column(Float64Array);
+  readonly #run = this.#keys.column(Uint32Array);
+  readonly #runAt = this.#keys.column(Float64Array);
+  readonly #streak = this.#keys.column(Uint32Array);
+  readonly #streakAt = this.#keys.column(Float64Array);
   readonly #timeline: Timeline;
   /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
-  readonly #policies: {
-    readonly name: string;
-    readonly policy: Policy;
-    readonly capacity: number;
-    /** The number of its dimension. */
-    readonly side: number;
-    /** The most that each client used. */
-    readonly peaks: Column;
-    denied: number;
-    first: number | undefined;
-    last: number | undefined;
-  }[];
-  /** For each name, the number of the policy. */
-  readonly #numbers: ReadonlyMap<string, number>;
+  readonly #policies: ReadonlyMap<string, Effect>;
   /** The current request, by dimension: its client, or -1; and whether it is denied. */
   readonly #clients: number[];
   readonly #hit: boolean[];
@@ -119,13 +121,16 @@ export class Replay {
     this.#dimensions = dimensions;
     this.#clients = dimensions.map(() => -1);
     this.#hit = dimensions.map(() => false);
-    this.#policies = this.#engine.limiter.policies.map(({ name, traits: { capacity } }, i) => {
+    const effects = this.#engine.policies.map(({ name, traits: { capacity } }, i) => {
       const policy = policies[i]!;
       const side = several ? dimensions.indexOf(policy.by ?? DEFAULT_DIMENSION) : 0;
       const none = { denied: 0, first: undefined, last: undefined };
-      return { name, policy, capacity, side, peaks: this.#keys.column('count'), ...none };
+      return [
+        name,
+        { number: i, name, policy, capacity, side, peaks: this.#keys.column(Uint32Array), ...none },
+      ] as const;
     });
-    this.#numbers = new Map(this.#policies.map(({ name }, i) => [name, i]));
+    this.#policies = new Map<string, Effect>(effects);
     this.#timeline = new Timeline(2 + policies.length);
   }
 
@@ -136,150 +141,130 @@ export class Replay {
     if (this.#admitted + this.#deniedSum === 0) this.#start = time;
     this.#end = time;
     const counts = this.#timeline.at(time);
-    const allowed = decision?.allowed ?? true;
-    for (const verdict of decision?.policies ?? []) {
-      const i = this.#numbers.get(verdict.name)!;
-      const policy = this.#policies[i]!;
-      const client = this.#clients[policy.side]!;
-      if (!verdict.allowed) {
-        policy.denied += 1;
-        policy.first ??= time;
-        policy.last = time;
-        this.#by.values[client] = (this.#by.values[client]! | (1 << i)) >>> 0;
-        counts[2 + i]! += 1;
-        if (!policy.policy.shadow) this.#hit[policy.side] = true;
-      }
-      const used = policy.capacity - verdict.remaining;
-      const { values } = policy.peaks;
-      if (used > values[client]!) values[client] = used;
-    }
-    if (allowed) {
-      this.#admitted += 1;
-      counts[0]! += 1;
-      for (const client of this.#clients) if (client >= 0) this.#run.values[client] = 0;
-      const delay = decision?.delayMs ?? 0;
-      if (delay > 0) this.#held += 1;
-      this.#longestHold = Math.max(this.#longestHold, delay);
-    } else {
+    decision?.policies.forEach((verdict) => this.#judge(verdict, time, counts));
+    if (decision?.allowed === false) {
       this.#deniedSum += 1;
       counts[1]! += 1;
       this.#clients.forEach((client, side) => this.#hit[side] && this.#deny(client, time));
+      return false;
     }
-    return allowed;
+    this.#admitted += 1;
+    counts[0]! += 1;
+    for (const client of this.#clients) if (client >= 0) this.#run[client] = 0;
+    const delay = decision?.delayMs ?? 0;
+    if (delay > 0) this.#held += 1;
+    this.#longestHold = Math.max(this.#longestHold, delay);
+    return true;
   }
 
   /** Records the clients of the current request. */
   #number(key: Key): void {
     const isSole = typeof key === 'string';
-    for (let side = 0; side < this.#clients.length; side++) {
-      const dimension = this.#dimensions[side]!;
+    this.#dimensions.forEach((dimension, side) => {
       const text = isSole ? key : key[dimension];
-      const id = text === undefined ? undefined : isSole ? text : shownKeys({ [dimension]: text })[0]!;
-      const client = id === undefined ? -1 : this.#keys.numberOf(id);
-      this.#clients[side] = client;
       this.#hit[side] = false;
-      if (client < 0) continue;
-      this.#side.values[client] = side;
-      this.#requests.values[client]! += 1;
-    }
+      this.#clients[side] = -1;
+      if (text === undefined) return;
+      const client = this.#keys.numberOf(isSole ? text : shownKeys({ [dimension]: text })[0]!);
+      this.#clients[side] = client;
+      this.#side[client] = side;
+      this.#requests[client]! += 1;
+    });
+  }
+
+  /** Records the verdict of a policy. */
+  #judge({ name, allowed, remaining }: Decision['policies'][number], time: number, counts: number[]): void {
+    const effect = this.#policies.get(name)!;
+    const { number, capacity, side, peaks, policy } = effect;
+    const client = this.#clients[side]!;
+    peaks[client] = Math.max(peaks[client]!, capacity - remaining);
+    if (allowed) return;
+    effect.denied += 1;
+    effect.first ??= time;
+    effect.last = time;
+    this.#by[client] = (this.#by[client]! | (1 << number)) >>> 0;
+    counts[2 + number]! += 1;
+    if (!policy.shadow) this.#hit[side] = true;
   }
 
   #deny(client: number, time: number): void {
-    if (this.#denied.values[client]! === 0) this.#first.values[client] = time;
-    this.#denied.values[client]! += 1;
-    this.#last.values[client] = time;
-    const run = (this.#run.values[client]! += 1);
-    if (run === 1) this.#runAt.values[client] = time;
-    if (run > this.#streak.values[client]!) {
-      this.#streak.values[client] = run;
-      this.#streakAt.values[client] = this.#runAt.values[client]!;
+    if (this.#denied[client]! === 0) this.#first[client] = time;
+    this.#denied[client]! += 1;
+    this.#last[client] = time;
+    const run = (this.#run[client]! += 1);
+    if (run === 1) this.#runAt[client] = time;
+    if (run > this.#streak[client]!) {
+      this.#streak[client] = run;
+      this.#streakAt[client] = this.#runAt[client]!;
     }
   }
 
-  /** The number of clients. They are numbered in order of appearance. */
-  get size(): number {
-    return this.#keys.size;
-  }
-
-  /** Whether a client was ever denied. */
-  isDenied(client: number): boolean {
-    return this.#denied.values[client]! > 0;
+  /** The denials of each client. They are numbered in order of appearance. */
+  get denials(): Uint32Array {
+    return this.#denied.slice(0, this.#keys.names.length);
   }
 
   /** @param top the number of denied clients to name */
   result(top: number): ReplayResult {
+    const denying = this.#clientsWhere((client) => this.#denied[client]! > 0);
     return {
       requests: this.#admitted + this.#deniedSum,
       admitted: this.#admitted,
       denied: this.#deniedSum,
       held: this.#held,
       longestHold: this.#longestHold,
-      clients: this.#keys.size,
-      deniedClients: this.#count((client) => this.isDenied(client)),
+      clients: this.#keys.names.length,
+      deniedClients: denying.length,
       busiest: this.#keys.largest(this.#requests),
       first: this.#start,
       last: this.#end,
-      policies: this.#policies.map(({ name, policy, side, denied, first, last }, i) => ({
-        name,
-        policy,
-        clients: this.#count((client) => this.#deniedBy(client, i)),
-        of: this.#count((client) => this.#side.values[client] === side),
-        denied,
-        first,
-        last,
-        use: this.#use(i),
-      })),
-      top: this.#top(top),
+      policies: [...this.#policies.values()].map((effect) => this.#policyResult(effect)),
+      top: denying
+        .sort((a, b) => this.#denied[b]! - this.#denied[a]!)
+        .slice(0, top)
+        .map((client) => this.#clientResult(client)),
       timeline: {
         width: this.#timeline.width,
-        intervals: [...this.#timeline.intervals()].map(([start, [admitted, denied, ...by]]) => ({
-          start,
-          admitted: admitted!,
-          denied: denied!,
-          policies: by,
+        intervals: [...this.#timeline.intervals()].map(([start, [admitted, denied, ...policies]]) => ({
+          ...{ start, admitted: admitted!, denied: denied!, policies },
         })),
       },
     };
   }
 
-  #count(matches: (client: number) => boolean): number {
-    let count = 0;
-    for (let i = 0; i < this.#keys.size; i++) if (matches(i)) count += 1;
-    return count;
+  #clientsWhere(holds: (client: number) => boolean): number[] {
+    const found: number[] = [];
+    for (let i = 0; i < this.#keys.names.length; i++) if (holds(i)) found.push(i);
+    return found;
   }
 
-  #deniedBy(client: number, policy: number): boolean {
-    return ((this.#by.values[client]! >>> policy) & 1) === 1;
+  #isDeniedBy(client: number, { number }: Effect): boolean {
+    return ((this.#by[client]! >>> number) & 1) === 1;
   }
 
-  #use(number: number): number[] {
+  #policyResult(effect: Effect): PolicyResult {
+    const { name, policy, side, capacity, peaks, denied, first, last } = effect;
+    const clients = this.#clientsWhere((client) => this.#side[client] === side);
     const use = new Array<number>(USES).fill(0);
-    const { side, capacity, peaks } = this.#policies[number]!;
-    for (let i = 0; i < this.#keys.size; i++) {
-      if (this.#side.values[i] !== side) continue;
-      const tenth = Math.ceil((10 * peaks.values[i]!) / capacity) - 1;
-      use[this.#deniedBy(i, number) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
+    for (const client of clients) {
+      const tenth = Math.ceil((10 * peaks[client]!) / capacity) - 1;
+      use[this.#isDeniedBy(client, effect) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
     }
-    return use;
+    return { name, policy, clients: use.at(-1)!, of: clients.length, denied, first, last, use };
   }
 
-  #top(count: number): ClientResult[] {
-    const denied = this.#denied.values;
-    const all: number[] = [];
-    for (let i = 0; i < this.#keys.size; i++) if (denied[i]! > 0) all.push(i);
-    const chosen = all.sort((a, b) => denied[b]! - denied[a]!).slice(0, count);
-    const wanted = new Set(chosen);
-    const names = this.#keys.namesOf((i) => wanted.has(i));
-    return chosen.map((i) => ({
-      key: names.get(i)!,
-      requests: this.#requests.values[i]!,
-      denied: denied[i]!,
-      first: this.#first.values[i]!,
-      last: this.#last.values[i]!,
-      streak: this.#streak.values[i]!,
-      streakAt: this.#streakAt.values[i]!,
-      policies: this.#policies.filter((_, j) => this.#deniedBy(i, j)).map(({ name }) => name),
-    }));
+  #clientResult(client: number): ClientResult {
+    const effects = [...this.#policies.values()].filter((effect) => this.#isDeniedBy(client, effect));
+    return {
+      key: this.#keys.names[client]!,
+      requests: this.#requests[client]!,
+      denied: this.#denied[client]!,
+      first: this.#first[client]!,
+      last: this.#last[client]!,
+      streak: this.#streak[client]!,
+      streakAt: this.#streakAt[client]!,
+      policies: effects.map(({ name }) => name),
+    };
   }
 }
 
@@ -306,12 +291,12 @@ export interface Comparison {
 
 /** Compares two replays of the same requests. A client has the same number in both. */
 export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
-  let [both, firstOnly, secondOnly] = [0, 0, 0];
-  for (let client = 0; client < first.size; client++) {
-    const [a, b] = [first.isDenied(client), second.isDenied(client)];
-    if (a && b) both += 1;
-    else if (a) firstOnly += 1;
-    else if (b) secondOnly += 1;
-  }
-  return { result: second.result(top), left, both, firstOnly, secondOnly };
+  const sums = { both: 0, firstOnly: 0, secondOnly: 0 };
+  const others = second.denials;
+  first.denials.forEach((denials, client) => {
+    const isInSecond = others[client]! > 0;
+    if (denials > 0) sums[isInSecond ? 'both' : 'firstOnly'] += 1;
+    else if (isInSecond) sums.secondOnly += 1;
+  });
+  return { result: second.result(top), left, ...sums };
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { printableJson, printableLines } from '../../common/printable.js';
 import { count, duration, many, printable, share } from '../format.js';
 import type { ClientTimes, Report, Tally } from './report.js';
 import { cellsOf, moment, policyTable, replayNotes, spanText } from './tables.js';
@@ -59,7 +58,7 @@ ${compared ? comparison(result, compared) : ''}
 <button type="button" id="all">All</button> <button type="button" id="log" aria-pressed="false">Log scale</button></p>
 ${plot('requests', peaks(result))}
 <h2>Denied by each policy</h2>
-<p class="quiet">A request that two policies deny is in both.</p>
+<p class="quiet">A request that two policies deny counts for both.</p>
 ${plot('denied', 'Requests that each policy denied; the table below has the values.')}
 <details><summary>The plots as a table</summary>
 ${intervalTable(result)}
@@ -118,7 +117,7 @@ ${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${m
 <h2>Paths of the denied requests</h2>
 ${tallyBars(denied.paths.tally(NAMED), result.denied)}
 <h2>Statuses of the denied requests</h2>
-<p class="quiet">As the log has them: the answers of the server at that time.</p>
+<p class="quiet">The statuses in the log, as the server sent them at that time.</p>
 ${tallyBars(denied.statuses.tally(NAMED), result.denied)}`;
 }
 
@@ -158,13 +157,23 @@ function useBars({ name, use }: ReplayResult['policies'][number]): string {
   return `<h3>${escape(name)}</h3>${bars(rows)}`;
 }
 
+/** Invisible characters, which could change how a browser shows other texts. */
+const HIDDEN = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
 // Texts of a log may come from anyone, so they must never become markup.
 export const escape = (text: string): string =>
-  printableLines(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+  text
+    .toWellFormed()
+    .replace(HIDDEN, (c) => printable(c))
+    .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** JSON that cannot end the script that contains it. */
 export const jsonInHtml = (value: unknown): string =>
-  printableJson(JSON.stringify(value)).replaceAll('<', '\\u003c');
+  JSON.stringify(value)
+    .replace(HIDDEN, (c) => c.split('').map(unitEscape).join(''))
+    .replaceAll('<', unitEscape);
+
+const unitEscape = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 function figure(value: string, label: string, bad = false): string {
   return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;

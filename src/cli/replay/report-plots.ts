@@ -1,7 +1,7 @@
-import { toMilliseconds } from '../../common/duration.js';
-import { policyText } from '../../contract/compile-policies.js';
+import { policyText } from '../../index.js';
 import { duration, printable } from '../format.js';
 import type { ClientTimes, Report } from './report.js';
+import { compiled } from './policies.js';
 import type { ReplayResult } from './replay.js';
 
 /** A line or a layer of a plot. */
@@ -88,7 +88,7 @@ function clientSeries({ clients }: ClientTimes): Series[] {
 function limitLines({ policies, timeline: { width, intervals } }: ReplayResult): Series[] {
   return policies.flatMap(({ policy }): Series[] => {
     if (!('window' in policy)) return [];
-    const value = (policy.limit * width) / toMilliseconds('window', policy.window);
+    const value = (policy.limit * width) / compiled(policy).window;
     const { name: _, ...unnamed } = policy;
     const name = `limit: ${policyText(unnamed)}, per ${duration(width)}`;
     return [{ name, color: '--text', dashed: true, values: intervals.map(() => value) }];

@@ -28,7 +28,7 @@ export async function checkReportPath(path: string, logs: readonly string[], { c
     const isSame = logStat !== undefined && logStat.dev === found!.dev && logStat.ino === found!.ino;
     if (isSame || resolve(cwd, log) === file)
       throw usageError(
-        `--report: ${path} is a log that is read. Pass the name of a new file: --report report.html.`,
+        `--report: ${path} is one of the logs. Pass the name of a new file: --report report.html.`,
       );
   }
   if (found?.isDirectory()) {
@@ -39,9 +39,7 @@ export async function checkReportPath(path: string, logs: readonly string[], { c
   try {
     await access(found ? file : dirname(file), constants.W_OK);
   } catch (error) {
-    throw usageError(
-      `--report: ${path} cannot be written: ${(error as Error).message}. Choose another place.`,
-    );
+    throw usageError(`--report: ${path} cannot be written: ${(error as Error).message}. Pass another path.`);
   }
   return file;
 }
@@ -52,7 +50,7 @@ export async function writeReport(file: string, page: string): Promise<void> {
     await writeFile(file, page);
   } catch (error) {
     throw failure(
-      `--report: ${file} cannot be written: ${(error as Error).message}. Choose another place.`,
+      `--report: ${file} cannot be written: ${(error as Error).message}. Pass another path.`,
       error,
     );
   }

@@ -1,9 +1,7 @@
-import { MAX_FILL_MS, MAX_TICKS } from '../../algorithms/algorithm.js';
-import { DEFAULT_ALGORITHM } from '../../algorithms/index.js';
-import { toMilliseconds, type Duration } from '../../common/duration.js';
-import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
-import type { Algorithm, Policy } from '../../contract/policy.js';
+import type { Policy } from '../../index.js';
 import { usageError } from '../errors.js';
+import { firstWhere } from './bisect.js';
+import { compiled, countsSlots, isBucket, type MeasuredAlgorithm } from './policies.js';
 
 /** A policy with a limit or burst that is to be found. */
 export interface Shape {
@@ -18,13 +16,6 @@ export interface Shape {
   of(units: number): Policy;
 }
 
-/** A policy with a window. A log lacks the durations of requests, and rarely covers several periods of a calendar. */
-type Windowed = Extract<Policy, { window: Duration }>;
-
-/** The algorithms for which limits can be found. */
-export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
-export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => hasField(name, 'window'));
-
 /** The windows that are measured by default. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
 const BUCKET_WINDOWS = ['1s', '1m'];
@@ -34,22 +25,13 @@ const RATES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 /** A limit that is never reached, and that fits into counters of 4 bytes. */
 const PLENTY = 2 ** 30;
-const MOST_LOGGED = 1_000_000;
-
-const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
-
-/** Whether units are slots, which are held until they are released. */
-export const countsSlots = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean =>
-  hasField(algorithm, 'lease');
+/** The same for algorithms with state that grows with the limit, and for bursts. */
+const MAX_LOGGED = 1_000_000;
 
 /** The shapes of an algorithm for the given windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
-  if (!isBucket(algorithm)) {
-    return (windows ?? WINDOWS).map((window) => shapeOf({ algorithm, limit: 1, window }));
-  }
-  return (windows ?? BUCKET_WINDOWS).flatMap((window) =>
-    RATES.map((limit) => shapeOf({ algorithm, limit, window })),
-  );
+  const [usual, rates] = isBucket(algorithm) ? [BUCKET_WINDOWS, RATES] : [WINDOWS, [1]];
+  return (windows ?? usual).flatMap((window) => rates.map((limit) => shapeOf({ algorithm, limit, window })));
 }
 
 /**
@@ -57,47 +39,38 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
  *
  * @throws CliError `USAGE` for a concurrency or calendar policy
  */
-export function shapeOf(policy: Policy): Shape {
+export function shapeOf({ shadow: _, ...policy }: Policy): Shape {
   if (countsSlots(policy)) {
     throw usageError(
-      'For a concurrency policy nothing can be suggested, because an access log lacks the duration of each request.',
+      'suggest cannot find limits of concurrency policies, because an access log lacks the duration of each request.',
     );
   }
   if (!('window' in policy)) {
-    throw usageError('For a calendar policy nothing can be suggested. Pass a window: --window 1d.');
+    throw usageError('suggest cannot find limits of calendar policies. Pass a window instead: --window 1d.');
   }
-  const { shadow: _, ...rest } = policy;
-  const window = toMilliseconds('window', policy.window);
-  const group = `${policy.algorithm ?? DEFAULT_ALGORITHM}/${window}`;
-  if (isBucket(policy.algorithm)) {
-    const bucket = { ...rest } as Policy & { burst?: number; maxDelay?: unknown };
-    delete bucket.maxDelay;
-    const rate = policy.limit;
+  const { window, algorithm } = compiled(policy);
+  const group = `${algorithm}/${window}`;
+  if (!isBucket(algorithm)) {
+    const limit = algorithm === 'sliding-log' ? MAX_LOGGED : PLENTY;
     return {
-      group,
-      window,
-      rate,
-      probe: { ...bucket, burst: plentyOfBurst(rate, window) } as Policy,
-      of: (burst) => ({ ...bucket, burst }) as Policy,
+      ...{ group, window, rate: undefined, probe: { ...policy, limit } },
+      of: (units) => ({ ...policy, limit: units }),
     };
   }
-  const plenty = policy.algorithm === 'sliding-log' ? MOST_LOGGED : PLENTY;
-  return {
-    group,
-    window,
-    rate: undefined,
-    probe: { ...rest, limit: plenty },
-    of: (limit) => ({ ...rest, limit }),
+  const { maxDelay: _delay, ...bucket } = policy as Policy & { maxDelay?: unknown };
+  const of = (burst: number) => ({ ...bucket, burst }) as Policy;
+  return { group, window, rate: policy.limit, probe: of(plentyOfBurst(of)), of };
+}
+
+/** The largest burst, up to a million, that is counted as exactly as the smallest one. */
+function plentyOfBurst(of: (burst: number) => Policy): number {
+  const { scale } = compiled(of(1)).params;
+  const isTooLarge = (burst: number): boolean => {
+    try {
+      return compiled(of(burst)).params.scale !== scale;
+    } catch {
+      return true;
+    }
   };
-}
-
-/** The largest burst, up to a million, that uses the same ticks as a small one. */
-function plentyOfBurst(rate: number, window: number): number {
-  const ticks = rate / divisor(rate, window);
-  const longest = Math.min(MAX_TICKS / ticks, MAX_FILL_MS) - window;
-  return Math.max(1, Math.min(MOST_LOGGED, Math.floor((longest * rate) / window) - 1));
-}
-
-function divisor(a: number, b: number): number {
-  return b === 0 ? a : divisor(b, a % b);
+  return firstWhere(1, MAX_LOGGED, (burst) => isTooLarge(burst + 1));
 }

@@ -73,7 +73,7 @@ function fileSource(name: string, file: FileHandle, size: number, identity: stri
     while (at < size) {
       const chunk = await read(at);
       if (chunk.length === 0) {
-        change ??= `it was cut off while it was read: ${count(at)} of its ${count(size)} bytes count`;
+        change ??= `the file was cut off during the reading: ${count(at)} of its ${count(size)} bytes count`;
         break;
       }
       head ??= Buffer.from(chunk.subarray(0, HEAD));
@@ -83,7 +83,7 @@ function fileSource(name: string, file: FileHandle, size: number, identity: stri
     }
     known ??= checksum;
     const same = checksum === known && (!head || head.equals((await read(0)).subarray(0, HEAD)));
-    if (!same) change ??= 'its content was replaced while it was read';
+    if (!same) change ??= 'the content of the file was replaced during the reading';
   }
 
   return {
@@ -134,7 +134,7 @@ export function checkReadable(name: string, first: Buffer): void {
   const [, kind, command] = found ?? (/^..00|^00../.test(start) ? FOREIGN.at(-1)! : []);
   if (kind === undefined) return;
   throw usageError(
-    `${name}: it is ${kind}, which is not read. Convert it, and pass it as standard input: ${command} ${name} | headgate replay - ...`,
+    `${name} is ${kind}. Convert the file, and pass the result as standard input: ${command} ${name} | headgate replay - ...`,
   );
 }
 
@@ -142,15 +142,15 @@ function readFailure(name: string, error: NodeJS.ErrnoException): Error {
   const because = (reason: string) => failure(`${name}: ${reason}`, error);
   switch (error.code) {
     case 'ENOENT':
-      return because('there is no such file. Pass the path of an access log, or - for standard input.');
+      return because('no such file. Pass the path of an access log, or - for standard input.');
     case 'EISDIR':
-      return because(`it is a directory. Pass the files in it: ${name.replace(/\/$/, '')}/*.`);
+      return because(`a directory, not a file. Pass its files: ${name.replace(/\/$/, '')}/*.`);
     case 'EACCES':
     case 'EPERM':
       return because(
-        'this user may not read it. Pipe it in from another one: sudo cat ... | headgate replay - ...',
+        'permission denied. Read the file as another user: sudo cat ... | headgate replay - ...',
       );
     default:
-      return error.code ? because(`it cannot be read (${error.message}).`) : error;
+      return error.code ? because(`unreadable (${error.message}).`) : error;
   }
 }

@@ -1,169 +1,147 @@
-import { toText } from '../../common/duration.js';
-import type { Policy } from '../../contract/policy.js';
-import { excludable, exceedingAny, jointLimits, type Measure, type Peaks, MOST_POLICIES } from './measure.js';
-import { limitWithout, outliersOf } from './outliers.js';
+import { policyText, type Policy } from '../../index.js';
+import { firstWhere } from './bisect.js';
+import { excludable, MAX_POLICIES, type Measure, type Measured } from './measure.js';
+import { outliersOf } from './outliers.js';
 import { Replay } from './replay.js';
-import type { Shape } from './shapes.js';
 
-/** A limit that never denies a certain share of the clients. */
-export interface Alternative {
-  readonly keep: number;
-  readonly policy: Policy;
+/** Limits, and the clients and requests that they would have denied. */
+interface Denying {
   /** The clients that would be denied at least once. */
   readonly deniedClients: number;
   /** The requests that would be denied, or `undefined` if the log could not be read again. */
   deniedRequests: number | undefined;
 }
 
-/** The result for one shape: the policy for several shares of clients. */
-export interface Suggestion {
-  readonly window: number;
-  readonly alternatives: readonly Alternative[];
+/** A limit that never denies a certain share of the clients. */
+export interface Alternative extends Denying {
+  readonly keep: number;
+  readonly policy: Policy;
 }
 
 export interface Suggestions {
   readonly keep: number;
   /** The keys of all clients that any alternative would deny. */
   readonly affected: ReadonlySet<string>;
-  readonly each: readonly Suggestion[];
+  /** For each window: the policy for several shares of clients. */
+  readonly each: readonly { readonly window: number; readonly alternatives: readonly Alternative[] }[];
   /** Policies to use together. All of them together keep the share. */
-  readonly together: {
-    readonly policies: readonly Policy[];
-    readonly deniedClients: number;
-    deniedRequests: number | undefined;
-  };
+  readonly together: Denying & { readonly policies: readonly Policy[] };
   /** Clients that use many times as much as the others, where the share keeps every client, and policies that deny only them. */
   readonly outliers:
     { readonly clients: ReadonlySet<string>; readonly policies: readonly Policy[] } | undefined;
 }
 
-const ALWAYS = [99, 99.9, 100];
+/** The shares that are always shown, percent. */
+const SHARES = [99, 99.9, 100];
+
+/** A shape with its limit. */
+interface Found extends Measured {
+  readonly units: number;
+}
 
 /**
  * Finds the limits under which `keep` percent of the clients are never denied.
  *
- * @param shapes the shapes that were measured
  * @param longest the longest window, ms, as a log shows little about windows longer than itself
  */
-export function suggest(
-  measure: Measure,
-  shapes: readonly Shape[],
-  keep: number,
-  longest: number = Infinity,
-): Suggestions {
-  const excluded = excludable(measure.clients, keep);
-  const all = measure.peaks();
-  const chosen = onePerGroup(shapes, all, excluded).filter((i) => shapes[i]!.window <= longest);
-  const keeps = [...new Set([...ALWAYS, keep])].sort((a, b) => a - b);
-  const each = chosen.map((i) => {
+export function suggest(measure: Measure, keep: number, longest: number = Infinity): Suggestions {
+  const { clients, names } = measure;
+  const excluded = excludable(clients, keep);
+  const chosen = onePerGroup(measure.measured(), excluded).filter(({ shape }) => shape.window <= longest);
+  const keeps = [...new Set([...SHARES, keep])].sort((a, b) => a - b);
+  const each = chosen.map(({ shape, peaks }) => {
     const alternatives = keeps.map((share) => {
-      const units = all[i]!.limitFor(excludable(measure.clients, share));
-      const deniedClients = all[i]!.exceeding(units);
-      return {
-        keep: share,
-        policy: shapes[i]!.of(units),
-        deniedClients,
-        deniedRequests: deniedClients === 0 ? 0 : undefined,
-      };
+      const units = peaks.limitFor(excludable(clients, share));
+      const deniedClients = peaks.exceeding(units);
+      const deniedRequests = deniedClients === 0 ? 0 : undefined;
+      return { keep: share, policy: shape.of(units), deniedClients, deniedRequests };
     });
-    return { window: shapes[i]!.window, alternatives };
+    return { window: shape.window, alternatives };
   });
-  const tightest = chosen.map((i) => all[i]!.limitFor(excludable(measure.clients, keeps[0]!)));
-  const affected = measure.namesOf((client) => chosen.some((i, j) => all[i]!.values[client]! > tightest[j]!));
-  const outliers = withoutOutliers(chosen, shapes, all, keep);
+  const needed = withoutRedundant(jointLimits(chosen, excluded));
+  const outliers = outliersOf(chosen, clients, keep);
+  const usual = chosen.map((each) => ({ ...each, units: limitWithout(outliers, each) }));
   return {
-    ...{ keep, affected, each, together: together(chosen, shapes, all, excluded) },
-    outliers: outliers && {
-      clients: measure.namesOf((client) => outliers.clients.has(client)),
-      policies: outliers.policies,
+    keep,
+    affected: new Set(names.filter(exceedsAny(limitsFor(chosen, excludable(clients, keeps[0]!))))),
+    each,
+    together: {
+      policies: policiesOf(needed),
+      deniedClients: exceedingAny(needed),
+      deniedRequests: undefined,
     },
+    outliers:
+      outliers.size === 0
+        ? undefined
+        : {
+            clients: new Set(names.filter((_, client) => outliers.has(client))),
+            policies: policiesOf(withoutRedundant(usual)),
+          },
   };
 }
 
-/** The outliers by their numbers, and the smallest limits that none of the other clients exceeds. Undefined without outliers. */
-function withoutOutliers(
-  chosen: readonly number[],
-  shapes: readonly Shape[],
-  all: readonly Peaks[],
-  keep: number,
-): { clients: ReadonlySet<number>; policies: readonly Policy[] } | undefined {
-  const clients = outliersOf(
-    chosen.map((i) => all[i]!),
-    keep,
-  );
-  if (clients.size === 0) return undefined;
-  const found = chosen.map((i) => ({ shape: shapes[i]!, units: limitWithout(clients, all[i]!) }));
-  return { clients, policies: policiesOf(withoutRedundant(found)) };
+/** For each window of buckets: the lowest rate that needs no more burst than the units of one window, otherwise the highest. */
+function onePerGroup(all: readonly Measured[], excluded: number): readonly Measured[] {
+  const groups = new Map<string, Measured[]>();
+  all.forEach((each, i) => {
+    const { rate, group } = each.shape;
+    const key = rate === undefined ? `${i}` : group;
+    groups.set(key, [...(groups.get(key) ?? []), each]);
+  });
+  return [...groups.values()].map((candidates) => {
+    const isEnough = ({ shape: { rate = Infinity }, peaks }: Measured) => peaks.limitFor(excluded) <= rate;
+    return candidates.find(isEnough) ?? candidates.at(-1)!;
+  });
 }
 
-function policiesOf(found: readonly { shape: Shape; units: number }[]): Policy[] {
-  return named(found.map(({ shape, units }) => ({ window: shape.window, policy: shape.of(units) })));
+const limitsFor = (all: readonly Measured[], excluded: number): Found[] =>
+  all.map((each) => ({ ...each, units: each.peaks.limitFor(excluded) }));
+
+const exceedsAny =
+  (found: readonly Found[]) =>
+  (_: unknown, client: number): boolean =>
+    found.some(({ peaks, units }) => peaks.values[client]! > units);
+
+/** The number of clients that exceed any of the limits. */
+function exceedingAny(found: readonly Found[]): number {
+  const exceeds = exceedsAny(found);
+  return found[0]?.peaks.values.reduce((sum, _, client) => sum + Number(exceeds(_, client)), 0) ?? 0;
 }
 
 /**
- * For each window: of the rates that were tried, the lowest one that needs no more burst than the units of one window; otherwise the
- * highest.
+ * Limits for several policies together. Each excludes the same share of clients; the limits are the tightest under which at most `excluded`
+ * clients exceed any of them.
  */
-function onePerGroup(shapes: readonly Shape[], peaks: readonly Peaks[], excluded: number): number[] {
-  const groups = new Map<string, number[]>();
-  shapes.forEach(({ group, rate }, i) => {
-    const key = rate === undefined ? `${group} ${i}` : group;
-    groups.set(key, [...(groups.get(key) ?? []), i]);
-  });
-  return [...groups.values()].map(
-    (candidates) =>
-      candidates.find((i) => {
-        const { rate } = shapes[i]!;
-        return rate === undefined || peaks[i]!.limitFor(excluded) <= rate;
-      }) ?? candidates[candidates.length - 1]!,
+const jointLimits = (all: readonly Measured[], excluded: number): Found[] =>
+  limitsFor(
+    all,
+    firstWhere(0, excluded, (k) => exceedingAny(limitsFor(all, k + 1)) > excluded),
   );
-}
 
-function together(
-  chosen: readonly number[],
-  shapes: readonly Shape[],
-  all: readonly Peaks[],
-  excluded: number,
-): Suggestions['together'] {
-  const peaks = chosen.map((i) => all[i]!);
-  const limits = jointLimits(peaks, excluded);
-  const found = chosen.map((i, j) => ({ shape: shapes[i]!, peaks: peaks[j]!, units: limits[j]! }));
-  const needed = withoutRedundant(found);
-  return {
-    policies: policiesOf(needed),
-    deniedClients: exceedingAny(
-      needed.map((each) => each.peaks),
-      needed.map(({ units }) => units),
-    ),
-    deniedRequests: undefined,
-  };
-}
+/** The smallest limit that none of the other clients exceeds. */
+const limitWithout = (outliers: ReadonlySet<number>, { peaks: { values } }: Measured): number =>
+  values.reduce((limit, units, client) => (outliers.has(client) ? limit : Math.max(limit, units)), 1);
 
 /**
  * Leaves out policies that another one of the same kind implies: a shorter window with no lower limit, and a longer window with no lower
  * rate.
  */
-function withoutRedundant<T extends { shape: Shape; units: number }>(all: readonly T[]): readonly T[] {
-  return all.filter(({ shape, units }, i) => {
-    if (shape.rate !== undefined) return true;
-    return !all.some((other, j) => {
-      if (j === i || other.shape.rate !== undefined) return false;
-      const longer = other.shape.window > shape.window;
-      if (longer) return other.units <= units;
-      return (
-        shape.window > other.shape.window &&
-        units >= other.units * Math.ceil(shape.window / other.shape.window)
-      );
-    });
-  });
+function withoutRedundant(all: readonly Found[]): readonly Found[] {
+  const implies = (one: Found, { shape: { window }, units }: Found): boolean => {
+    if (one.shape.rate !== undefined || one.shape.window === window) return false;
+    return one.units * Math.max(1, Math.ceil(window / one.shape.window)) <= units;
+  };
+  return all.filter((each) => each.shape.rate !== undefined || !all.some((one) => implies(one, each)));
 }
 
-/** Names the policies without a name after their window, and adds more if that is not unique. */
-function named(all: readonly { window: number; policy: Policy }[]): Policy[] {
+/** The policies with their names. A policy without a name is named after its window, with a number if that is not unique. */
+function policiesOf(found: readonly Found[]): Policy[] {
+  const all = found.map(({ shape, units }) => ({ window: shape.window, policy: shape.of(units) }));
   const names = new Set(all.map(({ policy }) => policy.name));
   return all.map(({ window, policy }) => {
     if (policy.name !== undefined) return policy;
-    const plain = toText(window);
+    // The text of a window, `1m`, as in `1/1m`.
+    const plain = policyText({ limit: 1, window }).slice('1/'.length);
     let name = plain;
     for (let n = 2; names.has(name); n++) name = `${plain}-${n}`;
     names.add(name);
@@ -183,8 +161,8 @@ export class Check {
     const open = suggestions.each
       .flatMap(({ alternatives }) => alternatives)
       .filter(({ deniedClients }) => deniedClients > 0);
-    for (let i = 0; i < open.length; i += MOST_POLICIES) {
-      const alternatives = open.slice(i, i + MOST_POLICIES);
+    for (let i = 0; i < open.length; i += MAX_POLICIES) {
+      const alternatives = open.slice(i, i + MAX_POLICIES);
       const shadows = alternatives.map(({ policy }, j) => ({ ...policy, name: `${j}`, shadow: true }));
       this.#alone.push({ replay: new Replay(shadows), alternatives });
     }

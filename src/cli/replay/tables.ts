@@ -1,4 +1,4 @@
-import { policyText } from '../../contract/compile-policies.js';
+import { policyText } from '../../index.js';
 import { count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import { REORDER, type LogSummary } from './log-file.js';
@@ -85,20 +85,20 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
     }
     if (late > 0) {
       notes.push(
-        `  ${many(late, 'line')} came more than ${count(REORDER)} lines late; taken at the time of the line before`,
+        `  ${many(late, 'line')} came more than ${count(REORDER)} lines late; counted at the time of the line before`,
       );
     }
     if (warning !== undefined) notes.push(`  ${warning}`);
   }
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
-      'The log has whole seconds, so all requests of a second come at once: windows of a few seconds look fuller than they were.',
+      'The log has whole seconds, so all requests of a second count at once, and windows of a few seconds look fuller than they were.',
     );
   }
   if (requests >= FEW && busiest.value > requests / 2) {
     notes.push(
-      `${printable(busiest.key)} sent ${share(busiest.value, requests)} of the requests. If that is your proxy, let it log its ` +
-        "clients' addresses, or limit by another --key.",
+      `${printable(busiest.key)} sent ${share(busiest.value, requests)} of the requests. If this client is your proxy, log the ` +
+        'addresses of its clients, or pass another --key.',
     );
   }
   return notes;

@@ -1,5 +1,4 @@
-import { policyText } from '../../contract/compile-policies.js';
-import type { Policy } from '../../contract/policy.js';
+import { policyText, type Policy } from '../../index.js';
 import { columns, count, duration, many, printable, share } from '../format.js';
 import type { Io } from '../io.js';
 import {
@@ -177,7 +176,7 @@ function outliersText({ keep, outliers }: Suggestions, found: Found, command: st
   return [
     `${io.colors.bold('Outliers')}: ${keep} % of ${many(found.clients, 'client')} are all of them, so the limits above also admit ` +
       `${many(names.length, 'client')} with at least ${OUTLIER_FACTOR} times the peak of every other client: ${named.join(', ')}. ` +
-      'If that use is not wanted, these limits deny only such clients:',
+      'If such use is unwanted, these limits deny only such clients:',
     io.colors.bold(arrayOf(outliers.policies)),
     `To check it:\n  ${checkCommand(command, outliers.policies)}`,
   ];
@@ -204,7 +203,7 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
   if (deniedClients === 0) return 'no client would be denied';
   const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
   return deniedRequests === undefined
-    ? `${clients} would be denied (the number of requests is unknown, because standard input cannot be read twice, nor a file that changes meanwhile)`
+    ? `${clients} would be denied (the number of requests is unknown, because neither standard input nor a file that changed can be read twice)`
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 

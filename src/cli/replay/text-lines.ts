@@ -1,8 +1,7 @@
 import { isIP } from 'node:net';
 import { stripVTControlCharacters } from 'node:util';
 import { hostName, isAddressList } from './addresses.js';
-import { present, splitRequestLine, type LoggedRequest } from './logged-request.js';
-import { parseTime } from './time.js';
+import type { Fields } from './fields.js';
 
 /**
  * The Common Log Format, and formats that begin like it (Combined, nginx's `main`, Apache's with the virtual host first): `host ident user
@@ -24,28 +23,23 @@ const BALANCER =
 /** The time at which the request came. An Application Load Balancer writes this after the rule's number. */
 const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
 
-/** Reads a line, or returns `undefined` if it has none of these formats. */
-export function parseTextLine(line: string): LoggedRequest | undefined {
+/** Reads a line into the fields that `TEXT_NAMES` lists, or returns `undefined` if the line has none of these formats. */
+export function textFields(line: string): Fields | undefined {
   const common = COMMON_TIME.test(line) ? COMMON.exec(line) : null;
-  if (common) return textRequest(common[1]!, common[2]!, common[3]!, common[4]!);
+  if (common) {
+    const [, names, time, request, status] = common as unknown as string[];
+    return {
+      client: clientIn(names!),
+      user: names!.slice(names!.lastIndexOf(' ') + 1),
+      time,
+      request,
+      status,
+    };
+  }
   const balancer = BALANCER.exec(line);
   if (!balancer) return undefined;
   const [, done, client, status, request] = balancer;
-  return textRequest(`${client!} - -`, CREATED.exec(line)?.[1] ?? done!, request!, status!);
-}
-
-/** @param names the words before the time: client, ident and user, perhaps after others */
-function textRequest(names: string, time: string, request: string, status: string): LoggedRequest {
-  return {
-    named: false,
-    field: () => undefined,
-    timeOf: () => parseTime(time),
-    part(name) {
-      if (name === 'status') return present(status);
-      if (name === 'user') return present(names.slice(names.lastIndexOf(' ') + 1));
-      return name === 'address' ? present(clientIn(names)) : splitRequestLine(request)[name];
-    },
-  };
+  return { client, user: undefined, time: CREATED.exec(line)?.[1] ?? done, request, status };
 }
 
 /**

@@ -1,13 +1,9 @@
 /** Times in logs: ISO 8601, the Common Log Format's, or a number since the epoch. */
 
-const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
-const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
+const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}:\d{2}:\d{2}(?:\.\d+)?) ([+-]\d{4})$/;
 /** A date alone is not the time of a request. */
-const ISO = /^\d{4}([-/])\d{2}\1\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
-const TIME_OF_DAY = /^\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?$/i;
-
-/** Whether a value is a time without its date. */
-export const isTimeOfDay = (value: unknown): boolean => typeof value === 'string' && TIME_OF_DAY.test(value);
+const ISO =
+  /^(\d{4})([-/])(\d{2})\2(\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)\s?(Z|[+-]\d{2}:?\d{2})?$/i;
 
 /** The range of plausible times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
@@ -44,31 +40,12 @@ function fromNumber(value: number): number {
 
 function fromText(text: string): number {
   const clf = CLF.exec(text);
-  if (clf) return fromClf(clf);
-  if (/^\d+(\.\d+)?$/.test(text)) return fromNumber(Number(text));
+  if (clf) return Date.parse(clf.slice(1).join(' '));
   const iso = ISO.exec(text);
-  if (!iso) return NaN;
-  const zoned = iso[2] === undefined ? `${text}Z` : text;
-  return Math.floor(
-    Date.parse(
-      zoned
-        .replaceAll('/', '-')
-        .replace(/ (?=\d)/, 'T')
-        .replace(',', '.')
-        .replace(/\s/, ''),
-    ),
-  );
+  if (!iso) return /^\d+(\.\d+)?$/.test(text) ? fromNumber(Number(text)) : NaN;
+  const [, year, , month, day, time, zone = 'Z'] = iso;
+  return Date.parse(`${year}-${month}-${day}T${time!.replace(',', '.')}${zone}`);
 }
 
-function fromClf(clf: readonly string[]): number {
-  const [, day, name, year, hour, minute, second, fraction, sign, zoneHours, zoneMinutes] = clf;
-  const month = MONTHS.indexOf(name!) / 3;
-  if (!Number.isInteger(month) || month < 0) return NaN;
-  const zone = (Number(zoneHours) * 60 + Number(zoneMinutes)) * (sign === '-' ? -1 : 1);
-  const time = Date.UTC(+year!, month, +day!, +hour!, +minute! - zone, +second!);
-  return time + Math.floor(Number(fraction ?? 0) * 1000);
-}
-
-function plausible(time: number): number | undefined {
-  return time >= EARLIEST && time < LATEST ? time : undefined;
-}
+const plausible = (time: number): number | undefined =>
+  time >= EARLIEST && time < LATEST ? time : undefined;

@@ -1,4 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
+import { setImmediate } from '../../common/real-time.js';
+import { within } from '../../common/within.js';
 import { isPromise } from '../../contract/store.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
@@ -38,14 +40,10 @@ export class ForeignCounter implements Counter {
   }
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const late = (): void =>
-        reject(
-          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
-        );
+    return within(this.#timeout, answer, async () => {
       // A busy process runs its timers before it reads its sockets, so an answer that has already arrived is read first.
-      const timer = setTimeout(() => setImmediate(late), this.#timeout);
-      answer.then(resolve, reject).finally(() => clearTimeout(timer));
+      await new Promise<void>(setImmediate);
+      throw new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`);
     });
   }
 }

@@ -1,8 +1,9 @@
 import type { Decision } from '../../common/decision.js';
 import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { memo } from '../../common/memo.js';
 import { createLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../contract/store.js';
+import { isPromise, type MaybePromise, type Store } from '../../contract/store.js';
 import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
@@ -24,7 +25,9 @@ interface Scope {
 export class Quota implements Counter {
   readonly #limiter: Limiter;
   readonly #window: number;
-  readonly #sets = new Map<number, PolicySet>();
+  readonly #setOf = memo(MAX_COMPILED_LIMITS, (limit: number) =>
+    this.#limiter.compile([this.#policy(limit)]),
+  );
   readonly #denials = new Denials();
   readonly #now: () => number;
 
@@ -47,7 +50,7 @@ export class Quota implements Counter {
   count(key: string, limit: number): MaybePromise<Counted> {
     const units = Math.min(Math.floor(limit), MAX_UNITS);
     if (units < 1) return this.#deny(key, 0, Date.now() + this.#window);
-    const answer = this.#limiter.decide(String(key), 1, this.#set(units));
+    const answer = this.#limiter.decide(String(key), 1, this.#setOf(units));
     return isPromise(answer)
       ? answer.then((decision) => this.#counted(key, units, decision))
       : this.#counted(key, units, answer);
@@ -109,15 +112,6 @@ export class Quota implements Counter {
   #endOf({ resetAfterMs, retryAfterMs = 0 }: Decision): number {
     // A full memory store also denies keys whose window has not begun. Such keys wait until the store has room.
     return this.#now() + Math.max(resetAfterMs, retryAfterMs);
-  }
-
-  #set(limit: number): PolicySet {
-    let set = this.#sets.get(limit);
-    if (!set) {
-      if (this.#sets.size === MAX_COMPILED_LIMITS) this.#sets.clear();
-      this.#sets.set(limit, (set = this.#limiter.compile([this.#policy(limit)])));
-    }
-    return set;
   }
 
   #policy(limit: number) {

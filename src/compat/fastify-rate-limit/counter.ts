@@ -1,5 +1,6 @@
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
+import { memo } from '../../common/memo.js';
 import { assembleLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicySet, Store } from '../../contract/store.js';
@@ -89,7 +90,9 @@ export class LimiterCounter extends Counter {
   readonly #penalty: Penalty | undefined;
   /** Counts denials towards a ban, if there is a penalty. */
   readonly #denials: Limiter | undefined;
-  readonly #sets = new Map<string, PolicySet>();
+  readonly #sets = memo(MAX_COMPILED_POLICIES, (_: string, limiter: Limiter, limit: number, window: number) =>
+    limiter.compile([{ algorithm: 'fixed-window', limit, window }]),
+  );
 
   constructor(name: string, store: Store, penalty: Penalty | undefined) {
     super();
@@ -155,14 +158,7 @@ export class LimiterCounter extends Counter {
   }
 
   #set(limiter: Limiter, limit: number, window: number): PolicySet {
-    const id = `${limiter.name} ${limit} ${window}`;
-    let set = this.#sets.get(id);
-    if (!set) {
-      set = limiter.compile([{ algorithm: 'fixed-window', limit, window }]);
-      if (this.#sets.size === MAX_COMPILED_POLICIES) this.#sets.clear();
-      this.#sets.set(id, set);
-    }
-    return set;
+    return this.#sets(`${limiter.name} ${limit} ${window}`, limiter, limit, window);
   }
 }
 

@@ -33,10 +33,10 @@ declare global {
   }
 }
 
-// Express' requests get no new property. Each has its own hidden class, so adding a property takes V8 2 µs, and its inline caches never
-// match. Shared facts are looked up once, on the prototype of all requests.
+// Express' requests get no new property. Each request has a hidden class of its own, so adding a property takes V8 2 µs, and inline caches
+// never match. Shared facts are looked up once, on the common prototype.
 
-/** The trails of Express' requests. Other requests share their hidden classes, so their trail is a property. */
+/** The trails of Express' requests. Requests of different servers share a hidden class, so the trail is a property there. */
 const trails = new WeakMap<object, Trail>();
 
 const TRAIL = Symbol('headgate.trail');
@@ -45,7 +45,7 @@ interface Limited extends Request {
   [TRAIL]?: Trail;
 }
 
-/** `req.rateLimit`, on the prototype that all requests of Express share. */
+/** `req.rateLimit`, on the common prototype of Express' requests. */
 const rateLimitProperty = {
   configurable: true,
   enumerable: true,
@@ -62,7 +62,7 @@ const rateLimitProperty = {
 /** For each prototype, whether its requests are in `trails` and have the accessor above. */
 const hasAccessor = new WeakMap<object, boolean>();
 
-/** Cached, because an app's requests have one prototype, and most servers have one app. */
+/** Cached, because an app's requests have a single prototype, and most servers have a single app. */
 let lastPrototype: object | undefined;
 let lastTells = false;
 
@@ -91,7 +91,7 @@ function misplaced(why: string): HeadgateError {
 function prepare(prototype: object): boolean {
   let express: object | undefined;
   let known: PropertyDescriptor | undefined;
-  // The app's own prototype, the prototypes of its parent apps, and Express'. Requests in tests may have none of these.
+  // The app's own prototype, the prototypes of its parent apps, and Express'. Requests in tests may lack such prototypes.
   let link: object | null = prototype;
   for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
     express = link;
@@ -130,7 +130,7 @@ const framework: Framework<Request, Response> = {
 
 /**
  * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other;
- * if a later limiter denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address
+ * if a later limiter denies the request, the earlier limiters do not charge. Without a limit: 1,000 requests a minute per client address
  * (`req.ip`). Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
  * address of the connection as the client.
  *

@@ -12,29 +12,21 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { memoryStore } from '../../stores/memory/memory.js';
-import { Flow } from '../flow.js';
+import { boolean, choice, readOptions, type OptionTable } from '../../common/options.js';
+import type { Flow } from '../flow.js';
 import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
 import { FIELDS } from '../headers.js';
 import { nodeResponse } from '../node-response.js';
-import {
-  bringsLimiter,
-  FOR_ROUTES,
-  hasQuota,
-  HTTP_OPTIONS,
-  namesOfDefaults,
-  withDefaults,
-  type HttpOptions,
-} from '../options.js';
-import { compileOptions, type CompiledOptions, type HttpAssembly } from '../compile-options.js';
+import { hasQuota, HTTP_OPTIONS, type HttpOptions } from '../options.js';
+import type { HttpAssembly } from '../compile-options.js';
+import { RouteLimiters } from '../route-limiters.js';
 import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf, type Spread } from '../../limiter/options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
-import { checkBoolean, checkChoice } from '../../common/validate.js';
 
 export type { HeaderDialect } from '../headers.js';
 
@@ -54,6 +46,12 @@ export type RateLimitPluginOptions = RateLimitOptions & {
   /** Whether to limit every route of this context without a `config.rateLimit`, and the context's 404s. @default true */
   global?: boolean;
 };
+
+/** The rows of the options that only this plugin has. */
+export const FASTIFY_TABLE = {
+  hook: choice(HOOKS, 'onRequest'),
+  global: boolean(true),
+} satisfies OptionTable<Pick<RateLimitPluginOptions, 'hook' | 'global'>>;
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -148,44 +146,22 @@ class Plugin {
   readonly hook: RateLimitHook;
   /** Limits by the plugin's own quota. `undefined` if the plugin has no quota. */
   readonly own: FastifyFlow | undefined;
-  readonly #options: RateLimitOptions;
-  readonly #limiter: Limiter | undefined;
-  readonly #flows: FastifyFlow[] = [];
-  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
-  readonly #named = memoryStore();
+  readonly #limiters: RouteLimiters<FastifyRequest, FastifyReply>;
   /** The limiters by the route's name, so that HEAD and GET of a route share their quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
 
-  constructor(options: RateLimitOptions, global: boolean) {
-    this.#options = options;
-    this.hook = checkHook(options.hook) ?? 'onRequest';
-    if (global || hasQuota(options)) {
-      const assembly = { defaultName: 'global', defaults: FOR_ROUTES };
-      const compiled = compileOptions(this.#withStore(options), assembly);
-      this.#limiter = compiled.limiter;
-      this.own = this.#add(compiled);
-    }
+  constructor(options: RateLimitOptions, hook: RateLimitHook, global: boolean) {
+    this.hook = hook;
+    this.#limiters = new RouteLimiters(framework, options);
+    if (global || hasQuota(options)) this.own = this.#limiters.own;
   }
 
   /** Creates a limiter from these options, with the plugin's options as defaults. Options without a quota use the plugin's own. */
-  flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
+  flow(what: string, given: Limits, assembly: HttpAssembly = {}): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
-    const hook = checkHook(options.hook) ?? this.hook;
-    const shared = bringsLimiter(options) ? undefined : this.#limiter;
-    const defaults = namesOfDefaults(options, this.#options);
-    const compiled = compileOptions(
-      this.#withStore(withDefaults(options, this.#options)),
-      { ...assembly, defaults },
-      shared,
-    );
-    return { hook, flow: this.#add(compiled) };
-  }
-
-  #withStore(options: RateLimitOptions): RateLimitOptions {
-    const { name, store, limiter, partitionKey } = options;
-    const isOwn = name === undefined || store !== undefined || limiter !== undefined;
-    return isOwn || partitionKey === true ? options : { ...options, store: this.#named };
+    const hook = options.hook === undefined ? this.hook : FASTIFY_TABLE.hook.read('hook', options.hook);
+    return { hook, flow: this.#limiters.of(options, assembly, () => this.own?.limiter) };
   }
 
   /** The limiters of a route. */
@@ -204,19 +180,9 @@ class Plugin {
     return flows;
   }
 
-  async close(): Promise<void> {
-    await Promise.all(this.#flows.map((flow) => flow.close()));
+  close(): Promise<void> {
+    return this.#limiters.close();
   }
-
-  #add(compiled: CompiledOptions<FastifyRequest, FastifyReply>): FastifyFlow {
-    const flow = new Flow(framework, compiled);
-    this.#flows.push(flow);
-    return flow;
-  }
-}
-
-function checkHook(hook: unknown): RateLimitHook | undefined {
-  return hook === undefined ? undefined : checkChoice('hook', hook, HOOKS);
 }
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
@@ -266,10 +232,9 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     const fix = "For Express write app.use(rateLimit()), and import rateLimit from 'headgate/express'.";
     throw new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimitPlugin is a plugin of Fastify. ${fix}`);
   }
-  checkOptions('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
-  const { global: given, ...rest } = options;
-  const global = checkBoolean('global', given, true);
-  const plugin = new Plugin(rest, global);
+  checkOptions('rateLimitPlugin', options, [...HTTP_OPTIONS, ...Object.keys(FASTIFY_TABLE)]);
+  const { hook, global } = readOptions(FASTIFY_TABLE, options);
+  const plugin = new Plugin(options, hook, global);
 
   for (const property of ['rateLimit', TRAIL] as const) {
     if (!fastify.hasRequestDecorator(property)) fastify.decorateRequest(property, undefined);

@@ -4,7 +4,7 @@ import type { Proxies } from '../framework.js';
 const STRANGER = '192.0.2.254';
 const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
 
-/** The parts of an Express request that are needed. Other servers may call Express middleware, too. */
+/** The needed parts of an Express request. Different servers may call Express middleware, too. */
 export interface ExpressRequest {
   readonly app?: { get(setting: string): unknown };
   readonly headers?: Proxies['headers'];
@@ -22,7 +22,7 @@ export function expressProxy(request: ExpressRequest): Proxies | undefined {
   return { trusts, headers, peer: socket?.remoteAddress };
 }
 
-/** The parts of a Fastify request that are needed. */
+/** The needed parts of a Fastify request. */
 export interface FastifyRequest {
   readonly ips?: readonly string[] | undefined;
   readonly headers: Proxies['headers'];

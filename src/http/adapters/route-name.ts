@@ -1,4 +1,4 @@
-/** A route, as its router describes it. */
+/** A route, as described by the router. */
 export interface Route {
   readonly method: string | string[];
   readonly url: string;

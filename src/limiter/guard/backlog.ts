@@ -1,13 +1,5 @@
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
-
-/** The most refunds that wait. Beyond, the oldest refund is dropped, because charges and slots also end without it. */
-const MAX_WAITING_REFUNDS = 10_000;
-
-/** Refunds under way at a time. */
-const MAX_CONCURRENT_REFUNDS = 64;
-
-/** The pause before the repetition of a refund that failed while the store was up, ms. */
-const RETRY_MS = 200;
+import { MAX_CONCURRENT_REFUNDS, MAX_WAITING_REFUNDS, REFUND_RETRY_MS } from './guard-options.js';
 
 /** Gives units or slots back. Resolves once the store has done so, or the refund is in the backlog again. */
 export type GiveBack = () => Promise<unknown>;
@@ -32,7 +24,7 @@ export class Backlog {
       this.#waiting.delete(oldest);
     }
     this.#waiting.add(giveBack);
-    if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), RETRY_MS).unref();
+    if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), REFUND_RETRY_MS).unref();
   }
 
   /** Called when the store is up. A refund that fails now is not repeated at once. */

@@ -1,49 +1,43 @@
-import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
 import { notifyUser, type Warn } from '../../common/warnings.js';
-import { Circuit, type Prober } from './circuit.js';
+import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import type { Health } from '../../contract/health.js';
-import { IdleProbes } from './idle-probes.js';
-import { isLoss } from '../../stores/store-error.js';
-import { partsOf, type Part } from '../../contract/parts.js';
+import { partsOf } from '../../contract/parts.js';
 import type { Store, Subject } from '../../contract/store.js';
+import { isLoss, isOfRequest, isRefused } from '../../stores/store-error.js';
+import { Circuit, type Prober } from './circuit.js';
+import { IdleProbes } from './idle-probes.js';
 
 /**
- * Learns from calls whether a store is up, and which of its servers are down. All limiters of a store share one breaker. Failures before the
- * client chose a server concern all limiters.
+ * Learns from calls whether a store is up, and which of its servers are down. The limiters of a store share a breaker. Failures before the
+ * client chose a server concern every limiter.
  */
 export class Breaker {
+  /** The count of answers in time. */
+  answers = 0;
+  /** Probes the store while there are no decisions, if a listener or a reader needs its health. */
+  readonly idle = new IdleProbes(this);
+  /** The listener of each guard. A limiter may be closed while other limiters use the same function. */
+  readonly listeners = new Map<object, (health: Health) => void>();
+  /** The warning function of each guard whose limiter has no listener. */
+  readonly warners = new Map<object, Warn>();
   readonly #store: Store;
-  /** The circuit of each server that has failed since it last answered in time. */
+  /** The circuit of each server that has failed since its last answer in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
   #state: Health['state'] = 'up';
   #since = Date.now();
   #late = 0;
-  #hasAnswered = false;
-  /** Calls that were answered in time. */
-  #answers = 0;
-  /** Probes the store while there are no decisions, if a listener or a reader needs its health. */
-  readonly idle: IdleProbes;
-  /** The listener of each guard, because several limiters may share a function when one of them is closed. */
-  readonly listeners = new Map<object, (health: Health) => void>();
-  /** The warning function of each guard whose limiter has no listener. */
-  readonly warners = new Map<object, Warn>();
 
   constructor(store: Store) {
     this.#store = store;
-    this.idle = new IdleProbes(this);
   }
 
-  /** The circuit that is down for a subject: the store's, or the circuit of a server with one of the keys. Undefined if none is down. */
+  /** The circuit because of which a subject's questions are not sent: the store's, or the circuit of a server with a key of the subject. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
-    const down = this.#downAt(undefined);
-    if (down) return down;
-    for (const { set, keyOf } of keysApart(subject)) {
-      const circuit = this.#downAt(this.#store.serverOf?.({ set, key: keyOf(subject.key) }));
-      if (circuit) return circuit;
-    }
-    return this.#downAt(this.#store.serverOf?.(subject));
+    let down = this.#downAt(undefined);
+    for (const part of partsApart(subject)) down ??= this.#downAt(this.#store.serverOf?.(part));
+    return down;
   }
 
   /** Whether a server, or the whole store, is down. */
@@ -70,24 +64,15 @@ export class Breaker {
     return circuit;
   }
 
-  get answers(): number {
-    return this.#answers;
-  }
-
   /** The servers to probe. `undefined` represents the only server of a store. */
   servers(): readonly (string | undefined)[] {
     const servers = this.#store.servers?.() ?? [];
     return servers.length > 0 ? servers : [undefined];
   }
 
-  /** The circuits of servers that fail, but are not down yet. */
+  /** The circuits of failing servers that are not down yet. */
   get failing(): readonly Circuit[] {
     return [...this.#circuits.values()].filter(({ down, failures }) => !down && failures > 0);
-  }
-
-  /** Whether the store has ever answered in time. */
-  get hasAnswered(): boolean {
-    return this.#hasAnswered;
   }
 
   get health(): Health {
@@ -103,16 +88,14 @@ export class Breaker {
     };
   }
 
-  /** Records an answer in time. @param late whether this process read it too late */
+  /** Records an answer in time. @param late whether this process read the answer too late */
   success({ call }: Subject, late: boolean): void {
     if (late) this.#late++;
-    this.#hasAnswered = true;
-    this.#answers++;
-    if (this.#circuits.size === 0) return;
-    this.#areWell([undefined, call?.server, ...(call?.answered ?? [])]);
+    this.answers++;
+    if (this.#circuits.size > 0) this.#answered([undefined, call?.server, ...(call?.answered ?? [])]);
   }
 
-  #areWell(servers: readonly (string | undefined)[]): void {
+  #answered(servers: readonly (string | undefined)[]): void {
     for (const server of servers) {
       const circuit = this.#circuits.get(server);
       this.#circuits.delete(server);
@@ -120,23 +103,33 @@ export class Breaker {
     }
   }
 
+  /** Records a question without an answer. Not every error is the store's fault. */
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
+    const isLate = error.code === 'HEADGATE_PROCESS_LATE';
+    if (isLate || isOfRequest(error)) return this.success(subject, isLate);
+    if (isRefused(error)) return;
     const { server, answered } = subject.call ?? {};
-    // Other servers may have answered their parts of the question.
-    if (answered) this.#areWell([...answered].filter((name) => name !== server));
+    // Other servers may have answered parts of the question.
+    if (answered) this.#answered([...answered].filter((name) => name !== server));
     this.circuitOf(subject).failure(error, subject, prober);
-    if (isLoss(error)) this.#lost(error);
+    if (isLoss(error)) {
+      for (const warn of new Set(this.warners.values()))
+        warn('HEADGATE_STORE_REPLACED', withoutPage(error.message));
+      this.#report(this.health);
+    }
     // A store that has never answered is more likely set up wrongly than broken.
-    if (!this.#hasAnswered) this.#warn('has not answered yet', error);
+    if (this.answers === 0) this.#warn('has not answered yet', error);
   }
 
-  /** Records an answer that came after the caller stopped waiting. */
+  /** Records an answer after the time limit. */
   answeredLate({ call }: Subject, wasProbe = false): void {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }
 
-  /** Forgets a limiter that was closed. */
+  /** Forgets a closed limiter. */
   unwatch(prober: Prober): void {
+    this.listeners.delete(prober);
+    this.warners.delete(prober);
     this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
@@ -154,14 +147,8 @@ export class Breaker {
     }
   }
 
-  #isAllDown(): boolean {
-    if (this.#downAt(undefined)) return true;
-    const servers = this.#store.servers?.() ?? [];
-    return servers.length > 0 && servers.every((server) => this.#downAt(server));
-  }
-
   #circuitChanged(): void {
-    const state = this.#isAllDown() ? 'down' : 'up';
+    const state = this.servers().every((server) => this.isDown(server)) ? 'down' : 'up';
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;
     const { health } = this;
@@ -178,16 +165,13 @@ export class Breaker {
     }
     for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
   }
-
-  #lost({ message }: HeadgateError): void {
-    for (const warn of new Set(this.warners.values())) warn('HEADGATE_STORE_REPLACED', withoutPage(message));
-    this.#report(this.health);
-  }
 }
 
-/** The parts of a question if its keys may lie on several servers. */
-function keysApart({ set, key }: Subject): readonly Part[] {
-  return typeof key === 'string' || set.dimensions?.slotBy !== undefined ? [] : partsOf(set);
+/** A question, and the parts of a question whose keys may lie on several servers. */
+function partsApart(subject: Subject): readonly Subject[] {
+  const { set, key } = subject;
+  if (typeof key === 'string' || set.dimensions?.slotBy !== undefined) return [subject];
+  return [...partsOf(set).map((part) => ({ set: part.set, key: part.keyOf(key) })), subject];
 }
 
 const breakers = new WeakMap<Store, Breaker>();

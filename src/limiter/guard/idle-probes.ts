@@ -1,23 +1,11 @@
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import type { Circuit, Prober } from './circuit.js';
+import { HEALTH_INTEREST_MS, IDLE_MS, IDLE_PROBE_PAUSE_MS } from './guard-options.js';
 
-/** The silence after which a store is probed, ms. A call that stays open for so long proves that the store hangs. */
-const IDLE_MS = 1000;
-
-/** The pause between probes of a store that fails at once, ms. */
-const PAUSE_MS = 30;
-
-/** The time for which the store is probed after its health was read, ms. */
-const INTEREST_MS = 60_000;
-
-/** The facts about the store that the probes need. */
+/** The facts about a store that the probes need: see `Breaker`. */
 interface StoreFacts {
-  /** Calls that were answered in time. */
   readonly answers: number;
-  readonly hasAnswered: boolean;
-  /** The circuits of servers that fail, but are not down yet. */
   readonly failing: readonly Circuit[];
-  /** The servers to probe. `undefined` represents the only server of a store. */
   servers(): readonly (string | undefined)[];
   isDown(server: string | undefined): boolean;
 }
@@ -27,23 +15,23 @@ interface StoreFacts {
  * that an idle store is down. No probes are sent while decisions are answered, or while the health has no readers.
  */
 export class IdleProbes {
-  readonly #facts: StoreFacts;
-  /** The limiters that can probe, each with the time until which its health has readers. */
+  readonly #store: StoreFacts;
+  /** The limiters that can probe, each with the end of the interest in the health. */
   readonly #probers = new Map<Prober, number>();
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
   #answers = 0;
 
-  constructor(facts: StoreFacts) {
-    this.#facts = facts;
+  constructor(store: StoreFacts) {
+    this.#store = store;
   }
 
-  /** Records interest in the health. @param ms the time for which it lasts */
-  watch(prober: Prober, ms = INTEREST_MS): void {
+  /** Records interest in the health. @param ms the length of the interest */
+  watch(prober: Prober, ms = HEALTH_INTEREST_MS): void {
     const until = performance.now() + ms;
     if (until > (this.#probers.get(prober) ?? 0)) this.#probers.set(prober, until);
     // A store that has never answered is probed at once.
-    if (!this.#timer && !this.#asking) this.#arm(this.#facts.answers === 0 ? 0 : IDLE_MS);
+    if (!this.#timer && !this.#asking) this.#arm(this.#store.answers === 0 ? 0 : IDLE_MS);
   }
 
   unwatch(prober: Prober): void {
@@ -59,33 +47,33 @@ export class IdleProbes {
 
   async #look(): Promise<void> {
     this.#timer = undefined;
-    const { answers } = this.#facts;
-    if (answers === this.#answers) {
+    if (this.#store.answers === this.#answers) {
       this.#asking = true;
       const now = performance.now();
       for (const [prober, until] of this.#probers) if (until < now) this.#probers.delete(prober);
       const [prober] = this.#probers.keys();
-      if (prober) await Promise.all(this.#facts.servers().map((server) => this.#ask(prober, server)));
+      if (prober) await Promise.all(this.#store.servers().map((server) => this.#ask(prober, server)));
       this.#asking = false;
     }
-    this.#answers = this.#facts.answers;
+    this.#answers = this.#store.answers;
     if (this.#probers.size > 0 && !this.#timer) this.#arm(IDLE_MS);
   }
 
-  /** Probes a server until it has answered or is down. From then on its circuit probes the server. */
+  /** Probes a server until the server has answered or is down. From then on the circuit probes. */
   async #ask(prober: Prober, server: string | undefined): Promise<void> {
-    while (this.#probers.has(prober) && !this.#facts.isDown(server)) {
+    const giveUp = (): void => this.#store.failing.forEach((circuit) => circuit.giveUp(prober));
+    while (this.#probers.has(prober) && !this.#store.isDown(server)) {
       let isOver = false;
       const probing = prober.probe(server, undefined).then(() => (isOver = true));
       while (!isOver) {
         await Promise.race([probing, pause(IDLE_MS)]);
-        if (!isOver) for (const circuit of this.#facts.failing) circuit.giveUp(prober);
-        if (this.#facts.isDown(server)) return;
+        if (!isOver) giveUp();
+        if (this.#store.isDown(server)) return;
       }
-      if (this.#facts.failing.length === 0) return;
+      if (this.#store.failing.length === 0) return;
       // A store that has never answered is more likely set up wrongly than broken, and five failures would not prove more than one.
-      if (!this.#facts.hasAnswered) for (const circuit of this.#facts.failing) circuit.giveUp(prober);
-      await pause(PAUSE_MS);
+      if (this.#store.answers === 0) giveUp();
+      await pause(IDLE_PROBE_PAUSE_MS);
     }
   }
 }

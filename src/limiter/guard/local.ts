@@ -13,7 +13,7 @@ import {
   type Store,
 } from '../../contract/store.js';
 
-/** The substitute of each store that is down, so that limiters with the same name also share their quota here. */
+/** The substitute of each store that is down. Limiters with the same name share their quota here, too. */
 const stores = new WeakMap<Store, Store>();
 
 /** Decides in this process instead of a store, with a share of each limit. */

@@ -1,3 +1,4 @@
+import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';
 import { changedPolicy } from '../../contract/change-policy.js';
 import { withPolicies } from '../../contract/dimensions.js';
@@ -66,23 +67,14 @@ export class OverriddenSets {
   }
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {
-    const create = (changes: ClientChanges): PolicySet => {
+    const create = (_: string, changes: ClientChanges): PolicySet => {
       const own = asPatient(this.#overridden(set, changes), set);
       if (own !== set) this.#parts.scope.remember(own.policies, true);
       return own;
     };
-    const withoutChanges = create({});
-    const created = new Map<string, PolicySet>();
-    return (changes) => {
-      if (!changes) return withoutChanges;
-      const id = JSON.stringify(changes);
-      let own = created.get(id);
-      if (!own) {
-        if (created.size >= MAX_SETS) created.clear();
-        created.set(id, (own = create(changes)));
-      }
-      return own;
-    };
+    const withoutChanges = create('', {});
+    const withChanges = memo(MAX_SETS, create);
+    return (changes) => (changes ? withChanges(JSON.stringify(changes), changes) : withoutChanges);
   }
 
   /**

@@ -1,7 +1,8 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
-import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
+import { choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
+import { checkShape } from '../../common/validate.js';
 import { UP, type Health } from '../../contract/health.js';
 import {
   changeRecord,
@@ -59,6 +60,14 @@ export interface MemoryStoreOptions {
   /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
   warnings?: Warnings;
 }
+
+/** The rows of `MemoryStoreOptions`. */
+export const MEMORY_TABLE = {
+  clock: fn(),
+  maxKeys: integer(100, 16e6, 1e6),
+  onFull: choice(['admit', 'deny'], 'admit'),
+  warnings: custom('`false`, or an array of codes', (_, warnings) => compileWarnings(warnings as Warnings)),
+} satisfies OptionTable<MemoryStoreOptions>;
 
 /** The store of {@link memoryStore}. */
 export interface MemoryStore extends Store {
@@ -310,16 +319,12 @@ class Memory implements MemoryStore {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull', 'warnings']);
+  checkShape('memoryStore', options, Object.keys(MEMORY_TABLE));
   return makeMemoryStore(options, compileWarnings(options.warnings));
 }
 
 /** Like `memoryStore`, for options whose names were already checked. */
 export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
-  const { onFull: given = 'admit' } = options;
-  const maxKeys =
-    options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
-  const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
-  const clock = checkFunction('memoryStore.clock', options.clock) ?? (() => Date.now());
+  const { clock = () => Date.now(), maxKeys, onFull } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
   return new Memory(clock, maxKeys, onFull, warn);
 }

@@ -1,4 +1,5 @@
 import { HeadgateError, withoutPage } from '../../common/errors.js';
+import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import {
@@ -6,6 +7,7 @@ import {
   marksOf,
   holdsSlots,
   newCall,
+  perSet,
   type Change,
   type ChangeReply,
   type LeaseChange,
@@ -39,6 +41,47 @@ export function checkAcross({ policies, ban }: PolicySet): void {
     `acrossSlots: ${what} needs the verdicts on all keys at once. Set slotBy instead of acrossSlots, or omit ${what}.`,
   );
 }
+
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets whose keys would be in several slots of a cluster */
+export function checkSlots(set: PolicySet): void {
+  const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
+  if (names.length < 2 || slotBy !== undefined) return;
+  if (acrossSlots) return checkAcross(set);
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
+      `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
+      'key by key. See "Policies by several keys" in docs/redis.md.',
+  );
+}
+
+/** Whether the keys of a subject lie in several slots of a cluster. */
+export function isAcross({ set, key }: Subject): boolean {
+  return typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined;
+}
+
+/**
+ * A cluster behind one address is recognised by its first refusal of several keys, after limiters were accepted.
+ *
+ * @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other
+ */
+export const warnOfHiddenCluster = perSet((set): void => {
+  const { names = [], acrossSlots } = set.dimensions ?? {};
+  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) are in several slots.`;
+  const fix = `slotBy: '${names.at(-1)}'`;
+  try {
+    checkAcross(set);
+  } catch (error) {
+    warnOnce('HEADGATE_ACROSS_SLOTS', `${found} Its policies cannot be decided key by key. Set ${fix}.`);
+    throw error;
+  }
+  if (acrossSlots) return;
+  warnOnce(
+    'HEADGATE_ACROSS_SLOTS',
+    `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
+      'acrossSlots: true to accept that. See "Policies by several keys" in docs/redis.md.',
+  );
+});
 
 /**
  * Decides by keys of several dimensions one after the other. If one denies, the charges are returned. Until then they may cause the denial

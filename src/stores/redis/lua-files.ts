@@ -1,21 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 
-/** A Lua file in its parts. A line such as `--- charge` begins another one. */
-export interface LuaFile {
-  /** The code that runs at every call and answers nearly every decision. */
-  readonly first: string;
-  /** In an algorithm: the code of the common case. In a script: the code that follows it. */
-  readonly charge: string;
-  /** The code that only limiters with overrides need, in the first part. */
-  readonly overrides: string;
-  readonly costs: string;
-  /** The code that limiters with overrides need if the first part has not answered. */
-  readonly live: string;
-  /** The code that runs only if the first part has not answered. Empty if the file has no other part. */
-  readonly rest: string;
-  /** The code of scripts that do more than decide by one policy. */
-  readonly changes: string;
-}
+/** The sections of a Lua file by name. A line such as `--- section charge` begins a section. The lines before are the section `first`. */
+export type LuaFile = Readonly<Record<string, string>>;
 
 /**
  * The Lua files by name, read when this module is loaded. A built package has no such files: there, the module itself holds their texts
@@ -30,23 +16,16 @@ export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
 );
 
 function read(file: URL): LuaFile {
-  const [first = '', ...others] = readFileSync(file, 'utf8').split(
-    /^--- (?=(?:charge|overrides|costs|live|rest|changes)$)/m,
+  const sections = `--- section first\n${readFileSync(file, 'utf8')}`.split(/^--- section /m).slice(1);
+  return Object.fromEntries(
+    sections.map((section) => {
+      const [name] = /^\w+/.exec(section)!;
+      return [name, bare(section.slice(name.length))];
+    }),
   );
-  const part = (name: string): string =>
-    bare((others.find((other) => other.startsWith(name)) ?? '').slice(name.length));
-  return {
-    first: bare(first),
-    charge: part('charge'),
-    overrides: part('overrides'),
-    costs: part('costs'),
-    live: part('live'),
-    rest: part('rest'),
-    changes: part('changes'),
-  };
 }
 
-/** Removes comments and indentation, which the server does not need. */
+/** Removes comments and indentation, which the server does not need. Directives of scripts.ts stay. */
 function bare(lua: string): string {
-  return lua.replace(/^\s*(--.*)?\n|^ +/gm, '');
+  return lua.replace(/^\s*(--(?!- (?:include|if|for|end)\b).*)?\n|^ +/gm, '');
 }

@@ -1,47 +1,35 @@
-import { HeadgateError } from '../../common/errors.js';
-import { Across, checkAcross } from './across.js';
-import { BanBook } from './operators/ban-book.js';
+import type { HeadgateError } from '../../common/errors.js';
+import { warnOnce } from '../../common/warnings.js';
+import type { Announced, Announcement } from '../../contract/announcement.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import { entryInForce } from '../../contract/overrides.js';
+import type {
+  Change,
+  ChangeReply,
+  Clock,
+  LeaseChange,
+  MaybePromise,
+  OverrideStore,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from '../../contract/store.js';
+import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
 import { Batcher, type Batch } from './calls/batch.js';
+import * as operations from './calls/operations.js';
+import { DEADLINE, Plans } from './calls/plans.js';
 import { ScriptCalls } from './calls/script-calls.js';
+import { decode, pushCosts } from './calls/wire.js';
 import type { Commands, Done } from './clients/commands.js';
-import { checkServers, type Finding } from './operators/check.js';
 import { Denials } from './local/denials.js';
-import type { KeyHashing } from './secret-keys.js';
-import { DEADLINE, Plans, type Plan, type Records } from './calls/plans.js';
+import { BanBook } from './operators/ban-book.js';
+import { checkServers, type Finding } from './operators/check.js';
 import { Publisher } from './operators/publisher.js';
 import { usesOf } from './operators/script-commands.js';
-import { assemble, type Script } from './scripts.js';
-import {
-  malformedReply,
-  perSet,
-  type Announced,
-  type Announcement,
-  type Change,
-  type ChangeReply,
-  type Clock,
-  type LeaseChange,
-  type MaybePromise,
-  type OverridePlace,
-  type OverrideStore,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Store,
-  type Subject,
-} from '../../contract/store.js';
-import type { BanNote } from '../../contract/ban-options.js';
-import { costAt } from '../../contract/costs.js';
-import { warnOnce } from '../../common/warnings.js';
-import {
-  UNENDED_RECORD_MS,
-  entryInForce,
-  MAX_ENTRIES_PER_RECORD,
-  type RecordChange,
-} from '../../contract/overrides.js';
-import { overriddenKey, recordKey, ownerTextOfPlace } from '../keys.js';
-import { overrideBookArgs, overrideBookKeys } from './operators/override-book.js';
 import { Traffic } from './operators/traffic.js';
-import { costArg, decode, decodeChange, policyArgs } from './calls/wire.js';
+import type { KeyHashing } from './secret-keys.js';
 
 /** The note of a ban without an operator and a reason. */
 const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
@@ -71,8 +59,6 @@ interface Settings {
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
-  readonly #prefix: string;
-  readonly #text: KeyHashing['text'];
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
@@ -91,8 +77,6 @@ export class RedisStore implements Store {
     const { text, mark } = hashing;
     this.#commands = commands;
     this.#clock = clock;
-    this.#prefix = prefix;
-    this.#text = text;
     this.#plans = new Plans(prefix, text, clock);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher =
@@ -117,9 +101,37 @@ export class RedisStore implements Store {
     return error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true);
   }
 
-  #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
+  /**
+   * Sends an operation. It is sent anew if its error taught something: the server's time, or that a cluster is behind one address.
+   *
+   * @param subject the subject whose caller waits for the answer
+   * @param ends the subjects whose remembered denials the operation may end
+   */
+  async #run<T>(
+    subject: Subject,
+    make: () => operations.Operation<T>,
+    ends: readonly Subject[] = [],
+    again = false,
+  ): Promise<T> {
+    const { script, keys, args, read } = make();
     const asked = [subject];
-    return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
+    const call = { script, keys, args: [DEADLINE, ...args], timeout: subject.set.timeout, asked };
+    for (const each of ends) this.#denials?.forget(each);
+    try {
+      return read(await this.#callsFor(keys, asked).run(call));
+    } catch (error) {
+      const learns = this.#plans.learnsTime(error) || (!this.#isCluster && this.#refusesKeys(error));
+      if (again || !learns) throw error;
+      return await this.#run(subject, make, ends, true);
+    } finally {
+      for (const each of ends) this.#denials?.forget(each);
+    }
+  }
+
+  /** Sends a change of a subject, after its earlier decisions. */
+  #change<T>(subject: Subject, make: () => operations.Operation<T>): Promise<T> {
+    this.#batcher.flush(subject.set.name);
+    return this.#run(subject, make, [subject]);
   }
 
   /** The calls to the server that has these keys. Also sets the server on the questions' calls. */
@@ -147,20 +159,12 @@ export class RedisStore implements Store {
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
     // A subject without policies means all keys, which have a common record.
-    return this.#commands.serverOf(keys[0] ?? recordKey(this.#prefix, ownerTextOfPlace({ set }, this.#text)));
+    return this.#commands.serverOf(keys[0] ?? operations.readOverride(this.#plans, { set }).keys[0]!);
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
-    const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
-    if (!this.#isCluster || names.length < 2 || slotBy !== undefined) return;
-    if (acrossSlots) return checkAcross(set);
-    throw new HeadgateError(
-      'HEADGATE_DIMENSIONS',
-      `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
-        `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
-        'key by key. See "Policies by several keys" in docs/redis.md.',
-    );
+    if (this.#isCluster) checkSlots(set);
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -186,17 +190,6 @@ export class RedisStore implements Store {
     return answers;
   };
 
-  /** Runs a call that may end a denial. Earlier decisions are sent first, and remembered denials are forgotten. */
-  async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
-    this.#batcher.flush(subject.set.name);
-    this.#denials?.forget(subject);
-    try {
-      return await run();
-    } finally {
-      this.#denials?.forget(subject);
-    }
-  }
-
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
     const { set, peek, queries } = batch;
     const plan = this.#plans.of(set);
@@ -205,7 +198,7 @@ export class RedisStore implements Store {
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    if (plan.records) this.#pushRecords(plan, plan.records, queries, keys, args);
+    plan.records?.push(queries, keys, args, this.#isCluster);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
     if ((!plan.moves && !plan.records) || tries === MAX_REPETITIONS) return calls.send(call, done);
@@ -216,167 +209,65 @@ export class RedisStore implements Store {
     });
   };
 
-  /**
-   * Appends the records of all keys; or, as long as the limiter has no overrides, one key that exists while it has any. In a cluster that
-   * key would be in another slot.
-   */
-  #pushRecords(
-    plan: Plan,
-    records: Records,
-    queries: readonly Query[],
-    keys: string[],
-    args: string[],
-  ): void {
-    if (records.areSent || queries.length === 1 || this.#isCluster) {
-      for (const { key } of queries) plan.keys.pushRecords(keys, key);
-      args.push(records.sign);
-    } else {
-      keys.push(records.flag);
-      args.push('f');
-    }
-  }
-
   whenReady(): Promise<void> {
     return this.#commands.whenReady();
   }
 
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
-    return this.#change(change, () => this.#adjust(change));
+    return this.#change(change, () => operations.adjust(this.#plans, [change]));
   }
 
-  async #adjust(change: Change, again = false): Promise<ChangeReply> {
-    const { set, key, units, charged } = change;
-    const plan = this.#plans.of(set);
-    const keys = plan.keys.policies(key, charged !== undefined);
-    if (set.overrides) keys.push(...plan.keys.records(key));
-    const args = [DEADLINE, ...plan.adjustArgs, ...chargeArgs(change)];
-    try {
-      return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
-    } catch (error) {
-      if (again || !this.#plans.learnsTime(error)) throw error;
-      return this.#adjust(change, true);
-    }
-  }
-
-  /** Returns charges of several keys. Where one call may have several keys, the call is the same as for one key with all their policies. */
+  /** Returns charges of several keys. */
   async giveBack(changes: readonly Change[], again = false): Promise<void> {
+    // The value of a bucket's unit depends on the key's overrides, which only a call for one key reads.
     const live = changes.filter(({ set }) => set.overrides);
-    if (live.length > 0) {
-      // The value of a bucket's unit depends on the key's overrides, which `adjust` reads.
-      const others = changes.filter(({ set }) => !set.overrides);
-      await Promise.all([...live.map((change) => this.adjust(change)), this.giveBack(others)]);
-      return;
-    }
-    if (changes.length === 0) return;
+    const calls: Promise<unknown>[] = live.map((change) => this.adjust(change));
+    const others = changes.filter(({ set }) => !set.overrides);
     const most = this.#isCluster ? 1 : MAX_RETURNS_PER_CALL;
-    if (changes.length > most) {
-      const calls: Promise<void>[] = [];
-      for (let i = 0; i < changes.length; i += most) calls.push(this.giveBack(changes.slice(i, i + most)));
-      await Promise.all(calls);
-      return;
+    for (let i = 0; i < others.length; i += most) {
+      const some = others.slice(i, i + most) as [Change, ...Change[]];
+      const returned = this.#run(some[0], () => operations.adjust(this.#plans, some), some);
+      const repeated = returned.catch((error: unknown) => {
+        const isLate = (error as HeadgateError).code === 'HEADGATE_PROCESS_LATE';
+        if (again || !(isLate || this.#refusesKeys(error))) throw error;
+        return this.giveBack(some, true);
+      });
+      calls.push(repeated);
     }
-    const keys: string[][] = changes.map(({ set, key }) => this.#plans.of(set).keys.policies(key, true));
-    const own = keys.flatMap((each) => each.slice(0, each.length / 2));
-    const histories = keys.flatMap((each) => each.slice(each.length / 2));
-    const policies = changes.flatMap(({ set }) => set.policies);
-    const args = [DEADLINE, ...policyArgs(policies, this.#plans.now), ...changes.flatMap(chargeArgs)];
-    const kernels = policies.map(({ kernel }) => kernel);
-    for (const change of changes) this.#denials?.forget(change);
-    try {
-      await this.#run(assemble('adjust', kernels, false), changes[0]!, [...own, ...histories], args);
-    } catch (error) {
-      const isLate = (error as HeadgateError).code === 'HEADGATE_PROCESS_LATE';
-      if (again || !(isLate || this.#plans.learnsTime(error))) throw error;
-      await this.giveBack(changes, true);
-    }
-    for (const change of changes) this.#denials?.forget(change);
+    await Promise.all(calls);
   }
 
   lease(change: LeaseChange): Promise<boolean> {
     if (this.#isCluster && isAcross(change)) return this.#across.lease(change);
-    return this.#change(change, async () => {
-      const { set, key, lease, action } = change;
-      const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
-      const all = this.#plans.of(set).keys.policies(key);
-      const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
-      const units = policies.map((policy) => String(costAt(change, set.policies.indexOf(policy))));
-      const args = [DEADLINE, action, lease, ...policyArgs(policies, this.#plans.now), ...units];
-      const kernels = policies.map(({ kernel }) => kernel);
-      return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
-    });
+    return this.#change(change, () => operations.lease(this.#plans, change));
   }
 
   reset(subject: Subject): Promise<void> {
     if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
-    return this.#change(subject, async () => {
-      const { set, key } = subject;
-      const keys = this.#plans.of(set).keys.policies(key, true);
-      const lives = set.policies.map(({ life }) => String(life));
-      await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE, ...lives]);
-    });
+    return this.#change(subject, () => operations.reset(this.#plans, subject));
   }
 
-  ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
-    return this.#change(subject, async () => {
-      const { set, key } = subject;
-      const params = Object.values(set.ban!).map(String);
-      const args = [DEADLINE, String(duration), ...params];
-      await this.#run(assemble('set-ban', [], true), subject, [this.#plans.of(set).keys.ban(key)], args);
-      this.#book?.set(subject, duration, note);
-    });
+  async ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
+    await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
+    this.#book?.set(subject, duration, note);
   }
 
   readonly overrides: OverrideStore = {
-    read: async (place) => {
-      const owner = ownerTextOfPlace(place, this.#text);
-      const keys = [recordKey(this.#prefix, owner)];
-      return recordFrom(
-        await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
-      );
-    },
+    read: (place) =>
+      this.#run(operations.subjectAt(place), () => operations.readOverride(this.#plans, place)),
     change: async (place, change) => {
-      const subject = subjectAt(place);
-      const owner = ownerTextOfPlace(place, this.#text);
-      const { entry, duration, life } = change;
-      const args = [
-        DEADLINE,
-        entry,
-        ...[duration, life, UNENDED_RECORD_MS, MAX_ENTRIES_PER_RECORD].map(String),
-      ];
-      const keys = [recordKey(this.#prefix, owner)];
-      if (!this.#isCluster) keys.push(overriddenKey(this.#prefix, subject.set.name));
-      const script = assemble('set-override', [], false);
-      const before = recordFrom(
-        await this.#change(subject, () =>
-          this.#run(script, subject, keys, args).catch((error: unknown) => {
-            // A cluster may be behind one address.
-            if (!this.#refusesKeys(error)) throw error;
-            return this.#run(script, subject, keys.slice(0, 1), args);
-          }),
-        ),
+      const subject = operations.subjectAt(place);
+      const before = await this.#change(subject, () =>
+        operations.setOverride(this.#plans, place, change, this.#isCluster),
       );
-      const isWorthIt = entry !== '' || entryInForce(...before);
-      // The caller of an override waits without a time limit.
-      if (isWorthIt) await this.#note({ set: subject.set, key: subject.key }, owner, change);
+      if (change.entry === '' && !entryInForce(...before)) return before;
+      // The caller waits without a time limit. If the override cannot be recorded for operators, it is still in force.
+      const note = (): operations.Operation<void> => operations.noteOverride(this.#plans, place, change);
+      await this.#run({ set: subject.set, key: subject.key }, note).catch(warnOfUnlisted);
       return before;
     },
   };
-
-  /** Records an override for the command line, in its own slot. If that fails, the override is still in force. */
-  async #note(subject: Subject, owner: string, change: RecordChange): Promise<void> {
-    const keys = overrideBookKeys(this.#prefix);
-    const script = assemble('note-override', [], false);
-    try {
-      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(owner, change)]);
-    } catch (error) {
-      warnOnce(
-        'HEADGATE_OVERRIDES_UNLISTED',
-        `An override is in force, but \`headgate overrides\` will not show it: ${String((error as Error).message)} docs/failure.md lists ` +
-          'the permissions.',
-      );
-    }
-  }
 
   announce(limiter: Announcement): Announced {
     this.#announced.add(limiter);
@@ -401,7 +292,7 @@ export class RedisStore implements Store {
       recordsBans: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
     });
-    return checkServers(this.#commands, this.#prefix, limiters, uses);
+    return checkServers(this.#commands, this.#plans.prefix, limiters, uses);
   }
 
   close(): void {
@@ -411,63 +302,9 @@ export class RedisStore implements Store {
   }
 }
 
-/** Whether the keys of a subject lie in several slots of a cluster. */
-function isAcross({ set, key }: Subject): boolean {
-  return typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined;
-}
-
-/**
- * A cluster behind one address is recognised by its first refusal of several keys, after limiters were accepted.
- *
- * @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other
- */
-const warnOfHiddenCluster = perSet((set): void => {
-  const { names = [], acrossSlots } = set.dimensions ?? {};
-  const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) are in several slots.`;
-  const fix = `slotBy: '${names.at(-1)}'`;
-  try {
-    checkAcross(set);
-  } catch (error) {
-    warnOnce('HEADGATE_ACROSS_SLOTS', `${found} Its policies cannot be decided key by key. Set ${fix}.`);
-    throw error;
-  }
-  if (acrossSlots) return;
+function warnOfUnlisted(error: Error): void {
   warnOnce(
-    'HEADGATE_ACROSS_SLOTS',
-    `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
-      'acrossSlots: true to accept that. See "Policies by several keys" in docs/redis.md.',
+    'HEADGATE_OVERRIDES_UNLISTED',
+    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} docs/failure.md lists the permissions.`,
   );
-});
-
-function subjectAt(place: OverridePlace): Subject {
-  return 'subject' in place ? place.subject : { set: place.set, key: '', call: place.call };
-}
-
-/** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
-function recordFrom(reply: unknown): [record: string, now: number] {
-  const [step, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
-  if (typeof step !== 'number' || typeof record !== 'string') throw malformedReply(reply);
-  return [record, Math.floor(step / 1000)];
-}
-
-/** The arguments of `adjust.lua` for each charge. */
-function chargeArgs({ set, units, charged }: Change): string[] {
-  return set.policies.flatMap(({ life }, i) => {
-    const step = charged?.steps?.[i] ?? charged?.step ?? 0;
-    return [String(units[i]), String(step), String(charged?.marks[i] ?? 0), String(life)];
-  });
-}
-
-/** Appends the costs of queries: nothing if all cost 1, a single cost if all are equal, one per policy if the costs of a query differ. */
-function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
-  const { cost, costs } = queries[0]!;
-  const isAlone = queries.length === 1;
-  if (isAlone ? costs !== undefined : queries.some((query) => query.costs !== undefined)) {
-    for (const query of queries)
-      for (const i of query.set.policies.keys()) args.push(costArg(costAt(query, i), peek));
-    return;
-  }
-  const equal = isAlone || queries.every((query) => query.cost === cost);
-  if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
-  else if (cost !== 1 || peek) args.push(costArg(cost, peek));
 }

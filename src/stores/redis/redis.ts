@@ -1,13 +1,23 @@
-import { toMilliseconds, type Duration } from '../../common/duration.js';
+import type { Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
-import { checkFunction, checkShape } from '../../common/validate.js';
+import {
+  custom,
+  durationOrFalse,
+  fn,
+  optional,
+  readOptions,
+  switched,
+  type OptionTable,
+} from '../../common/options.js';
+import { checkShape } from '../../common/validate.js';
 import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
-import { checkSlices, type SliceOptions } from './local/slice-options.js';
-import { sharedOf, Slices } from './local/slices.js';
+import { SLICE_TABLE, type SliceOptions } from './local/slice-options.js';
+import { Slices } from './local/slices.js';
+import { sharedOf } from './local/watched-keys.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { checkTop, type TopOptions } from './operators/traffic.js';
+import { TOP_TABLE, type TopOptions } from './operators/traffic.js';
 
 import { RedisStore } from './redis-store.js';
 
@@ -63,6 +73,22 @@ export interface RedisStoreOptions {
   clock?: Clock;
 }
 
+/** The rows of `RedisStoreOptions`. */
+export const REDIS_TABLE = {
+  prefix: optional('1 to 64 printable ASCII characters without braces', checkPrefix, 'hg'),
+  hashKeys: custom('a secret, or `false`', (_, secret) => compileHashing(secret as string | false), false),
+  localDenials: durationOrFalse('1s'),
+  slices: switched(SLICE_TABLE),
+  publish: durationOrFalse('30s'),
+  top: switched(TOP_TABLE),
+  clock: fn(),
+} satisfies OptionTable<RedisStoreOptions>;
+
+function checkPrefix(option: string, prefix: unknown): string {
+  if (typeof prefix === 'string' && /^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) return prefix;
+  throw invalidOption(option, prefix, 'Pass 1 to 64 printable ASCII characters without braces.');
+}
+
 /**
  * A store in Redis 6.0 or later, or in Valkey. The store neither configures nor closes the client.
  *
@@ -71,35 +97,21 @@ export interface RedisStoreOptions {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
-  const known = ['prefix', 'hashKeys', 'localDenials', 'slices', 'publish', 'top', 'clock'];
-  checkShape('redisStore', options, known);
-  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
-  return openStore(client, options, compileHashing('hashKeys' in options ? options.hashKeys : false));
+  return openStore(client, options);
 }
 
-/** A store with a given way to write keys. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** @param hashing the way to write keys, instead of the option `hashKeys` @throws HeadgateError as `redisStore` */
 export function openStore(
   client: RedisClient,
   options: RedisStoreOptions,
-  hashing: KeyHashing,
+  hashing?: KeyHashing,
 ): CheckableStore {
+  checkShape('redisStore', options, Object.keys(REDIS_TABLE));
   const commands = commandsOf(client);
-  const { prefix = 'hg' } = options as { prefix?: unknown };
-  if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
-    throw invalidOption(
-      'redisStore.prefix',
-      prefix,
-      'Pass 1 to 64 printable ASCII characters without braces.',
-    );
-  }
-  const clock = checkFunction('redisStore.clock', options.clock);
-  const { localDenials = clock ? false : '1s' } = options;
-  const longest =
-    localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
-  const { publish = clock ? false : '30s' } = options;
-  const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
-  const sample = checkTop(options.top);
-  const slicing = checkSlices(options.slices);
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  const given = { hashKeys: false, ...options };
+  const { slices: slicing, hashKeys, top, ...values } = readOptions(REDIS_TABLE, given, 'redisStore.');
+  const { clock, prefix } = values;
   if (slicing && clock) {
     throw invalidOption(
       'redisStore.slices',
@@ -107,10 +119,14 @@ export function openStore(
       "Omit slices together with a test's clock: this process spends slices by its own time.",
     );
   }
-  const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
-  const store = new RedisStore(commands, settings);
-  const identity = JSON.stringify([prefix, hashing.mark]);
+  const keys = hashing ?? hashKeys;
+  const store = new RedisStore(commands, {
+    ...{ clock, prefix, sample: top?.sample, hashing: keys },
+    // With a clock, both are off unless the user sets them.
+    localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
+    publish: clock && options.publish === undefined ? undefined : values.publish,
+  });
   if (!slicing) return store;
-  const slices = new Slices(store, slicing, sharedOf(commands), identity);
+  const slices = new Slices(store, slicing, sharedOf(commands), JSON.stringify([prefix, keys.mark]));
   return Object.assign(slices, { check: () => store.check() });
 }

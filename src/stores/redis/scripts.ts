@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../algorithms/index.js';
-import { luaFiles, type LuaFile } from './lua-files.js';
+import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
 export interface Script {
@@ -26,9 +26,6 @@ export const scriptNames = [
 
 export type ScriptName = (typeof scriptNames)[number];
 
-/** The scripts whose arguments contain any policies. */
-const OF_POLICIES: readonly ScriptName[] = ['adjust', 'evaluate', 'lease', 'set-ban'];
-
 const scripts = new Map<string, Script>();
 
 /**
@@ -45,70 +42,78 @@ export function assemble(
   const id = [name, ...needed, ban, overrides].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, needed, ban, overrides).join('');
+    const source = compose(name, { kernels: needed, ban, overrides });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
   return script;
 }
 
-/**
- * The parts of a script in their order. Redis runs a script from the first line on at each call, and creates each function anew. The code
- * that nearly every decision needs therefore comes first, and usually answers before the rest is defined.
- */
-export function compose(
-  name: ScriptName,
-  kernels: readonly Kernel[],
-  ban: boolean,
-  overrides: boolean,
-): string[] {
-  const own = luaFiles[name]!;
-  const live = overrides ? luaFiles['overrides']!.rest + own.live : '';
-  const reads = name.startsWith('evaluate') ? luaFiles['overrides']!.first : '';
-  const ownLive = overrides ? reads + own.overrides : '';
-  const { common, policies } = luaFiles as Record<'common' | 'policies', LuaFile>;
-  const algorithms = kernels.map((kernel) => luaFiles[kernel]!);
-  const firsts = algorithms.map(({ first }) => first);
-  if (name === 'evaluate-single') {
-    const { charge, rest } = algorithms[0]!;
-    return [
-      common.first,
-      ...firsts,
-      own.first,
-      ownLive,
-      own.costs,
-      charge,
-      own.charge,
-      common.rest,
-      live,
-      chargeFunction(charge),
-      rest,
-      own.rest,
-    ];
-  }
-  const rests = algorithms.flatMap(({ rest, changes }) => [rest, changes]);
-  const bans = ban ? luaFiles['ban']!.first : '';
-  const all = [common.rest, common.changes, live, policies.rest, bans, ...rests];
-  if (!OF_POLICIES.includes(name)) return [common.first, common.rest, common.changes, own.first];
-  if (name !== 'evaluate')
-    return [common.first, policies.first, ...firsts, ...all, own.first, ownLive, own.costs];
-  const charges = kernels.flatMap((kernel, i) => [
-    algorithms[i]!.first,
-    chargeFunction(algorithms[i]!.charge),
-    `kernels['${kernel}'] = { params = kernel_params, charge = kernel_charge }\n`,
-  ]);
-  const strikes = `local strikes = ${ban ? 1 : 0}\n`;
-  return [common.first, policies.first, ...charges, strikes, own.first, ownLive, own.costs, ...all, own.rest];
+/** The features of a script. */
+interface Features {
+  readonly kernels: readonly Kernel[];
+  readonly ban: boolean;
+  readonly overrides: boolean;
 }
 
-/** The part `charge` of an algorithm, as a function. */
-function chargeFunction(charge: string): string {
-  if (charge === '') return 'local kernel_charge\n';
-  return [
-    'local function kernel_charge(request, last, p, at, cost, text, reply, filled)\n',
-    'local before\n',
-    charge,
-    'return request, filled, before\n',
-    'end\n',
-  ].join('');
+/** A line of a Lua file that begins with three dashes, which `compose` replaces. */
+const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
+
+/**
+ * A script with its parts. Each file in lua/ lists them in the order in which they run:
+ *
+ * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
+ *   script's algorithm
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`), or the algorithm has this section
+ *   (`algorithm.charge`)
+ * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
+ *
+ * Redis runs a script from the first line on at each call, and creates each function anew. The code that nearly every decision needs
+ * therefore comes first, and usually answers before the rest is defined.
+ */
+export function compose(name: ScriptName, features: Features): string {
+  return expand(luaFiles[name]!['first']!, features, features.kernels[0]);
+}
+
+function expand(text: string, features: Features, algorithm: Kernel | undefined): string {
+  const lines = text.match(/.+/g) ?? [];
+  let expanded = '';
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at]!;
+    const [, directive, subject = ''] = DIRECTIVE.exec(line) ?? [];
+    if (directive === undefined) {
+      expanded += `${line}\n`;
+    } else if (directive === 'include') {
+      expanded += expand(sectionOf(subject, algorithm)!, features, algorithm);
+    } else {
+      const end = endOf(lines, at);
+      const block = lines.slice(at + 1, end).join('\n');
+      at = end;
+      if (directive === 'for')
+        expanded += features.kernels.map((each) => expand(block, features, each)).join('');
+      else if (has(subject, features, algorithm)) expanded += expand(block, features, algorithm);
+    }
+  }
+  return expanded;
+}
+
+function has(subject: string, { ban, overrides }: Features, algorithm: Kernel | undefined): boolean {
+  if (subject === 'ban') return ban;
+  if (subject === 'overrides') return overrides;
+  return sectionOf(subject, algorithm) !== undefined;
+}
+
+function sectionOf(subject: string, algorithm: Kernel | undefined): string | undefined {
+  const [file, section = 'first'] = subject.split('.') as [string, string?];
+  return luaFiles[file === 'algorithm' ? algorithm! : file]![section];
+}
+
+/** The position of the `--- end` of the block that begins at a position. */
+function endOf(lines: readonly string[], at: number): number {
+  let depth = 0;
+  for (let end = at; ; end++) {
+    const directive = DIRECTIVE.exec(lines[end]!)?.[1];
+    if (directive === 'if' || directive === 'for') depth++;
+    if (directive === 'end' && --depth === 0) return end;
+  }
 }

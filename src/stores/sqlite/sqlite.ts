@@ -1,7 +1,8 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
+import { choice, custom, fn, readOptions, type OptionTable } from '../../common/options.js';
+import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { nameBy } from '../state/hashed-names.js';
 import { stateStore } from '../state/state-store.js';
@@ -41,6 +42,17 @@ export interface SqliteStoreOptions {
   clock?: Clock;
 }
 
+/** The rows of `SqliteStoreOptions`. */
+export const SQLITE_TABLE = {
+  synchronous: choice(['off', 'normal', 'full'], 'normal'),
+  hashKeys: custom(
+    'a secret, or `false`',
+    (option, secret) => nameBy(option, secret as string | false),
+    false,
+  ),
+  clock: fn(),
+} satisfies OptionTable<SqliteStoreOptions>;
+
 /**
  * A store in a file of SQLite, for all processes of one machine. State outlives restarts. The file must be on a local disk, and used only
  * by Headgate.
@@ -50,13 +62,11 @@ export interface SqliteStoreOptions {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function sqliteStore(database: string | SqliteDatabase, options: SqliteStoreOptions = {}): Store {
-  checkShape('sqliteStore', options, ['synchronous', 'hashKeys', 'clock']);
-  const { synchronous = 'normal' } = options;
-  const mode = checkChoice('sqliteStore.synchronous', synchronous, ['off', 'normal', 'full']);
-  const clock = checkFunction('sqliteStore.clock', options.clock) ?? (() => Date.now());
-  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
-  const name = nameBy('sqliteStore.hashKeys', 'hashKeys' in options ? options.hashKeys : false);
-  const transactions = new Transactions(opener(database, mode), clock);
+  checkShape('sqliteStore', options, Object.keys(SQLITE_TABLE));
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  const given = { hashKeys: false, ...options };
+  const { synchronous, hashKeys: name, clock } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
+  const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   return stateStore({
     update: (key, change, askers) =>
       transactions.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),

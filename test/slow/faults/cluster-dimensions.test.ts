@@ -16,6 +16,7 @@ import { emittedCodes } from '../../../src/common/warnings.js';
 import { startCluster, type TestCluster } from '../../support/cluster.js';
 import { describeChecks, runsOf } from '../../support/kit.js';
 import { freshPrefix, limiterOn, TestClock } from '../../support/stores.js';
+import { until } from './load.js';
 
 const POLICIES: readonly Policy[] = [
   { name: 'ip', algorithm: 'fixed-window', limit: 3, window: '1m' },
@@ -219,6 +220,16 @@ describe('a cluster behind one address', function () {
       const { code, warned } = await decided(mode);
       expect([code, warned.includes('ACROSS_SLOTS')]).to.deep.equal([undefined, false]);
     }
+  });
+
+  it('receives the rests of slices of several keys', async () => {
+    const store = redisStore(client, { prefix: freshPrefix(), slices: { hold: '20ms' } });
+    const limiter = limiterOn(store, { algorithm: 'fixed-window', limit: 10_000, window: '1h' });
+    const keys = ['a', 'b', 'c'];
+    for (let i = 0; i < 100; i++) for (const each of keys) await limiter.consume(each);
+    for (const each of keys) await until(async () => (await limiter.peek(each)).remaining === 9_900);
+    await store.close!();
+    await limiter.close();
   });
 
   it('does not decide what cannot be decided across slots, which is not a failure of the server', async () => {

@@ -18,6 +18,7 @@ import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
+import { storeChecks, type Check } from 'headgate-testing';
 import type { Redis } from 'ioredis';
 
 interface UserRequest extends Request {
@@ -52,6 +53,9 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore(database, { synchronous: 'full' }) });
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
+
+/** The checks of a store. */
+export const checks: Check[] = storeChecks({ createStore: (clock) => memoryStore({ clock }) });
 
 /** Middleware of Hono and Koa, and a handler of web standards. */
 export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];

@@ -1,4 +1,4 @@
-// The kit's checks of an adapter, on both platforms of Nest and with the packed package. Prints the failures.
+// The checks of an adapter by headgate-testing, on both platforms of Nest and with the packed package. Prints the failures.
 import { adapterChecks } from 'headgate-testing';
 import { nestAdapter, platforms } from '../../support/nest.js';
 

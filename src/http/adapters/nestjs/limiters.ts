@@ -2,21 +2,11 @@
 import type { ExecutionContext, OnApplicationShutdown, OnModuleInit, Type } from '@nestjs/common';
 import { Reflector, type ModulesContainer } from '@nestjs/core';
 import { HeadgateError, invalidOption, show } from '../../../common/errors.js';
-import { checkBoolean, checkShape } from '../../../common/validate.js';
+import { boolean, type OptionTable } from '../../../common/options.js';
+import { checkShape } from '../../../common/validate.js';
 import { compileWarnings, type Warn } from '../../../common/warnings.js';
-import type { Limiter } from '../../../limiter/limiter.js';
-import { memoryStore } from '../../../stores/memory/memory.js';
-import { compileOptions, type HttpAssembly } from '../../compile-options.js';
-import { Flow } from '../../flow.js';
-import {
-  bringsLimiter,
-  FOR_ROUTES,
-  hasQuota,
-  HTTP_OPTIONS,
-  namesOfDefaults,
-  withDefaults,
-  type HttpOptions,
-} from '../../options.js';
+import { hasQuota, HTTP_OPTIONS, type HttpOptions } from '../../options.js';
+import { RouteLimiters as HttpLimiters } from '../../route-limiters.js';
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
@@ -36,6 +26,11 @@ export type RateLimitModuleOptions = NestOptions & {
   /** Whether the guard limits handlers without a decorator, by the module's own quota. @default true */
   global?: boolean;
 };
+
+/** The rows of the options that only the module has. */
+export const NEST_TABLE = {
+  global: boolean(true),
+} satisfies OptionTable<Pick<RateLimitModuleOptions, 'global'>>;
 
 /** The metadata key for the options of a handler's or a class' limiters, or false. A string, because this module may be loaded twice. */
 export const LIMITS = 'headgate:rate-limit';
@@ -74,10 +69,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   readonly #defaults: NestOptions;
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
-  readonly #all: NestFlow[] = [];
-  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
-  readonly #named = memoryStore();
-  #own: NestFlow | undefined;
+  readonly #limiters: HttpLimiters<ExecutionContext, Response>;
   /** The module's limiter without some of its policies, by the names of those policies. */
   readonly #parts = new Map<string, NestFlow>();
   /** Cached limiters, by class and handler. */
@@ -85,15 +77,15 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
 
   constructor(options: RateLimitModuleOptions, modules: ModulesContainer) {
     checkShape('RateLimitModule', options, [...HTTP_OPTIONS, 'global']);
-    const { global, ...defaults } = options;
-    this.#global = checkBoolean('global', global, true);
-    this.warn = compileWarnings(defaults.warnings);
-    this.#defaults = defaults as NestOptions;
+    this.#global = NEST_TABLE.global.read('global', options.global);
+    this.warn = compileWarnings(options.warnings);
+    this.#defaults = options;
+    this.#limiters = new HttpLimiters<ExecutionContext, Response>(framework, options);
     this.#modules = modules;
   }
 
   onModuleInit(): void {
-    if (this.#global) this.#ownFlow();
+    if (this.#global) void this.#limiters.own;
     for (const [type, method] of this.#methods()) {
       if (settingsOf(method) ?? settingsOf(type)) this.of(type, method);
     }
@@ -135,7 +127,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
       return this.#flows(own, `${type.name}.${method ?? handler.name}`);
     }
     const shared = settingsOf(type);
-    if (!shared) return this.#global ? [this.#ownFlow()] : [];
+    if (!shared) return this.#global ? [this.#limiters.own] : [];
     const flows = found.get(type) ?? this.#flows(shared, type.name);
     found.set(type, flows);
     return flows;
@@ -144,16 +136,14 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   #flows({ limits, skipped }: Settings, name: string): readonly NestFlow[] {
     if (limits === false) return [];
     const omitted = [...skipped, ...limits.flatMap(({ replaces }) => replaces ?? [])];
-    if (limits.length + omitted.length === 0) return [this.#ownFlow()];
+    if (limits.length + omitted.length === 0) return [this.#limiters.own];
     const part = omitted.length === 0 ? [] : [this.#part(omitted, name)];
     const own = limits.map(({ replaces, ...options }, i) => {
       checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
       if (replaces !== undefined && !hasQuota(options))
         throw invalidOption('replaces', replaces, `Add a limit, or use @SkipRateLimit(${show(replaces)}).`);
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
-      const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
-      const defaults = namesOfDefaults(options, this.#defaults);
-      return this.#add(withDefaults(options, this.#defaults), { defaultName, defaults }, shared);
+      return this.#limiters.of(options, { defaultName }, () => this.#limiters.own.limiter);
     });
     return [...part, ...own];
   }
@@ -161,7 +151,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   /** Limits by the module's own quota without some of its policies. */
   #part(names: readonly string[], where: string): NestFlow {
     const omitted = new Set(names);
-    const { limiter } = this.#ownFlow();
+    const { limiter } = this.#limiters.own;
     const known = limiter.tiers.everything.policies.map((policy) => policy.name);
     const unknown = names.find((name) => !known.includes(name));
     if (unknown !== undefined && typeof this.#defaults.policies !== 'function') {
@@ -172,33 +162,12 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     }
     const id = JSON.stringify([...omitted].sort());
     let flow = this.#parts.get(id);
-    if (!flow) {
-      const assembly = { defaults: FOR_ROUTES, omitted };
-      this.#parts.set(id, (flow = this.#add(this.#defaults, assembly, limiter)));
-    }
-    return flow;
-  }
-
-  /** Limits by the module's own quota. */
-  #ownFlow(): NestFlow {
-    return (this.#own ??= this.#add(this.#defaults, { defaultName: 'global', defaults: FOR_ROUTES }));
-  }
-
-  #add(options: NestOptions, assembly: HttpAssembly, shared?: Limiter): NestFlow {
-    const { name, store, limiter, partitionKey } = options;
-    const isOwn = name === undefined || store !== undefined || limiter !== undefined || partitionKey === true;
-    const compiled = compileOptions<ExecutionContext, Response>(
-      isOwn ? options : { ...options, store: this.#named },
-      assembly,
-      shared,
-    );
-    const flow = new Flow(framework, compiled);
-    this.#all.push(flow);
+    if (!flow) this.#parts.set(id, (flow = this.#limiters.without(omitted)));
     return flow;
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await Promise.all(this.#all.map((flow) => flow.close()));
+    await this.#limiters.close();
   }
 }
 

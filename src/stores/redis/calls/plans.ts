@@ -1,5 +1,5 @@
 import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
-import { holdsSlots, perSet, type Clock, type PolicySet } from '../../../contract/store.js';
+import { holdsSlots, perSet, type Clock, type PolicySet, type Query } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
 import { KeyMaker, overriddenKey } from '../../keys.js';
 import type { KeyHashing } from '../secret-keys.js';
@@ -23,30 +23,49 @@ export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
   return policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
 }
 
-/** Whether the records of overrides are sent with a set's decisions. */
+/** Sends the records of overrides with a set's decisions, as long as there are some. */
 export class Records {
-  readonly sign: 'b' | 'r';
+  readonly #sign: 'b' | 'r';
   /** The key that exists while the limiter has overrides. */
-  readonly flag: string;
+  readonly #flag: string;
+  readonly #keys: KeyMaker;
   readonly #always: boolean;
   /** The end of the time in which records are sent, by flag, because all sets of a name have the same flag. */
   readonly #until: Map<string, number>;
 
-  constructor(set: PolicySet, applied: AppliedOverrides, prefix: string, until: Map<string, number>) {
+  constructor(
+    set: PolicySet,
+    applied: AppliedOverrides,
+    prefix: string,
+    keys: KeyMaker,
+    until: Map<string, number>,
+  ) {
     this.#until = until;
-    this.sign = recordsSign(set);
-    this.flag = overriddenKey(prefix, set.name);
+    this.#sign = recordsSign(set);
+    this.#flag = overriddenKey(prefix, set.name);
+    this.#keys = keys;
     this.#always = !isAsConfigured(applied);
   }
 
-  get areSent(): boolean {
-    return this.#always || performance.now() < (this.#until.get(this.flag) ?? 0);
+  /**
+   * Appends the records of all keys; or, as long as the limiter has no overrides, one key that exists while it has any. In a cluster that
+   * key would be in another slot.
+   */
+  push(queries: readonly Query[], keys: string[], args: string[], isCluster: boolean): void {
+    const areSent = this.#always || performance.now() < (this.#until.get(this.#flag) ?? 0);
+    if (areSent || queries.length === 1 || isCluster) {
+      for (const { key } of queries) this.#keys.pushRecords(keys, key);
+      args.push(this.#sign);
+    } else {
+      keys.push(this.#flag);
+      args.push('f');
+    }
   }
 
   /** Whether a call failed because the limiter has overrides by now. From then on the records are sent. */
   learns(error: unknown): boolean {
     if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN_ERROR)) return false;
-    this.#until.set(this.flag, performance.now() + RECORDS_SENT_MS);
+    this.#until.set(this.#flag, performance.now() + RECORDS_SENT_MS);
     return true;
   }
 }
@@ -70,8 +89,9 @@ export interface Plan {
 
 /** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
 export class Plans {
-  readonly #prefix: string;
-  readonly #text: KeyHashing['text'];
+  readonly prefix: string;
+  /** The notation of keys. */
+  readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   readonly #known = perSet((set) => this.#make(set));
   readonly #sendsUntil = new Map<string, number>();
@@ -79,8 +99,8 @@ export class Plans {
   #skew = 0;
 
   constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined) {
-    this.#prefix = prefix;
-    this.#text = text;
+    this.prefix = prefix;
+    this.text = text;
     this.#clock = clock;
   }
 
@@ -94,15 +114,16 @@ export class Plans {
     const leases = holdsSlots(set);
     const single = kernels.length === 1 && !set.ban && !leases;
     const live = set.overrides !== undefined;
+    const keys = new KeyMaker(this.prefix, set, this.text);
     return {
-      keys: new KeyMaker(this.#prefix, set, this.#text),
+      keys,
       evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined, live),
       adjust: assemble('adjust', kernels, false, live),
       single,
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
-      records: set.overrides && new Records(set, set.overrides, this.#prefix, this.#sendsUntil),
+      records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }
 

@@ -1,7 +1,14 @@
 import { HeadgateError } from '../../../common/errors.js';
+import { costAt } from '../../../contract/costs.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { recordDimensions } from '../../../contract/overrides.js';
-import { malformedReply, type ChangeReply, type PolicySet, type Reply } from '../../../contract/store.js';
+import {
+  malformedReply,
+  type ChangeReply,
+  type PolicySet,
+  type Query,
+  type Reply,
+} from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
@@ -26,7 +33,21 @@ export function costArg(cost: number, peek: boolean): string {
   return String(peek ? -1 - cost : cost);
 }
 
-/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_say` in `common.lua`. */
+/** Appends the costs of queries: nothing if all cost 1, a single cost if all are equal, one per policy if the costs of a query differ. */
+export function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
+  const { cost, costs } = queries[0]!;
+  const isAlone = queries.length === 1;
+  if (isAlone ? costs !== undefined : queries.some((query) => query.costs !== undefined)) {
+    for (const query of queries)
+      for (const i of query.set.policies.keys()) args.push(costArg(costAt(query, i), peek));
+    return;
+  }
+  const equal = isAlone || queries.every((query) => query.cost === cost);
+  if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
+  else if (cost !== 1 || peek) args.push(costArg(cost, peek));
+}
+
+/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
 
 /**

@@ -59,18 +59,21 @@ export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => 
   return outcome;
 }
 
-/** A key that this process decides as long as it holds units of the key, with all counts together. */
+/** The pause of a key that was dropped. */
+const FOREVER = Infinity;
+
+/**
+ * A key that this process decides as long as it holds units of the key, with all counts together. It has no slice, one that is spent, or a
+ * second one that was charged ahead. A paused key charges no slice, and returns the one that is on its way.
+ */
 export class HotKey {
   readonly #keeping: Keeping;
-  #current: Slice | undefined;
-  #next: Slice | undefined;
-  #refilling: Promise<unknown> | undefined;
-  /** The end of the pause after a slice could not be charged. */
-  #pausedUntil = 0;
-  /** Set when the key was reset, or is no longer kept. */
-  #isGone = false;
   /** The size of the next slice. */
   readonly #size: SliceSize;
+  #slices: Slice[] = [];
+  /** Set while a slice is being charged. */
+  #charging: Promise<unknown> | undefined;
+  #pausedUntil = 0;
 
   constructor(keeping: Keeping) {
     this.#keeping = keeping;
@@ -84,35 +87,34 @@ export class HotKey {
 
   /** The slice that can pay for a decision. */
   take(set: PolicySet, cost: number, now: number): Slice | undefined {
-    let slice = this.#current;
-    if (!slice) return undefined;
-    const left = slice.left(now);
-    if (left < cost) {
-      if (left > 0 && !this.#next) return undefined;
+    for (;;) {
+      const slice = this.#slices[0];
+      if (!slice) return undefined;
+      const left = slice.left(now);
+      if (left >= cost) return slice.fits(set) ? slice : undefined;
+      if (left > 0 && this.#slices.length === 1) return undefined;
+      this.#slices.shift();
       this.#giveBack(slice, now);
-      slice = this.#current = this.#next;
-      this.#next = undefined;
-      if (!slice || slice.left(now) < cost) return undefined;
     }
-    return slice.fits(set) ? slice : undefined;
   }
 
   /** The units that this process may still spend. */
   held(now: number): number {
-    return (this.#current?.left(now) ?? 0) + (this.#next?.left(now) ?? 0);
+    return this.#slices.reduce((sum, slice) => sum + slice.left(now), 0);
   }
 
   /** Whether it is time for the next slice. */
   isLow(now: number): boolean {
-    const slice = this.#current;
-    if (!slice || this.#next || this.#refilling || slice.units < MIN_UNITS_FETCHED_AHEAD) return false;
+    const slice = this.#slices[0];
+    if (!slice || this.#slices.length > 1 || this.#charging || slice.units < MIN_UNITS_FETCHED_AHEAD)
+      return false;
     return slice.left(now) < slice.units / 2;
   }
 
-  /** Fetches a slice if one is worth a call. */
+  /** Charges a slice if it is worth a call. */
   refill(subject: Subject, cost: number, now: number): void {
     const units = this.worth(subject.set, cost, now);
-    if (units > 0) this.#keep(this.#fetch(subject, units, now)).catch(() => {});
+    if (units > 0) this.#charge(subject, units, now).catch(() => {});
   }
 
   /**
@@ -122,18 +124,14 @@ export class HotKey {
     const { cost } = query;
     const { set } = subject;
     const units = this.worth(set, cost, now);
-    const isSafe = this.#size.isCertain(units) && !set.ban;
-    if (units > 0 && isSafe) {
-      return this.#keep(this.#fetch(subject, units, now, query)).then(
-        (reply) => reply ?? this.#direct(query),
-      );
-    }
-    const reply = this.#direct(query);
+    if (units > 0 && this.#size.isCertain(units) && !set.ban)
+      return this.#charge(subject, units, now, query).then((reply) => reply ?? this.#ask(query));
+    const reply = this.#ask(query);
     this.refill(subject, cost, now);
     return reply;
   }
 
-  #direct(query: Query): MaybePromise<Reply> {
+  #ask(query: Query): MaybePromise<Reply> {
     const answer = this.#keeping.store.decide(query);
     if (!this.#size.isWanted(query.cost)) return answer;
     return tapped(answer, (reply) => this.learn(query.set, reply, query.cost));
@@ -141,65 +139,56 @@ export class HotKey {
 
   /** The units of the next slice. 0 if a slice is not worth a call. */
   worth(set: PolicySet, cost: number, now: number): number {
-    if (this.#refilling || this.#next || now < this.#pausedUntil) return 0;
-    return this.#size.next(set, cost, this.#current?.left(now) ?? 0, now);
+    if (this.#charging || this.#slices.length > 1 || now < this.#pausedUntil) return 0;
+    return this.#size.next(set, cost, this.held(now), now);
   }
 
-  #keep<T>(refilling: Promise<T>): Promise<T> {
-    const done = (): void => {
-      if (this.#refilling === noted) this.#refilling = undefined;
-    };
-    const noted: Promise<void> = refilling.then(done, done);
-    this.#refilling = noted;
-    return refilling;
+  /**
+   * @param carried the decision that is part of this call
+   * @returns the decision, if the units are granted
+   */
+  #charge(subject: Subject, units: number, now: number, carried?: Query): Promise<Reply | undefined> {
+    const answer = this.#receive(subject, units, now, carried);
+    const done = (): void => (this.#charging = undefined);
+    this.#charging = answer.then(done, done);
+    return answer;
   }
 
-  /** @param carried the decision that is part of this call, if the units are granted */
-  async #fetch(
+  async #receive(
     { set, key }: Subject,
     units: number,
     asked: number,
     carried?: Query,
   ): Promise<Reply | undefined> {
-    const { store, hold, connectionOf } = this.#keeping;
+    const { store, hold, holds, connectionOf } = this.#keeping;
     const subject = { set: bareOf(set), key };
     const before = connectionOf(subject);
     const call = carried?.call ?? newCall();
-    const mayBeBanned = set.ban !== undefined;
     try {
-      const [reply, seen] = await Promise.all([
+      const [reply, look] = await Promise.all([
         store.decide({ ...subject, cost: units, peek: false, lease: '', call }),
-        mayBeBanned && store.decide({ set, key, cost: 0, peek: true, lease: '', call: newCall() }),
+        set.ban && store.decide({ set, key, cost: 0, peek: true, lease: '', call: newCall() }),
       ]);
       const now = performance.now();
-      const isGranted = this.learn(subject.set, reply, units);
-      if (!isGranted) return undefined;
+      if (look && look.ban > 0) this.#pause(now);
+      if (!this.learn(subject.set, reply, units)) return undefined;
       // The call may have been redirected to a server that the client knows only now.
       const connections = [...new Set([before, connectionOf(subject)])];
       const slice = new Slice(subject, units, reply, asked, now, keptFor(hold), connections);
-      if (reply.limits) {
-        this.#giveBack(slice, now);
-        return undefined;
-      }
-      const answer = carried && slice.spend(carried.set, carried.cost, now);
-      if (seen && seen.ban > 0) this.#pausedUntil = now + hold;
-      if (this.#isGone || (seen && seen.ban > 0)) this.#giveBack(slice, now);
-      else this.#add(slice, now);
+      const answer = carried && !reply.limits ? slice.spend(carried.set, carried.cost, now) : undefined;
+      this.#end(now);
+      this.#slices.push(slice);
+      if (now < this.#pausedUntil) this.#end(now, true);
+      else holds(this);
       return answer;
     } catch (error) {
-      this.#pausedUntil = performance.now() + hold;
+      this.#pause(performance.now());
       throw error;
     }
   }
 
-  #add(slice: Slice, now: number): void {
-    if (this.#current && this.#current.left(now) > 0) {
-      this.#next = slice;
-    } else {
-      if (this.#current) this.#giveBack(this.#current, now);
-      this.#current = slice;
-    }
-    this.#keeping.holds(this);
+  #pause(now: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, now + this.#keeping.hold);
   }
 
   /**
@@ -211,10 +200,21 @@ export class HotKey {
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
     const { ban, verdicts, limits, clientChanges } = reply;
-    // If an override changes the limits of a key, only the store decides.
-    if (limits || clientChanges) this.#pausedUntil = performance.now() + this.#keeping.hold;
-    if (ban !== 0 || limits || clientChanges) this.#giveBackAll();
+    const isOverridden = limits !== undefined || clientChanges !== undefined;
+    if (ban !== 0 || isOverridden) {
+      const now = performance.now();
+      // If an override changes the limits of a key, only the store decides.
+      if (isOverridden) this.#pause(now);
+      this.#end(now, true);
+    }
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
+  }
+
+  /** Returns the slices that have ended, or all of them. */
+  #end(now: number, all = false): void {
+    const before = this.#slices;
+    this.#slices = before.filter((slice) => !all && slice.left(now) > 0);
+    for (const slice of before) if (!this.#slices.includes(slice)) this.#giveBack(slice, now);
   }
 
   /** Returns the rest of a slice. If that fails, its units stay charged until they expire. */
@@ -228,37 +228,20 @@ export class HotKey {
   /** Returns slices that have ended or are idle. @returns whether the key still has a slice */
   sweep(now: number): boolean {
     const [idle, gap] = this.#size.idle(now);
-    const isIdle = idle > Math.max(this.#keeping.hold / SWEEPS_PER_HOLD, IDLE_GAPS * gap);
-    const keeps = (slice: Slice | undefined): Slice | undefined => {
-      if (!slice || (!isIdle && slice.left(now) > 0)) return slice;
-      this.#giveBack(slice, now);
-      return undefined;
-    };
-    const next = keeps(this.#next);
-    const current = keeps(this.#current);
-    // The next slice replaces a spent one, because decisions use the current slice.
-    this.#current = current ?? next;
-    this.#next = current && next;
-    return this.#current !== undefined;
+    this.#end(now, idle > Math.max(this.#keeping.hold / SWEEPS_PER_HOLD, IDLE_GAPS * gap));
+    return this.#slices.length > 0;
   }
 
   /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
-    return !this.#current && !this.#next && !this.#refilling && this.#size.isCold(now);
+    return this.#slices.length === 0 && !this.#charging && this.#size.isCold(now);
   }
 
-  #giveBackAll(): void {
-    const now = performance.now();
-    if (this.#current) this.#giveBack(this.#current, now);
-    if (this.#next) this.#giveBack(this.#next, now);
-    this.#current = this.#next = undefined;
-  }
-
-  /** Returns all units, including those of a slice under way. */
+  /** Returns all units, including those of a slice under way. The key charges no further slice. */
   async drop(): Promise<void> {
-    this.#isGone = true;
-    this.#giveBackAll();
-    await this.#refilling;
+    this.#pausedUntil = FOREVER;
+    this.#end(performance.now(), true);
+    await this.#charging;
   }
 }
 

@@ -1,6 +1,5 @@
-import { toMilliseconds, type Duration } from '../../../common/duration.js';
-import { invalidOption } from '../../../common/errors.js';
-import { checkInteger, checkShape } from '../../../common/validate.js';
+import type { Duration } from '../../../common/duration.js';
+import { duration, integer, type OptionTable, type OptionValues } from '../../../common/options.js';
 
 /** The part of a hot key's quota that a process charges in advance. See docs/redis.md. */
 export interface SliceOptions {
@@ -14,23 +13,11 @@ export interface SliceOptions {
   hold?: Duration;
 }
 
-/** The checked options of slices. */
-export interface Slicing {
-  readonly size: number;
-  /** ms */
-  readonly hold: number;
-}
+/** The rows of `SliceOptions`. */
+export const SLICE_TABLE = {
+  size: integer(2, 1e6, 10_000),
+  hold: duration('100ms', { most: 1000 }),
+} satisfies OptionTable<SliceOptions>;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
-export function checkSlices(given: boolean | SliceOptions | undefined): Slicing | undefined {
-  if (given === undefined || given === false) return undefined;
-  const options = given === true ? {} : given;
-  if (typeof options !== 'object') {
-    throw invalidOption('redisStore.slices', given, "Pass true, or { size: 10_000, hold: '100ms' }.");
-  }
-  checkShape('redisStore.slices', options, ['size', 'hold']);
-  const { size = 10_000, hold: held = '100ms' } = options;
-  const hold = toMilliseconds('redisStore.slices.hold', held);
-  if (hold > 1000) throw invalidOption('redisStore.slices.hold', held, "Pass '1ms' to '1s'.");
-  return { size: checkInteger('redisStore.slices.size', size, 2, 1e6), hold };
-}
+/** The checked options of slices. */
+export type Slicing = OptionValues<typeof SLICE_TABLE>;

@@ -7,7 +7,21 @@
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and the
 --        id of each policy; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
 --        mark, how long a charge counts (ms)
--- Reply: step, then per policy the charged units, and an admitting verdict (see headgate_say in common.lua)
+-- Reply: step, then per policy the charged units, and an admitting verdict (see headgate_add_verdict in common.lua)
+
+--- include common
+--- include common.write
+--- include common.adjust
+--- include policies
+--- include policies.kernels
+--- if overrides
+--- include overrides.apply
+--- end
+--- for each algorithm
+--- include algorithm
+--- include algorithm.look
+--- include algorithm.adjust
+--- end
 
 -- Reads the changes to a key since its charge. `stop` is the expiry for a history that has lost its TTL.
 local function read_history(key, stop)
@@ -66,18 +80,19 @@ local function write_history(key, history, charge, ticks, stop)
 end
 
 local policies, at = headgate_policies(2)
-headgate_check(policies)
+-- Before any change: a policy raises an error if the caller's params do not cover the current time.
+for _, policy in ipairs(policies) do
+  if policy.check then policy.check(policy, now) end
+end
 
---- overrides
-
+--- if overrides
 for i, policy in ipairs(policies) do
   local record = redis.call('GET', KEYS[#KEYS - #policies + i]) or ''
   if ARGV[at] ~= '' then record = record .. '\n' .. ARGV[at] end
   if record ~= '' then policies[i] = headgate_override(policy, ARGV[at + i], record, now) end
 end
 at = at + 1 + #policies
-
---- costs
+--- end
 
 local reply = { step }
 local filled = 1
@@ -110,6 +125,6 @@ for i, policy in ipairs(policies) do
     end
   end
   reply[filled + 1] = units > 0 and changed or 0
-  filled = headgate_say(reply, filled + 1, 0, remaining, reset)
+  filled = headgate_add_verdict(reply, filled + 1, 0, remaining, reset)
 end
 return reply

@@ -4,6 +4,8 @@
 -- ARGV:  deadline (see common.lua), then for each command: its name, the count of its arguments after the key, these arguments
 -- Reply: now, then for each command that fails: its name and the server's error
 
+--- include common
+
 local reply = { now }
 
 -- Some arguments are invalid on purpose: the server checks the arguments only after it has checked the permission.

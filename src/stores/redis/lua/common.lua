@@ -15,16 +15,10 @@ end
 local now = (step - step % 1000) / 1000
 if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
 
---- rest
-
 -- Appends one policy's verdict to a reply with `filled` elements, and returns the new length of the reply. Clients parse numbers slowly, so
 -- the most common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other verdict is -1, wait,
--- remaining, resetAfter. A limit from an override precedes the verdict, as -2 and the limit.
-local function headgate_say(reply, filled, wait, remaining, reset, limit)
-  if limit then
-    reply[filled + 1], reply[filled + 2] = -2, limit
-    filled = filled + 2
-  end
+-- remaining, resetAfter.
+local function headgate_add_verdict(reply, filled, wait, remaining, reset)
   if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
     reply[filled + 1] = reset * 2 ^ 20 + remaining
     return filled + 1
@@ -33,17 +27,18 @@ local function headgate_say(reply, filled, wait, remaining, reset, limit)
   return filled + 4
 end
 
--- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly: '%d' is
--- the fastest format, but on some machines it has only 32 bits.
+-- The text of a TTL. Lua formats numbers slowly: '%d' is the fastest format, but on some machines it has only 32 bits.
+local function headgate_life(life)
+  return string.format(life < 2 ^ 31 and '%d' or '%.0f', life)
+end
+
+--- section write
+
+-- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory.
 local function headgate_set(key, value, stop)
-  if deadline >= 0 then
-    local life = stop - now
-    redis.call('SET', key, value, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
-  else
-    -- Keys expire by the server's time, and a test's time may differ.
-    redis.call('SET', key, value)
-    redis.call('PEXPIREAT', key, stop)
-  end
+  redis.call('SET', key, value, 'PX', headgate_life(stop - now))
+  -- Keys expire by the server's time, and a test's time may differ.
+  if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
 end
 
 -- Restores the TTL of a key after PERSIST removed it. `look` is the look function of the key's algorithm.
@@ -53,7 +48,7 @@ local function headgate_heal(key, look, p)
   if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 
---- changes
+--- section bounded
 
 -- Runs a function that writes keys before it sets their TTL. If the server refuses some of its commands for lack of a permission, keys
 -- without a TTL are deleted.
@@ -65,6 +60,8 @@ local function headgate_bounded(write)
   end
   return redis.error_reply(type(reply) == 'table' and reply.err or reply)
 end
+
+--- section adjust
 
 -- The `adjust` of counters, where all units return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
 -- at `stop_if_new`.

@@ -1,6 +1,5 @@
 -- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only the policies that count
--- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once. `compose` in
--- scripts.ts has the order in which the sections run.
+-- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
 --        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
@@ -10,300 +9,324 @@
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
---        denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if the params lack a change, nil, then
---        per dimension the change (see headgate_client_change in overrides.lua)
+--        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
+--        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua)
 
--- `strikes`, which is declared before this section, is the count of ban keys per request: 1 if the script has bans, or 0.
-local policies, at = headgate_policies(2)
-local configured
-local count = #policies
-local bans = at
-at = at + 5 * strikes
-local stride = count + strikes
--- The records of overrides, and whether overrides concern all requests. For such a request, `live` returns its policies, or the overrides
--- that the caller must apply first.
-local records, concerned, live, has_record = nil, false
-local requests, plain = #KEYS / stride
+--- include common
+--- include policies
 
---- overrides
+-- The ban's key, if the set has a ban, precedes the keys of a request's policies.
+local ban_keys, has_leases = 0, false
+--- if ban
+ban_keys = 1
+--- end
+--- for each algorithm
+--- include algorithm
+--- include charge
+kernels[kernel_name] = { params = kernel_params, charge = kernel_charge }
+--- if algorithm.lease
+has_leases = true
+--- end
+--- end
 
+local configured, at = headgate_policies(2)
+local count = #configured
+local ban_at = at
+at = at + 5 * ban_keys
+local stride = ban_keys + count
+local requests = #KEYS / stride
+
+--- if overrides
+--- include overrides
 -- The positions of the revisions and of the policies' ids in ARGV.
 local dimensions = ARGV[at] + 0
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
+local records
 requests, records = headgate_records(dimensions, stride)
 if not requests then return records end
 requests = requests / stride
-concerned = ARGV[ids - 1] ~= ''
+-- Whether overrides concern all requests.
+local concerned = ARGV[ids - 1] ~= ''
 for i = 1, dimensions do concerned = concerned or ARGV[revisions + i] ~= '' end
 
 -- Whether an override may concern a request.
-has_record = function(request)
+local function has_record(request)
   for i = 1, records and dimensions or 0 do
     if records[request * dimensions + i] then return true end
   end
   return concerned
 end
+--- end
 
--- The count of requests before the first with a record.
-plain = 0
-while plain < requests and not has_record(plain) do plain = plain + 1 end
+local costs = #ARGV - at + 1 - (has_leases and requests or 0)
+-- The cost of a request's i-th policy is ARGV[at + request * per_request + i * per_policy], or 1 if `costs` is 0.
+local per_request, per_policy = costs > 1 and 1 or 0, 0
+if costs > requests then
+  at, per_request, per_policy = at - 1, count, 1
+end
 
---- costs
-
-local costs = #ARGV - at + 1
-local a = { nil, nil }
-local reply = { step, nil, nil }
-local request, filled = 0, 1
-local cost, text = 1, '1'
--- Whether each policy has its own cost.
-local each = costs > requests
+local reply, filled = { step, nil, nil }, 1
 
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
-local outright = true
-for i = 1, count do outright = outright and policies[i].charge end
+local is_outright = true
+for i = 1, count do is_outright = is_outright and configured[i].charge end
 
--- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; or nil if a policy denies or
--- needs a look first, then the count of charged policies, and whether a policy denies.
-local function charge_outright(base, to)
+-- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
+-- if the policy, a shadow, was not charged.
+local charged, before = 0, { nil, nil }
+
+-- Charges all policies of a request, and appends their verdicts to the reply. Returns false if the request needs a look. `take_back` then
+-- reverts the charges. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
+local function charge_outright(request)
+  charged = 0
+  if not is_outright then return false end
+--- if overrides
+  if has_record(request) then return false end
+--- end
+  local base, to = request * stride + ban_keys, filled + ban_keys
+--- if ban
+  if redis.pcall('GET', KEYS[base]) then return false end
+  reply[to] = 0
+--- end
+  local cost, text
   for i = 1, count do
-    local place, policy, from, ran, after = base + i, policies[i], to, true
-    if each then
-      text = ARGV[at + request * count + i - 1]
+    if i == 1 or per_policy == 1 then
+      text = costs == 0 and '1' or ARGV[at + request * per_request + i * per_policy]
       cost = text + 0
-      if cost <= 0 then return nil, i - 1, false end
+      if cost <= 0 then return false end
     end
+    local policy, place, done, after, length, value = configured[i], base + i, true
     if i == 1 then
-      after, to, a[1] = policy.charge(place, place, policy, 0, cost, text, reply, from)
+      after, length, value = policy.charge(place, place, policy, 0, cost, text, reply, to)
     else
-      ran, after, to, a[i] = pcall(policy.charge, place, place, policy, 0, cost, text, reply, from)
+      done, after, length, value = pcall(policy.charge, place, place, policy, 0, cost, text, reply, to)
     end
-    if not ran or after == place then return nil, i - 1, false end
-    if a[i] == nil and not policy.shadow then return nil, i - 1, true end
+    if not done or after == place then return false end
+    if value == nil and not policy.shadow then
+      is_outright = false
+      return false
+    end
+    charged, before[i], to = i, value, length
   end
-  return to
+  filled = to
+  return true
 end
 
-local charged, denied = 0, false
-while outright and request < (plain or requests) do
-  local base = request * stride + strikes
-  if costs > request and not each then text = ARGV[at + request] end
-  cost = text + 0
-  if cost <= 0 then break end
-  if strikes > 0 then
-    if redis.pcall('GET', KEYS[base]) then break end
-    reply[filled + 1] = 0
-  end
-  local to
-  to, charged, denied = charge_outright(base, filled + strikes)
-  if not to then break end
-  filled = to
-  request = request + 1
-end
+local request = 0
+while request < requests and charge_outright(request) do request = request + 1 end
 if request == requests then return reply end
 
---- live
-
-live = function(request)
-  local of, changes, differ = {}, {}, false
+--- include common.write
+--- include common.adjust
+--- include policies.kernels
+--- if overrides
+--- include overrides.apply
+-- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.
+local function live(request)
+  local own, changes, differ = {}, {}, false
   for i = 1, dimensions do
-    of[i] = records and records[request * dimensions + i] or ''
-    changes[i] = headgate_client_change(of[i])
-    if headgate_revision(of[i]) ~= ARGV[revisions + i] then differ = true end
+    own[i] = records and records[request * dimensions + i] or ''
+    changes[i] = headgate_client_change(own[i])
+    if headgate_revision(own[i]) ~= ARGV[revisions + i] then differ = true end
   end
-  if differ then return policies, changes end
-  local own = {}
+  if differ then return configured, changes end
+  local policies = {}
   for i = 1, count do
-    local record = of[tonumber(ARGV[ids + 2 * i - 1])]
+    local record = own[tonumber(ARGV[ids + 2 * i - 1])]
     if ARGV[ids - 1] ~= '' then record = record .. '\n' .. ARGV[ids - 1] end
-    own[i] = record == '' and configured[i] or headgate_override(configured[i], ARGV[ids + 2 * i - 2], record, now)
+    policies[i] = record == '' and configured[i] or headgate_override(configured[i], ARGV[ids + 2 * i - 2], record, now)
   end
-  return own
+  return policies
 end
+--- end
+--- if ban
+--- include ban
+local ban_params = headgate_params(ban, ban_at)
+--- end
+--- for each algorithm
+--- include algorithm.look
+--- include algorithm.adjust
+--- if algorithm.lease
+--- include algorithm.lease
+--- end
+--- end
 
---- rest
-
--- All fields of the kernels are defined from here on.
-policies = headgate_policies(2)
-configured = policies
-local banning = ban and headgate_params(ban, bans)
-local leases = policies.slots and #ARGV - requests
-if leases then
-  costs = leases - at + 1
-  each = costs > requests
-end
-local attempts = false
-for i = 1, count do attempts = attempts or policies[i].attempts end
-
--- Reverts the charges of charge_outright to the first `last` policies of a request, and its verdicts.
-local function take_back(base, last)
-  for i = 1, last do
-    local key, before = KEYS[base + i], a[i]
-    if before then
-      redis.call('SET', key, before)
-      headgate_heal(key, policies[i].look, policies[i])
-    elseif before == false then
+-- Reverts what charge_outright has charged and appended.
+local function take_back()
+  for i = 1, charged do
+    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], before[i]
+    if value then
+      redis.call('SET', key, value)
+      headgate_heal(key, policy.look, policy)
+    elseif value == false then
       redis.call('DEL', key)
     end
   end
   for n = #reply, filled + 1, -1 do reply[n] = nil end
 end
 
-local wait, remaining, reset, b, c = {}, {}, {}, {}, {}
-
--- The costs by policy, if each policy has its own cost. `cost` is then the largest of them.
-local units = {}
-
-local admitted
-
-local function admits(i) return wait[i] == 0 or wait[i] < -1 end
-
--- A shadow that would deny charges nothing, like a policy that denies.
-local function charges(i)
-  return admits(i) and (admitted or policies[i].attempts) and (not each or units[i] > 0)
+-- One verdict per policy of the request: `policy` with the limits of this key, `key`, `cost`, `wait`, `remaining`, `reset`, up to three
+-- values that `look` has read for `commit` (`a`, `b`, `c`), and whether the policy was charged (`is_charged`).
+local verdicts = { nil, nil }
+local has_attempts = false
+for i = 1, count do
+  verdicts[i] = { wait = 0, remaining = 0, reset = 0, a = false, b = false, c = false }
+  has_attempts = has_attempts or configured[i].attempts
 end
 
--- Returns the units that the first `last` policies of a request were charged.
-local function undo(base, last, cost, lease)
-  for i = 1, last do
-    local key, policy = KEYS[base + i], policies[i]
-    if each then cost = units[i] end
-    if policy.release then
+-- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
+local writable, lease, admitted
+-- The rest of the key's ban, ms; or, below 0, the length of the ban that begins with this denial. `denials` is the ban's state.
+local ban_key, banned, denials
+-- The changes that the caller must apply before a decision is possible.
+local changes
+
+-- The steps of a decision follow: read_request, look, charge, heal, report. A feature of the set other than its policies, like the ban, has
+-- a block in each step that it takes part in.
+
+-- Reads the arguments for the request. Raises an error, before any change, if the caller's params do not cover the current time.
+local function read_request()
+  local base, policies = request * stride + ban_keys, configured
+  changes, banned, admitted = nil, 0, false
+--- if ban
+  ban_key = KEYS[base]
+--- end
+--- if overrides
+  if has_record(request) then policies, changes = live(request) end
+--- end
+  for i = 1, count do
+    local verdict, policy = verdicts[i], policies[i]
+    local cost = costs == 0 and 1 or tonumber(ARGV[at + request * per_request + i * per_policy])
+    writable = cost >= 0
+    verdict.policy, verdict.key, verdict.is_charged = policy, KEYS[base + i], false
+    verdict.cost = writable and cost or -1 - cost
+    if policy.check then policy.check(policy, now) end
+  end
+  lease = has_leases and ARGV[#ARGV - requests + request + 1]
+end
+
+local function admits(verdict) return verdict.wait == 0 or verdict.wait < -1 end
+
+-- Looks at the ban, then at all policies. Returns an error of the data, if there is one.
+local function look()
+  if changes then return end
+--- if ban
+  banned, denials = ban.look(ban_key, ban_params, now, writable)
+  if not banned then return denials end
+  if banned > 0 then return end
+--- end
+  admitted = true
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy = verdict.policy
+    local wait, remaining, reset, a, b, c = policy.look(verdict.key, policy, verdict.cost, now, writable)
+    if not wait then return remaining end
+    verdict.wait, verdict.remaining, verdict.reset, verdict.a, verdict.b, verdict.c = wait, remaining, reset, a, b, c
+    if not admits(verdict) and not policy.shadow then admitted = false end
+  end
+end
+
+-- Returns the charges of a request of which a later policy could not be charged.
+local function give_back()
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, key, cost = verdict.policy, verdict.key, verdict.cost
+    if verdict.is_charged and policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
-    elseif charges(i) then
-      pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
+    elseif verdict.is_charged then
+      pcall(policy.adjust, key, policy, -cost, now + verdict.reset, now, now, 0)
     end
+    verdict.is_charged = false
   end
 end
 
-local function run_plainly(commit, ...) return true, commit(...) end
+local function run(write, ...) return true, write(...) end
 
--- Charges the policies of a request that must be charged. If a later policy cannot be written, the charges of the earlier ones are
--- returned, and the function returns the error. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so
--- that clients see it.
-local function charge(base, cost, lease)
-  local written = false
+-- Charges the policies that must be charged. A shadow that would deny charges nothing, like a policy that denies. Returns the error if a
+-- later policy cannot be written; an error of the first one ends the script.
+local function charge()
+  if not writable or changes or banned > 0 then return end
+--- if ban
+  if not admitted then banned = -ban.strike(ban_key, ban_params, now, denials) end
+--- end
+  if not admitted and not has_attempts then return end
+  local call = run
   for i = 1, count do
-    if charges(i) then
-      local key, commit = KEYS[base + i], policies[i].commit
-      local run = written and pcall or run_plainly
-      if each then cost = units[i] end
-      local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
+    local verdict = verdicts[i]
+    local policy = verdict.policy
+    if verdict.cost > 0 and admits(verdict) and (admitted or policy.attempts) then
+      local a, b, c = verdict.a, verdict.b, verdict.c
+      local done, remaining, reset = call(policy.commit, verdict.key, policy, verdict.cost, now, a, b, c, lease)
       if not done then
-        undo(base, i - 1, cost, lease)
-        return type(left) == 'table' and left.err or left
+        give_back()
+        return type(remaining) == 'table' and remaining.err or remaining
       end
-      remaining[i], reset[i], written = left, after, true
+      verdict.remaining, verdict.reset, verdict.is_charged, call = remaining, reset, true, pcall
     end
   end
-end
-
--- Looks again after the attempt of a denied request was charged, so that `retryAfter` includes the charge. The verdict still admits, and
--- also contains the wait.
-local function look_again(base, cost)
+  if admitted then return end
+  -- A second look includes the attempt in `retryAfter`. The verdict still admits, and also contains the wait.
   for i = 1, count do
-    if charges(i) then
-      if each then cost = units[i] end
-      wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
-      if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
+    local verdict = verdicts[i]
+    local policy = verdict.policy
+    if verdict.is_charged then
+      local wait, remaining, reset = policy.look(verdict.key, policy, verdict.cost, now, false)
+      verdict.wait, verdict.remaining, verdict.reset = wait == 0 and 0 or -1 - wait, remaining, reset
     end
   end
 end
 
-take_back(request * stride + strikes, charged or 0)
-outright = outright and not denied
-headgate_check(policies)
+-- Restores missing TTLs. A charge always leaves a TTL.
+local function heal()
+  if not writable then return end
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, key = verdict.policy, verdict.key
+    if not verdict.is_charged and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
+  end
+end
+
+local function append(value)
+  filled = filled + 1
+  reply[filled] = value
+end
+
+-- Appends the answer to the request.
+local function report(failure)
+  if failure then return append(failure) end
+  if changes then
+    append(false)
+    for _, change in ipairs(changes) do append(change) end
+    return
+  end
+--- if ban
+  append(banned)
+  if banned > 0 then return end
+--- end
+  for i = 1, count do
+    local verdict = verdicts[i]
+    local policy, wait = verdict.policy, verdict.wait
+--- if overrides
+    if policy.wait_across and not admits(verdict) then
+      wait = policy.wait_across(policy.look, verdict.key, policy, verdict.cost, wait)
+    end
+    if policy.limit then
+      append(-2)
+      append(policy.limit)
+    end
+--- end
+    filled = headgate_add_verdict(reply, filled, wait, verdict.remaining, verdict.reset)
+  end
+end
+
 while request < requests do
-  local base = request * stride + strikes
-  if costs > request and not each then text = ARGV[at + request] end
-  cost = tonumber(text)
-  local writable = cost >= 0
-  if not writable then cost = -1 - cost end
-  if each then
-    for i = 1, count do
-      units[i] = tonumber(ARGV[at + request * count + i - 1])
-      writable = units[i] >= 0
-      if not writable then units[i] = -1 - units[i] end
-    end
-    cost = math.max(unpack(units))
-  end
-  local lease = leases and ARGV[leases + request + 1]
-  local err, banned, state
-  local is_charged = false
-  local changes
-  local is_live = live and has_record(request)
-  policies = configured
-  if is_live then policies, changes = live(request) end
-  if ban and not changes then
-    banned, state = ban.look(KEYS[base], banning, now, writable)
-    if not banned then err = state end
-    reply[filled + 1] = banned
-  end
-  local free = not err and not changes and (not banned or banned == 0)
-  local to
-  if free and outright and not is_live and writable and cost > 0 then
-    to, charged = charge_outright(base, filled + strikes)
-    if not to then
-      take_back(base, charged)
-      outright = false
-      if each then cost = math.max(unpack(units)) end
-    end
-  end
-
-  if to then
-    filled = to
-  elseif changes then
-    reply[filled + 1] = false
-    for i, change in ipairs(changes) do reply[filled + 1 + i] = change end
-    filled = filled + 1 + #changes
-  else
-    if free then
-      admitted = true
-      for i = 1, count do
-        local policy = policies[i]
-        local own = each and units[i] or cost
-        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, own, now, writable)
-        if not wait[i] then
-          err = remaining[i]
-          break
-        end
-        if not admits(i) and not policy.shadow then admitted = false end
-      end
-      if not err and writable then
-        if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-        if cost > 0 and (admitted or attempts) then
-          err = charge(base, cost, lease)
-          is_charged = not err
-        end
-        if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
-      end
-    end
-
-    -- A charge must always leave a TTL.
-    for i = 1, writable and count or 0 do
-      local key, policy = KEYS[base + i], policies[i]
-      if not (is_charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
-    end
-
-    if err then
-      reply[filled + 1] = err
-      filled = filled + 1
-    else
-      if ban then
-        reply[filled + 1] = banned
-        filled = filled + 1
-      end
-      if not banned or banned <= 0 then
-        for i = 1, count do
-          local policy = policies[i]
-          if is_live and policy.wait and not admits(i) then
-            wait[i] = policy.wait(policy.look, KEYS[base + i], policy, each and units[i] or cost, wait[i])
-          end
-          filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i], policies[i].limit)
-        end
-      end
-    end
-  end
+  take_back()
+  read_request()
+  local failure = look() or charge()
+  heal()
+  report(failure)
   request = request + 1
+  while request < requests and charge_outright(request) do request = request + 1 end
 end
 return reply

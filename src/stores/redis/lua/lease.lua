@@ -5,6 +5,19 @@
 --        units of the lease
 -- Reply: 1 if the lease still held every slot, else 0
 
+--- include common
+--- include common.write
+--- include policies
+--- include policies.kernels
+--- for each algorithm
+--- if algorithm.lease
+--- include algorithm
+--- include algorithm.look
+--- include algorithm.adjust
+--- include algorithm.lease
+--- end
+--- end
+
 local policies, at = headgate_policies(4)
 local held = 1
 for i, policy in ipairs(policies) do

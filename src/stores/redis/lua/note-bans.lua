@@ -7,6 +7,9 @@
 --        its entry in the log (JSON, or empty)
 -- Reply: the count of bans for which the index had no room
 
+--- include common
+--- include common.bounded
+
 return headgate_bounded(function()
   -- Removes a bounded number of expired entries. Later calls remove the rest.
   local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)

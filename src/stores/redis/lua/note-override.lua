@@ -5,6 +5,9 @@
 --        is kept (ms), `name:key`, the override's length (ms; 0: it has ended), its entry in the log (JSON)
 -- Reply: 1; 0 if the index had no room for the override
 
+--- include common
+--- include common.bounded
+
 return headgate_bounded(function()
   local length = tonumber(ARGV[6])
   -- Removes a bounded number of expired entries. Later calls remove the rest.

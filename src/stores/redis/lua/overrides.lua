@@ -9,8 +9,6 @@
 -- ARGV:  the arguments of the script; the last one is the kind of keys that were sent for overrides
 -- Reply: empty
 
---- first
-
 -- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the
 -- limiter has no overrides, a single key that exists while it has any ('f'). Returns the count of keys before the records, and the records;
 -- or nil and an error from which the caller learns that there are records.
@@ -25,7 +23,7 @@ local function headgate_records(dimensions, stride)
   return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
 end
 
---- rest
+--- section apply
 
 -- Returns a field of an entry: the numbers of a policy, or the revision.
 local function headgate_field(entry, id)
@@ -127,7 +125,7 @@ local function headgate_params_around(p, time)
   return params
 end
 
-local headgate_wait
+local headgate_wait_across
 
 -- Returns the params of a policy as a record changes them at a time, with the earlier rates that a bucket needs.
 local function headgate_override(p, id, record, time)
@@ -136,14 +134,14 @@ local function headgate_override(p, id, record, time)
   local changed = field and headgate_with_limits(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
   changed.params_at, changed.params_around, changed.boundaries = headgate_params_at, headgate_params_around, headgate_boundaries
-  changed.wait = headgate_wait
+  changed.wait_across = headgate_wait_across
   changed.stop = entry and tonumber(string.match(entry, '^%d+ (%d+)'))
   return changed
 end
 
 -- Limits the wait of a denial to the end of the override that denies, unless the next limits deny, too. `look` is the function of the
 -- policy's kernel. Returns the wait.
-headgate_wait = function(look, key, p, cost, wait)
+headgate_wait_across = function(look, key, p, cost, wait)
   if wait == 0 or wait < -1 then return wait end
   local time, stop = now, p.stop or 0
   while stop ~= 0 and (wait == -1 or time + wait >= stop) do

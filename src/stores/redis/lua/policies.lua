@@ -5,9 +5,8 @@
 --        shadow, 2: it counts attempts), its params
 -- Reply: empty
 
--- The script's algorithms by name, and bans if the script has them. The parts that follow set both. The declaration comes first because
--- Redis does not let a script read an undefined global.
-local kernels, ban = {}
+-- The functions of the script's algorithms, by the algorithm's name.
+local kernels = {}
 
 -- Reads an algorithm's params from ARGV[at] on. Also returns the position after them.
 local function headgate_params(kernel, at)
@@ -17,10 +16,9 @@ local function headgate_params(kernel, at)
   return params, at + kernel.params
 end
 
--- Reads the policies whose count is ARGV[at]. Also returns the position after them. A policy also has the fields of its kernel. `slots` is
--- set if the units of one policy are slots.
+-- Reads the policies whose count is ARGV[at]. Also returns the position after them. A policy also has the fields of its kernel.
 local function headgate_policies(at)
-  local policies = { nil, nil, slots = nil }
+  local policies = { nil, nil }
   local count = tonumber(ARGV[at])
   at = at + 1
   for i = 1, count do
@@ -30,24 +28,15 @@ local function headgate_policies(at)
     if flags > 0 then
       policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
     end
-    if kernel.release then policies.slots = kernel.release end
     policies[i] = setmetatable(policy, { __index = kernel })
   end
   return policies, at
 end
 
---- rest
+--- section kernels
 
--- Registers an algorithm's functions, and keeps the function that was registered before them.
-local function headgate_kernel(name, kernel)
-  local known = kernels[name]
-  if known then kernel.charge = known.charge end
-  kernels[name] = kernel
-end
-
--- Raises an error, before any change, if the caller's params do not cover the current time.
-local function headgate_check(policies)
-  for _, policy in ipairs(policies) do
-    if policy.check then policy.check(policy, now) end
-  end
+-- Adds an algorithm's functions to the script. Policies that were read before have them, too.
+local function headgate_kernel(name, functions)
+  kernels[name] = kernels[name] or {}
+  for field, value in pairs(functions) do kernels[name][field] = value end
 end

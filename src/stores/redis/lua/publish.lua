@@ -5,6 +5,10 @@
 --        (ms), the maximum of instances
 -- Reply: 1; 0 if there are too many other instances
 
+--- include common
+--- include common.write
+--- include common.bounded
+
 return headgate_bounded(function()
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
   if ARGV[3] == '' then

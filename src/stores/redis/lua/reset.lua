@@ -4,6 +4,9 @@
 -- ARGV:  deadline (see common.lua), then per policy how long a charge counts (ms; 0: as long as the key lives)
 -- Reply: 1
 
+--- include common
+--- include common.write
+
 local count = #ARGV - 1
 for i = 1, count do
   local life = math.max(redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[count + i]), tonumber(ARGV[1 + i]))

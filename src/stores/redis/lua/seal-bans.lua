@@ -6,6 +6,10 @@
 --        token, how long the seal is valid (ms), and 'whole'
 -- Reply: 1; 0 if the index is already sealed, or the search was interrupted by a break of the seal
 
+--- include common
+--- include common.write
+--- include common.bounded
+
 return headgate_bounded(function()
   local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
   if not token then return redis.call('DEL', seal) end

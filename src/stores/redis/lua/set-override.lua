@@ -5,6 +5,9 @@
 --        the longest time for which a charge counts (ms), how long a record without an end is kept (ms), the maximum of entries
 -- Reply: step, the record before the change
 
+--- include common
+--- include common.write
+
 local entry, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.pcall('GET', KEYS[1]) or ''
 -- A value of another type, which Headgate did not write, is replaced.

@@ -8,7 +8,7 @@ import { VERSION } from '../../../common/version.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
-import type { Announcement } from '../../../contract/store.js';
+import type { Announcement } from '../../../contract/announcement.js';
 
 /** One limiter as it is published. */
 export interface PublishedLimiter {

@@ -1,7 +1,7 @@
 import { algorithms, DEFAULT_ALGORITHM, type Kernel } from '../../../algorithms/index.js';
 import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName } from '../scripts.js';
-import type { Announcement } from '../../../contract/store.js';
+import type { Announcement } from '../../../contract/announcement.js';
 
 /** A purpose for which scripts are run. */
 export interface Use {
@@ -114,8 +114,8 @@ function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean)
   ];
 }
 
-/** Whether the units of a kernel are slots, which its Lua file can release. */
-const holdsSlots = (kernel: Kernel): boolean => /\brelease\b/.test(JSON.stringify(luaFiles[kernel]));
+/** Whether the units of a kernel are slots, which its Lua file can release and renew. */
+const holdsSlots = (kernel: Kernel): boolean => 'lease' in luaFiles[kernel]!;
 
 function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Decision } from '../../../common/decision.js';
-import { checkInteger, checkShape } from '../../../common/validate.js';
+import { integer, type OptionTable } from '../../../common/options.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
 import type { KeyText } from '../../keys.js';
@@ -15,16 +15,8 @@ export interface TopOptions {
   sample?: number;
 }
 
-/**
- * Checks the option `top`. @returns the sampling rate, or undefined if counting is off
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
- */
-export function checkTop(top: boolean | TopOptions | undefined): number | undefined {
-  if (top === undefined || top === false) return undefined;
-  if (top === true) return 16;
-  checkShape('redisStore.top', top, ['sample']);
-  return top.sample === undefined ? 16 : checkInteger('redisStore.top.sample', top.sample, 1, 10_000);
-}
+/** The rows of `TopOptions`. */
+export const TOP_TABLE = { sample: integer(1, 10_000, 16) } satisfies OptionTable<TopOptions>;
 
 /** The counts of one limiter in one instance and second. A pair is the admitted and the denied decisions. */
 export interface CountedLimiter {

@@ -1,0 +1,196 @@
+// Writes docs/options.md: every option with its type and default from the option tables, and the first sentence of its docstring. `npm run
+// docs:options` writes the file; a test calls `optionsPage()` and compares.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import ts from 'typescript';
+import { POLICY_TABLE } from '../../src/algorithms/index.js';
+import type { Row } from '../../src/common/options.js';
+import { BAN_TABLE } from '../../src/contract/ban-options.js';
+import { OUTBOUND_TABLE } from '../../src/fetch/outbound-options.js';
+import { FASTIFY_TABLE } from '../../src/http/adapters/fastify.js';
+import { NEST_TABLE } from '../../src/http/adapters/nestjs/limiters.js';
+import { REQUEST_TABLE } from '../../src/http/options.js';
+import { LIMITER_TABLE } from '../../src/limiter/options.js';
+import { CALL_TABLE } from '../../src/limiter/rate-limited.js';
+import { MEMORY_TABLE } from '../../src/stores/memory/memory.js';
+import { SLICE_TABLE } from '../../src/stores/redis/local/slice-options.js';
+import { TOP_TABLE } from '../../src/stores/redis/operators/traffic.js';
+import { REDIS_TABLE } from '../../src/stores/redis/redis.js';
+import { SQLITE_TABLE } from '../../src/stores/sqlite/sqlite.js';
+
+type Table = Readonly<Record<string, Omit<Row<never>, 'accepts'>>>;
+
+/** A table of options, and the public types that document them. */
+interface Section {
+  readonly title: string;
+  readonly text: string;
+  readonly table: Table;
+  /** The first type that has an option documents it. */
+  readonly types: readonly string[];
+}
+
+const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'LimiterOptions', 'JointPolicies'];
+
+const SECTIONS: readonly Section[] = [
+  {
+    title: 'Policies',
+    text: 'The fields of a policy: inline among the options, or in `policies`. [Choosing an algorithm](choosing.md) shows which algorithm has which fields.',
+    table: POLICY_TABLE,
+    types: [
+      ...['PolicyBase', 'QuotaPolicy', 'SlidingWindowPolicy', 'TokenBucketPolicy', 'LeakyBucketPolicy'],
+      ...['CalendarPolicy', 'ConcurrencyPolicy'],
+    ],
+  },
+  {
+    title: 'Limiters',
+    text: 'Options of `createLimiter` and of all adapters, `limitFetch`, `rateLimited` and `RateLimited`.',
+    table: LIMITER_TABLE,
+    types: LIMITER_TYPES,
+  },
+  {
+    title: 'Bans',
+    text: 'The option `ban`.',
+    table: BAN_TABLE,
+    types: ['BanOptions'],
+  },
+  {
+    title: 'Requests',
+    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client.',
+    table: REQUEST_TABLE,
+    types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
+  },
+  {
+    title: 'Fastify',
+    text: 'Further options of `rateLimitPlugin`. A route has only `hook`.',
+    table: FASTIFY_TABLE,
+    types: ['RateLimitOptions', 'RateLimitPluginOptions'],
+  },
+  {
+    title: 'NestJS',
+    text: 'A further option of `RateLimitModule`.',
+    table: NEST_TABLE,
+    types: ['RateLimitModuleOptions'],
+  },
+  { title: 'memoryStore', text: '', table: MEMORY_TABLE, types: ['MemoryStoreOptions'] },
+  {
+    title: 'redisStore',
+    text: '[Redis and Valkey](redis.md) explains them.',
+    table: REDIS_TABLE,
+    types: ['RedisStoreOptions'],
+  },
+  { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
+  { title: 'top of redisStore', text: '', table: TOP_TABLE, types: ['TopOptions'] },
+  { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions'] },
+  {
+    title: 'limitFetch',
+    text: 'Options of outbound calls, beside the policies and the options of limiters. [Calling others](outbound.md) explains them.',
+    table: OUTBOUND_TABLE,
+    types: ['OutboundOptions'],
+  },
+  {
+    title: 'rateLimited and RateLimited',
+    text: 'Options of limited functions and methods, beside the policies and the options of limiters.',
+    table: CALL_TABLE,
+    types: ['LimitedBy', 'CallOptions', 'Fallback'],
+  },
+];
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The docstrings of all properties of types in `src`, by type and property. */
+const docs = docstrings();
+
+function docstrings(): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  const parts = ['algorithms', 'contract', 'limiter', 'http', 'fetch', 'stores'];
+  const paths = parts.flatMap((part) =>
+    readdirSync(`${root}src/${part}`, { recursive: true, encoding: 'utf8' }).map((path) => `${part}/${path}`),
+  );
+  for (const path of paths.filter((each) => each.endsWith('.ts')).sort()) {
+    const text = readFileSync(`${root}src/${path}`, 'utf8');
+    const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+    const visit = (node: ts.Node, type?: string): void => {
+      const isType = ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node);
+      const owner = isType ? node.name.text : type;
+      const [comment] = ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc);
+      if (owner !== undefined && comment && ts.isPropertySignature(node)) {
+        const id = `${owner}.${node.name.getText()}`;
+        if (!found.has(id)) found.set(id, comment.getText());
+      }
+      ts.forEachChild(node, (child) => visit(child, owner));
+    };
+    visit(file);
+  }
+  return found;
+}
+
+/** An option as the page shows it. */
+export interface Documented {
+  readonly section: string;
+  readonly name: string;
+  readonly type: string;
+  /** The default in the table. */
+  readonly otherwise: unknown;
+  /** The default in the docstring. */
+  readonly documented: string | undefined;
+  /** The first sentence of the docstring. */
+  readonly sentence: string;
+}
+
+/** All options, in the order of the page. */
+export function options(): readonly Documented[] {
+  return SECTIONS.flatMap(({ title, table, types }) =>
+    Object.entries(table).map(([name, row]): Documented => {
+      const type = types.find((each) => docs.has(`${each}.${name}`));
+      const lines = (docs.get(`${type}.${name}`) ?? '').replace(/^\/\*\*|\*\/$/g, '').split('\n');
+      const [text = '', documented] = lines
+        .map((line) => line.replace(/^\s*\* ?/, '').trim())
+        .join(' ')
+        .split(/\s*@default\s*/);
+      const sentence = /^.*?\.(?=\s+[A-Z`]|\s*$)/.exec(text.trim())?.[0] ?? text.trim();
+      return {
+        ...{ section: title, name, type: row.type, otherwise: row.default, documented: documented?.trim() },
+        sentence,
+      };
+    }),
+  );
+}
+
+/** Groups the digits of long numbers. */
+const grouped = (text: string): string =>
+  text.replace(/\b0d\b/, '0').replace(/\b\d{4,}\b/g, (digits) => Number(digits).toLocaleString('en-US'));
+
+/** A default as text: the docstring's words, or the table's value. */
+function defaultText({ otherwise, documented }: Documented): string {
+  if (otherwise === undefined) return documented?.replace(/^('[^']*'|true|false)$/, '`$1`') ?? '';
+  if (typeof otherwise === 'number') return grouped(String(otherwise));
+  return `\`${JSON.stringify(otherwise).replaceAll('"', "'").replaceAll(',', ', ')}\``;
+}
+
+/** The content of docs/options.md. */
+export async function optionsPage(): Promise<string> {
+  const all = options();
+  const parts = SECTIONS.map(({ title, text }) => {
+    const rows = all
+      .filter(({ section }) => section === title)
+      .map((option) => {
+        const cells = [`\`${option.name}\``, option.sentence, grouped(option.type), defaultText(option)];
+        return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+      });
+    const head = '| option | meaning | values | default |\n| --- | --- | --- | --- |';
+    return `## ${title}\n\n${text}\n\n${head}\n${rows.join('\n')}`;
+  });
+  const intro = `# Options
+
+<!-- npm run docs:options writes this page from the option tables and the docstrings of src. -->
+
+A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`. Every option is checked when the
+limiter is made. \`undefined\` counts as omitted, but a quota without its \`limit\` or \`window\` is refused. An [error](errors.md) contains the
+mistake, the given value and a correct one. Your editor shows the complete description of each option.`;
+  const path = `${root}docs/options.md`;
+  return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href)
+  writeFileSync(`${root}docs/options.md`, await optionsPage());

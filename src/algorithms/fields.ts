@@ -1,0 +1,28 @@
+import { toMilliseconds } from '../common/duration.js';
+import { boolean, choice, custom, dependent, duration, integer, optional } from '../common/options.js';
+import { checkInteger, MAX_UNITS } from '../common/validate.js';
+import { invalidOption } from '../common/errors.js';
+
+/** The rows of the fields of policies. The limits of sliding-log and concurrency are lower. */
+export const FIELD_TABLE = {
+  name: dependent('1 to 64 printable ASCII characters', 'default'),
+  algorithm: dependent('the name of an algorithm', 'sliding-window'),
+  limit: custom(`1 to ${MAX_UNITS}`, (option, limit) => checkInteger(option, limit, 1, MAX_UNITS)),
+  window: custom('duration', (option, window) => toMilliseconds(option, window)),
+  lease: custom('duration', (option, lease) => toMilliseconds(option, lease)),
+  burst: integer(1, MAX_UNITS),
+  segments: integer(1, 100, 10),
+  maxDelay: duration(0, { least: 0 }),
+  period: dependent("`'hour'`, `'day'`, `'week'`, `'month'`, `'year'`"),
+  timeZone: dependent('an IANA time zone', 'UTC'),
+  anchor: dependent('the start of the period'),
+  by: dependent('the name of a dimension', 'key'),
+  count: choice(['admitted', 'attempts'], 'admitted'),
+  unit: optional('1 to 64 letters, digits, `-`, `_` and `.`', checkUnit, 'requests'),
+  shadow: boolean(false),
+};
+
+function checkUnit(option: string, unit: unknown): string {
+  if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return unit;
+  throw invalidOption(option, unit, "Use 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+}

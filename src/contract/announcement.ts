@@ -1,0 +1,35 @@
+import type { CompiledBan } from '../algorithms/ban.js';
+import type { Decision } from '../common/decision.js';
+import type { CompiledPolicy } from './policy.js';
+
+/** A limiter as a store may show it to operators. */
+export interface Announcement {
+  /** The limiter's scope. */
+  readonly name: string;
+  /** The ban options, or undefined if the limiter never bans. */
+  readonly ban: CompiledBan | undefined;
+  /** The dimension whose key is banned. */
+  readonly banBy: string;
+  /** The dimension in the option `slotBy`. */
+  readonly slotBy: string | undefined;
+  /** Whether the limiter only reports and never denies. */
+  readonly shadow: boolean;
+  /** Whether its policies are determined by each request. */
+  readonly dynamic: boolean;
+  /** Whether its limits can be overridden. */
+  readonly overrides?: boolean;
+  /** The prefix lengths with which its adapters turn IPv6 addresses into keys. Empty if the application makes all keys itself. */
+  readonly ipv6Subnets: ReadonlySet<number>;
+  /** The current policies for requests without a tier. */
+  policies(): readonly CompiledPolicy[];
+  /** The policies of each tier. */
+  readonly tiers: ReadonlyMap<string, readonly CompiledPolicy[]>;
+}
+
+/** A store's handle of an announcement. */
+export interface Announced {
+  /** Ends the announcement. */
+  withdraw(): void;
+  /** Receives each decision of the limiter. Absent if the store does not count decisions. */
+  readonly count?: ((decision: Decision) => void) | undefined;
+}

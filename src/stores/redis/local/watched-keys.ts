@@ -1,0 +1,140 @@
+import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
+import { partsOf, type Part } from '../../../contract/parts.js';
+import type { Keys, PolicySet, Subject } from '../../../contract/store.js';
+import type { Commands } from '../clients/commands.js';
+import { Connections } from './connections.js';
+import { HotKey, type Keeping } from './hot-key.js';
+
+/** The most watched keys per dimension of a scope. */
+const MAX_WATCHED_KEYS = 10_000;
+
+/** The watched keys of one dimension with the same counts. */
+interface HotKeys {
+  /** The owner of the keys: a text for the quota's scope and the dimension. */
+  readonly owner: string;
+  readonly keys: Map<string, HotKey>;
+  /** Whether these keys were removed from the shared ones. */
+  isGone: boolean;
+}
+
+/** The watched keys that stores on one client share, by the identity of their counts. */
+export class Shared extends Map<string, HotKeys> {
+  readonly connections = new Connections();
+}
+
+const known = new WeakMap<Commands, Shared>();
+
+/** The state that the stores on one client share. A slice ends with the connection through which it was charged. */
+export function sharedOf(commands: Commands): Shared {
+  const before = known.get(commands);
+  if (before) return before;
+  const shared = new Shared();
+  known.set(commands, shared);
+  // The next server may not know the charges on the last one.
+  commands.onLost((server) => shared.connections.lose(server));
+  return shared;
+}
+
+/** A part of a set, and the place of its keys. */
+export interface Place {
+  readonly part: Part;
+  /** The identity of its counts. */
+  readonly id: string;
+  hotKeys: HotKeys;
+}
+
+/** The keys whose demand a store watches. Stores on one client share those with the same counts; the first one to watch them owns them. */
+export class WatchedKeys {
+  readonly #keeping: Keeping;
+  readonly #shared: Shared;
+  readonly #identity: string;
+  readonly #own = new Map<string, HotKeys>();
+  #cleaner: NodeJS.Timeout | undefined;
+
+  /** @param identity distinguishes stores on one client that count separately */
+  constructor(keeping: Keeping, shared: Shared, identity: string) {
+    this.#keeping = keeping;
+    this.#shared = shared;
+    this.#identity = identity;
+  }
+
+  /** The place of a set's part. */
+  placeOf(part: Part, { name }: PolicySet): Place {
+    const owner = this.#ownerOf(part, name);
+    const id = JSON.stringify([owner, ...part.set.policies.map((policy) => policy.id)]);
+    return { part, id, hotKeys: this.#hotKeys(id, owner) };
+  }
+
+  #ownerOf({ scope }: Part, name: string): string {
+    return JSON.stringify([this.#identity, name, scope]);
+  }
+
+  #hotKeys(id: string, owner: string): HotKeys {
+    let hotKeys = this.#shared.get(id);
+    if (!hotKeys) {
+      hotKeys = { owner, keys: new Map(), isGone: false };
+      this.#shared.set(id, hotKeys);
+      this.#own.set(id, hotKeys);
+      this.#cleaner ??= setTimeout(this.#clean, this.#keeping.hold).unref();
+    }
+    return hotKeys;
+  }
+
+  /** A key at a place. Undefined if too many are watched. */
+  at(place: Place, key: Keys): HotKey | undefined {
+    if (place.hotKeys.isGone) place.hotKeys = this.#hotKeys(place.id, place.hotKeys.owner);
+    const { keys } = place.hotKeys;
+    const id = place.part.keyOf(key);
+    let hot = keys.get(id);
+    if (!hot) {
+      if (keys.size >= MAX_WATCHED_KEYS) return undefined;
+      keys.set(id, (hot = new HotKey(this.#keeping)));
+    }
+    return hot;
+  }
+
+  /** Drops the slices of a key, of all tiers and stores, because they were charged before the next call. */
+  async drop({ set, key }: Subject): Promise<void> {
+    const ids = new Map(partsOf(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
+    const dropped: Promise<void>[] = [];
+    for (const { owner, keys } of this.#shared.values()) {
+      const id = ids.get(owner);
+      const hot = id === undefined ? undefined : keys.get(id);
+      if (!hot) continue;
+      keys.delete(id!);
+      dropped.push(hot.drop());
+    }
+    await Promise.all(dropped);
+  }
+
+  /** Forgets keys without recent demand. */
+  readonly #clean = (): void => {
+    this.#cleaner = undefined;
+    const now = performance.now();
+    for (const [id, hotKeys] of this.#own) {
+      for (const [key, hot] of hotKeys.keys) if (hot.isCold(now)) hotKeys.keys.delete(key);
+      if (hotKeys.keys.size === 0) this.#disown(id, hotKeys);
+    }
+    if (this.#own.size > 0) this.#cleaner = setTimeout(this.#clean, this.#keeping.hold).unref();
+  };
+
+  #disown(id: string, hotKeys: HotKeys): void {
+    hotKeys.isGone = true;
+    this.#own.delete(id);
+    this.#shared.delete(id);
+  }
+
+  /** Drops all slices of this store. */
+  async close(): Promise<void> {
+    clearTimeout(this.#cleaner);
+    this.#cleaner = undefined;
+    const dropped: Promise<void>[] = [];
+    for (const [id, hotKeys] of this.#own) {
+      this.#disown(id, hotKeys);
+      for (const hot of hotKeys.keys.values()) dropped.push(hot.drop());
+      // Objects that still refer to the keys, such as a closed limiter, keep none of them alive.
+      hotKeys.keys.clear();
+    }
+    await Promise.all(dropped);
+  }
+}
