@@ -1,11 +1,20 @@
 import { invalidOption } from '../../common/errors.js';
-import { checkBoolean, checkFunction, checkShape } from '../../common/validate.js';
+import {
+  boolean,
+  checkOptionsOf,
+  fn,
+  optional,
+  readOptions,
+  type OptionTable,
+} from '../../common/options.js';
+import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { nameBy } from '../state/hashed-names.js';
+import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore } from '../state/state-store.js';
 import { Batches } from './batches.js';
 import type { PostgresPool } from './pool.js';
 import { schemaText, setupText, type Schema } from './schema.js';
+import { Table } from './table.js';
 
 export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
 
@@ -37,6 +46,19 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
   clock?: Clock;
 }
 
+/** The rows of `PostgresSchemaOptions`. */
+const SCHEMA_TABLE = {
+  table: optional('a name, optionally with a schema', checkTableName, 'headgate'),
+  unlogged: boolean(true),
+} satisfies OptionTable<PostgresSchemaOptions>;
+
+/** The rows of `PostgresStoreOptions`. */
+export const POSTGRES_TABLE = {
+  ...SCHEMA_TABLE,
+  hashKeys: hashKeysOption(),
+  clock: fn(),
+} satisfies OptionTable<PostgresStoreOptions>;
+
 /** A store in a table of PostgreSQL: see {@link postgresStore}. */
 export interface PostgresStore extends Store {
   /**
@@ -59,15 +81,14 @@ export interface PostgresStore extends Store {
  * await store.setup()
  */
 export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions = {}): PostgresStore {
-  checkShape('postgresStore', options, ['table', 'unlogged', 'hashKeys', 'clock']);
+  checkShape('postgresStore', options, Object.keys(POSTGRES_TABLE));
   const given = (pool ?? {}) as Partial<PostgresPool>;
   if (typeof given.connect !== 'function' || typeof given.on !== 'function')
     throw invalidOption('postgresStore', pool, "Pass a pool: new Pool() of the package 'pg'.");
-  const schema = checkSchema('postgresStore', options);
-  const clock = checkFunction('postgresStore.clock', options.clock);
-  // If the option is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
-  const name = nameBy('postgresStore.hashKeys', 'hashKeys' in options ? options.hashKeys : false);
-  const batches = new Batches(pool, schema, clock);
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
+  const { hashKeys: name, clock, ...schema } = values;
+  const batches = new Batches(pool, new Table(schema, clock));
   listen(pool);
   const store = stateStore({
     update: (key, change, askers) =>
@@ -84,16 +105,13 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function postgresSchema(options: PostgresSchemaOptions = {}): string {
-  checkShape('postgresSchema', options, ['table', 'unlogged']);
-  return schemaText(checkSchema('postgresSchema', options));
+  return schemaText(checkOptionsOf('postgresSchema', SCHEMA_TABLE, options));
 }
 
-function checkSchema(owner: string, { table = 'headgate', unlogged }: PostgresSchemaOptions): Schema {
-  if (typeof table !== 'string' || !/^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) {
-    const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
-    throw invalidOption(`${owner}.table`, table, fix);
-  }
-  return { table, unlogged: checkBoolean(`${owner}.unlogged`, unlogged, true) };
+function checkTableName(option: string, table: unknown): string {
+  if (typeof table === 'string' && /^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) return table;
+  const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
+  throw invalidOption(option, table, fix);
 }
 
 async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {

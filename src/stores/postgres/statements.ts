@@ -18,7 +18,7 @@ export function identifier(table: string): string {
     .join('.');
 }
 
-/** The limits of a transaction that the server itself holds, ms. */
+/** The limits of a transaction that the server enforces, ms. */
 export interface Patience {
   /** The longest time for a statement, and for the lock of a row. */
   readonly statement: number;

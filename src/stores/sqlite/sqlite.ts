@@ -1,10 +1,10 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { choice, custom, fn, readOptions, type OptionTable } from '../../common/options.js';
+import { choice, fn, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { nameBy } from '../state/hashed-names.js';
+import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore } from '../state/state-store.js';
 import {
   createFile,
@@ -45,11 +45,7 @@ export interface SqliteStoreOptions {
 /** The rows of `SqliteStoreOptions`. */
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
-  hashKeys: custom(
-    'a secret, or `false`',
-    (option, secret) => nameBy(option, secret as string | false),
-    false,
-  ),
+  hashKeys: hashKeysOption(),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
 

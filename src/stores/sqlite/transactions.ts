@@ -1,7 +1,7 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import { rejectAll, runUpdate, type Update } from '../state/updates.js';
+import { extendWaits, MIN_BUSY_MS, rejectAll, runUpdate, type Update } from '../state/updates.js';
 import { isBusy, type Database, type Opener } from './database.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
@@ -24,9 +24,6 @@ const MAX_LOCK_WAIT_MS = 60_000;
 
 /** The normal delay of a timer in a process that is not busy, ms. */
 const TIMER_DELAY_MS = 5;
-
-/** If the process was busy for longer than this (ms), waiting calls get more time. */
-const MIN_BUSY_MS = 5;
 
 /** The time between two checks of the file, ms. */
 const FILE_CHECK_INTERVAL_MS = 1000;
@@ -115,12 +112,7 @@ export class Transactions {
     this.#busy += now - this.#since - locked;
     this.#since = now;
     if (this.#busy < MIN_BUSY_MS || !this.#hasAnswered) return;
-    for (const { askers, asked } of this.#queue) {
-      for (const { subject } of askers) {
-        const { call, set } = subject;
-        if (call) call.until = Math.min((call.until || asked + set.timeout) + this.#busy, now + set.timeout);
-      }
-    }
+    extendWaits(this.#queue, this.#busy);
     this.#busy = 0;
   }
 

@@ -1,3 +1,4 @@
+import { custom } from '../../common/options.js';
 import { checkSecret, keyedHash } from '../../common/secret.js';
 import { hashedText } from '../keys.js';
 
@@ -17,3 +18,11 @@ export function nameBy(option: string, secret: string | false | undefined): (key
         `{${scope ?? ''}${hashedText(hash(who).toString('base64url'))}}`,
     );
 }
+
+/** The option `hashKeys` of a store. Its value is the function of {@link nameBy}. */
+export const hashKeysOption = () =>
+  custom<string | false, ReturnType<typeof nameBy>>(
+    'a secret, or `false`',
+    (option, secret) => nameBy(option, secret as string | false),
+    false,
+  );

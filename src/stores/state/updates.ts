@@ -1,4 +1,5 @@
 // The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
+import { performance } from '../../common/real-time.js';
 import type { StateChange } from './key-state.js';
 import type { Askers, StateBackend } from './state-store.js';
 
@@ -41,5 +42,19 @@ export function rejectAll(updates: Iterable<Update>, error: unknown): void {
   for (const { askers, reject } of new Set(updates)) {
     for (const { subject } of askers) if (subject.call) subject.call.until = 0;
     reject(error);
+  }
+}
+
+/** If the process was busy for longer than this (ms), waiting calls get more time. */
+export const MIN_BUSY_MS = 5;
+
+/** Extends the time of waiting calls, because this process was too busy to read answers. @param busy ms */
+export function extendWaits(updates: Iterable<Update>, busy: number): void {
+  const now = performance.now();
+  for (const { askers, asked } of updates) {
+    for (const { subject } of askers) {
+      const { call, set } = subject;
+      if (call) call.until = Math.min((call.until || asked + set.timeout) + busy, now + set.timeout);
+    }
   }
 }
