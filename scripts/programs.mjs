@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { read, root, run } from './lib/run.mjs';
 
-/** @typedef {'redis' | 'valkey' | 'postgres' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
+/** @typedef {'redis' | 'valkey' | 'postgres' | 'pgbouncer' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
 
 /**
  * The programs: the variable with their path, their possible names (first the package's), the variable with a server's URL, the package, and
@@ -20,6 +20,7 @@ const programs =
       apt: 'postgresql',
       folder: '/usr/lib/postgresql/*/bin',
     },
+    pgbouncer: { variable: 'PGBOUNCER', commands: ['pgbouncer'] },
     chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
     prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
     luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },

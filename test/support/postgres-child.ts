@@ -1,5 +1,6 @@
 // A process that shares a table of PostgreSQL. It reports that it is ready, and carries out the task of each message.
 import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
@@ -32,8 +33,13 @@ process.on('message', ({ options, requests, log, keys }: PostgresTask) => {
   }
   const ask = async (): Promise<void> => {
     for (;;) {
-      const { allowed, remaining } = await limiter.consume(key());
-      if (allowed) appendFileSync(log, `${remaining}\n`);
+      try {
+        const { allowed, remaining } = await limiter.consume(key());
+        if (allowed) appendFileSync(log, `${remaining}\n`);
+      } catch {
+        // A process that is stopped while it sends the commit cannot know its outcome. A refusal must not keep timers from running.
+        await sleep(1);
+      }
     }
   };
   for (let i = 0; i < requests; i++) void ask();

@@ -1,6 +1,6 @@
 // A PostgreSQL server for tests, on loopback, and its stores.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -81,6 +81,51 @@ export async function startPostgres(
     },
     async stop() {
       await end('SIGINT');
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface PgBouncer {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts a PgBouncer in transaction mode in front of a server. @param size the connections to the server */
+export async function startPgBouncer(server: PostgresServer, size: number): Promise<PgBouncer> {
+  const user = process.getuid?.() === 0 ? idsOf(SERVER_USER) : undefined;
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-pgbouncer-'));
+  const port = await freePort();
+  const config = join(directory, 'pgbouncer.ini');
+  writeFileSync(
+    config,
+    `[databases]
+postgres = host=127.0.0.1 port=${server.port} user=headgate
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = ${size}
+`,
+    { mode: 0o644 },
+  );
+  if (user) chownSync(directory, user.uid, user.gid);
+  const child = spawn(findProgram('pgbouncer'), ['-q', config], { stdio: 'ignore', ...user });
+  watch(child);
+  const url = `postgres://headgate@127.0.0.1:${port}/postgres`;
+  const end = Date.now() + START_TIMEOUT_MS;
+  while (!(await answers(url))) {
+    if (child.exitCode !== null || Date.now() > end) throw new Error('PgBouncer did not start.');
+    await sleep(50);
+  }
+  return {
+    url,
+    async stop() {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGQUIT');
+      await gone;
       rmSync(directory, { recursive: true, force: true });
     },
   };

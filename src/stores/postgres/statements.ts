@@ -35,7 +35,7 @@ export interface Patience {
 export function lockAndRead(table: string, keys: readonly string[], { statement, idle }: Patience): string {
   const list = `ARRAY[${keys.map(literal).join(',')}]`;
   return `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL statement_timeout = ${statement}; SET LOCAL idle_in_transaction_session_timeout = ${idle};
+SET LOCAL statement_timeout = ${statement}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${idle};
 INSERT INTO ${table} AS t (key, expires, state) SELECT k, 0, '' FROM unnest(${list}) WITH ORDINALITY AS u (k, n) ORDER BY n
 ON CONFLICT (key) DO UPDATE SET expires = t.expires WHERE false;
 SELECT key, state, (SELECT ${NOW}) AS now FROM ${table} WHERE key = ANY (${list})`;

@@ -122,7 +122,7 @@ describe('PostgreSQL, several processes', function () {
     expect(spent - logged.length, 'spent and not logged').to.be.at.most(7 * 8);
   });
 
-  it('a process that stalls in a transaction holds up the others for two seconds at most', async () => {
+  it('a process that stalls in a transaction holds up the others for half a second at most', async () => {
     const options: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 1_000_000, window: '30d' };
     const directory = mkdtempSync(join(tmpdir(), 'headgate-'));
     const log = join(directory, 'admitted');
