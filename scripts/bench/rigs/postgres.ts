@@ -1,4 +1,5 @@
 // A process that shares a table of PostgreSQL.
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createLimiter } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
 import { Pool } from 'pg';
@@ -15,12 +16,13 @@ export interface PostgresRound {
   readonly p99: number;
   /** The longest wait for a connection of the pool, ms. */
   readonly connect: number;
-  /** The longest turn of the event loop, and the 99th percentile of the longest turns in each tenth of a second, ms. */
-  readonly longest: number;
-  readonly block99: number;
+  /** The delay of the event loop, its 99th percentile and the longest, ms. */
+  readonly delay99: number;
+  readonly delay: number;
+  /** The processor time of the process for a decision, us. */
+  readonly cpu: number;
 }
 
-const SLICE_MS = 100;
 const points = 1e9;
 
 const UPSERT = `INSERT INTO upserts AS t VALUES ($1, 1, now() + interval '1 minute') ON CONFLICT (key) DO UPDATE SET
@@ -75,18 +77,11 @@ export async function start(options: { subject: PostgresSubject; url: string; ke
     async round(inFlight: number, ms: number): Promise<PostgresRound> {
       connect = 0;
       const took: number[] = [];
-      const blocks: number[] = [];
+      const delay = monitorEventLoopDelay({ resolution: 1 });
+      delay.enable();
+      const begun = process.cpuUsage();
       const begin = performance.now();
       const until = begin + ms;
-      let last = begin;
-      const turn = (): void => {
-        const now = performance.now();
-        const at = Math.floor((now - begin) / SLICE_MS);
-        blocks[at] = Math.max(blocks[at] ?? 0, now - last);
-        last = now;
-        if (now < until) setImmediate(turn);
-      };
-      setImmediate(turn);
       const ask = async (): Promise<void> => {
         for (let now = begin; now < until;) {
           await consume(keys.random());
@@ -96,15 +91,17 @@ export async function start(options: { subject: PostgresSubject; url: string; ke
         }
       };
       await Promise.all(Array.from({ length: inFlight }, ask));
+      const { user, system } = process.cpuUsage(begun);
+      delay.disable();
       took.sort((a, b) => a - b);
-      const sorted = blocks.filter((block) => block !== undefined).sort((a, b) => a - b);
       return {
         perSecond: (1000 * took.length) / (performance.now() - begin),
         p50: quantile(took, 0.5),
         p99: quantile(took, 0.99),
         connect,
-        longest: sorted.at(-1) ?? NaN,
-        block99: quantile(sorted, 0.99),
+        delay99: delay.percentile(99) / 1e6,
+        delay: delay.max / 1e6,
+        cpu: (user + system) / took.length,
       };
     },
   };
