@@ -1,7 +1,7 @@
 // Several processes on one table: races, keys of several dimensions, and processes that are killed or stall while they hold locks.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,6 +15,9 @@ import { windowed as algorithms } from '../../support/policies.js';
 import { watch } from '../../support/servers.js';
 import { limiterOn } from '../../support/stores.js';
 
+/** The decisions by keys of several dimensions. `HEADGATE_DECISIONS=1000000` takes many minutes. */
+const DECISIONS = Number(process.env['HEADGATE_DECISIONS'] ?? 14_000);
+
 /** A policy with a window so long that no unit comes back meanwhile. */
 const policyFor = (algorithm: Algorithm, limit: number) =>
   (algorithm === 'concurrency'
@@ -22,7 +25,7 @@ const policyFor = (algorithm: Algorithm, limit: number) =>
     : { name: algorithm, algorithm, limit, window: '30d' }) as CreateLimiterOptions;
 
 describe('PostgreSQL, several processes', function () {
-  this.timeout(120_000);
+  this.timeout(120_000 + 2 * DECISIONS);
   let server: PostgresServer;
   let pool: Pool;
   let table: string;
@@ -88,7 +91,8 @@ describe('PostgreSQL, several processes', function () {
         log,
         keys: 20,
       } satisfies PostgresTask);
-    while (readFileSync(log).length < 100_000) await sleep(200);
+    // A line has at least seven characters.
+    while (statSync(log).size < 7 * DECISIONS) await sleep(200);
     await Promise.all(children.map(end));
     const { rows } = await pool.query<{ deadlocks: string }>(
       'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
