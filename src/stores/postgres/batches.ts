@@ -93,8 +93,9 @@ export class Batches {
     try {
       connection = new Connection(await this.#pool.connect());
     } catch (error) {
-      rejectAll(this.#queue.splice(0), away(error));
-      return true;
+      // The pool may be too small for two transactions. The other one continues at its end.
+      if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
+      return false;
     }
     let updates: readonly Update[] = [];
     let isBroken = true;

@@ -13,7 +13,7 @@ import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore } from '../state/state-store.js';
 import { Batches } from './batches.js';
 import type { PostgresPool } from './pool.js';
-import { schemaText, setupText, type Schema } from './schema.js';
+import { createTable, schemaText, type Schema } from './schema.js';
 import { Table } from './table.js';
 
 export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
@@ -62,10 +62,10 @@ export const POSTGRES_TABLE = {
 /** A store in a table of PostgreSQL: see {@link postgresStore}. */
 export interface PostgresStore extends Store {
   /**
-   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. The user of the pool needs the
-   * right to create a table; decisions need SELECT, INSERT, UPDATE and DELETE on it.
+   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. If the table does not exist, the
+   * user of the pool needs the right to create it; decisions need SELECT, INSERT, UPDATE and DELETE on it.
    *
-   * @throws the error of `pg`
+   * @throws HeadgateError `HEADGATE_STORE_AWAY` if another program has a table of this name @throws the error of `pg`
    */
   setup(): Promise<void>;
 }
@@ -118,7 +118,7 @@ async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {
   const client = await pool.connect();
   let isBroken = true;
   try {
-    await client.query(setupText(schema));
+    await createTable(client, schema);
     isBroken = false;
   } finally {
     client.release(isBroken);

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
+import type { PostgresClient } from './pool.js';
 import { identifier, literal } from './statements.js';
 
 /** The version of the table. The table's comment contains it. */
@@ -16,10 +17,10 @@ export interface Schema {
   readonly unlogged: boolean;
 }
 
-/** The SQL that creates the table, for tools that migrate databases. It changes nothing if the table exists. */
+/** The SQL that creates the table, for tools that migrate databases. */
 export function schemaText({ table, unlogged }: Schema): string {
   const name = identifier(table);
-  return `CREATE ${unlogged ? 'UNLOGGED ' : ''}TABLE IF NOT EXISTS ${name} (
+  return `CREATE ${unlogged ? 'UNLOGGED ' : ''}TABLE ${name} (
   key text COLLATE "C" PRIMARY KEY,
   expires bigint NOT NULL,
   state bytea NOT NULL
@@ -28,21 +29,31 @@ COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
 `;
 }
 
-/** The text that creates the table. Several processes may run it at the same time. */
-export function setupText(schema: Schema): string {
-  return `BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0));\n${schemaText(schema)}COMMIT;`;
+/** Creates the table unless it exists. Several processes may do so at the same time. @throws HeadgateError if the table is another one */
+export async function createTable(client: PostgresClient, schema: Schema): Promise<void> {
+  await client.query("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0))");
+  const [row] = (await client.query(commentText(schema))).rows as readonly [CommentRow];
+  if (row.found) checkTable(schema.table, row);
+  else await client.query(schemaText(schema));
+  await client.query('COMMIT');
 }
 
-/** The text that reads the table's comment: no row has a comment if the table does not exist. */
+/** The text that reads the table's comment: see {@link CommentRow}. */
 export function commentText({ table }: Schema): string {
   const name = literal(identifier(table));
   return `SELECT to_regclass(${name}) IS NOT NULL AS found, obj_description(to_regclass(${name}), 'pg_class') AS comment`;
 }
 
+/** The result of {@link commentText}. */
+export interface CommentRow {
+  readonly found: boolean;
+  readonly comment: string | null;
+}
+
 /** @throws HeadgateError `HEADGATE_STORE_AWAY` if the store cannot use the table */
-export function checkTable(table: string, row: { found: boolean; comment: string | null } | undefined): void {
-  if (row?.found && row.comment === COMMENT) return;
-  const why = row?.found
+export function checkTable(table: string, row: CommentRow): void {
+  if (row.comment === COMMENT) return;
+  const why = row.found
     ? `the table '${table}' belongs to another program or to another version of Headgate (its comment is ${JSON.stringify(row.comment)}; this ` +
       `version needs '${COMMENT}'). Pass another name as \`table\`, or drop the table and`
     : `the table '${table}' is missing. To create it,`;

@@ -4,7 +4,7 @@ import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
 import { runUpdate, type Update } from '../state/updates.js';
 import type { Connection } from './connection.js';
 import type { Row } from './pool.js';
-import { checkTable, commentText, type Schema } from './schema.js';
+import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
 import { identifier, lockAndRead, writeAndCommit, type Sweep } from './statements.js';
 
 /** The least time that the server gives a statement, ms. Callers do not wait that long. */
@@ -45,7 +45,7 @@ export class Table {
   async check(connection: Connection): Promise<void> {
     if (this.#isChecked) return;
     const [{ rows }] = await connection.prepare(commentText(this.#schema), MIN_STATEMENT_MS);
-    checkTable(this.#schema.table, rows[0] as Parameters<typeof checkTable>[1]);
+    checkTable(this.#schema.table, rows[0] as unknown as CommentRow);
     this.#isChecked = true;
   }
 

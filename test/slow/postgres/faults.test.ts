@@ -66,6 +66,8 @@ describe('PostgreSQL, faults', function () {
     expect(await messageOf(throwing().consume('key')))
       .to.contain('HEADGATE_STORE_AWAY')
       .and.contain('headgate 1');
+    expect(await messageOf(postgresStore(pool, { table }).setup())).to.contain('HEADGATE_STORE_AWAY');
+    expect(await messageOf(throwing().consume('key'))).to.contain('HEADGATE_STORE_AWAY');
     expect((await pool.query(`SELECT * FROM ${table}`)).rows).to.deep.equal([]);
   });
 
@@ -150,6 +152,8 @@ describe('PostgreSQL, faults', function () {
   it("a user without the right to write: the server's reason is in the error", async () => {
     await pool.query(`CREATE ROLE ${table}_reader LOGIN; GRANT SELECT ON ${table} TO ${table}_reader`);
     const reader = server.pool({ connectionString: server.url.replace('headgate@', `${table}_reader@`) });
+    // The table exists, so the right to create it is not needed.
+    await postgresStore(reader, { table }).setup();
     expect(await messageOf(throwing(reader).consume('key')))
       .to.contain('HEADGATE_STORE_AWAY')
       .and.contain('permission denied');

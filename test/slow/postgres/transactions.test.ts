@@ -197,6 +197,45 @@ CREATE ${trigger} FOR EACH ROW EXECUTE FUNCTION ${table}_fault()`,
     expect(await spent()).to.equal(0);
   });
 
+  it('units are given back when the server can write again', async () => {
+    const limiter = throwing();
+    const decision = await limiter.consume('key', { cost: 5 });
+    await onChange('COMMIT', "RAISE EXCEPTION 'no luck' USING ERRCODE = '53100'");
+    await decision.refund();
+    await repair();
+    while ((await spent()) > 0) await sleep(20);
+  });
+
+  it('questions that wait for a lock until their time is over are not charged', async () => {
+    const limiter = createLimiter({ ...many, store: postgresStore(pool, { table }), timeout: 100 });
+    await limiter.consume('key');
+    const other = await pool.connect();
+    await other.query(`BEGIN; SELECT * FROM ${table} FOR UPDATE`);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => limiter.consume('key')));
+    expect(answers.filter(({ degraded }) => degraded)).to.have.length(10);
+    await other.query('COMMIT');
+    other.release();
+    while ((await limiter.peek('key')).degraded) await sleep(20);
+    expect(await spent()).to.equal(1);
+  });
+
+  it('a pool of one connection that has no patience: the questions wait for their turn', async () => {
+    const small = newPool({ max: 1, connectionTimeoutMillis: 500 });
+    const limiter = throwing(small);
+    await limiter.consume('key');
+    const other = await pool.connect();
+    await other.query(`BEGIN; SELECT * FROM ${table} FOR UPDATE`);
+    const first = limiter.consume('key');
+    await sleep(20);
+    const second = limiter.consume('other');
+    await sleep(700);
+    await other.query('COMMIT');
+    other.release();
+    const answers = await Promise.all([first, second]);
+    expect(answers.map(({ remaining }) => remaining)).to.deep.equal([LIMIT - 2, LIMIT - 1]);
+    await small.end();
+  });
+
   it('a pool of one connection suffices', async () => {
     const small = newPool({ max: 1 });
     const limiter = throwing(small);
