@@ -181,7 +181,7 @@ export class Batches {
     if (this.#table.hasAnswered) extendWaits(this.#queue, busy);
   }
 
-  /** Removes updates for which nobody waits, in case no connection becomes free for a long time. */
+  /** Rejects updates without a waiting caller, in case no connection becomes free for a long time. */
   #dropLate(): void {
     const late = performance.now() - MAX_QUEUE_MS;
     const isLate = (update: Update) => update.asked < late || isAbandoned(update);

@@ -1,3 +1,4 @@
+import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
@@ -72,6 +73,7 @@ export class Table {
       ms,
     );
     const { rows } = replies.at(-1)!;
+    if (rows.length < keys.length) throw hiddenRows(this.#schema.table);
     const states = new BatchStates(rows);
     const now = this.#clock?.() ?? Number(rows[0]!['now']);
     const done = updates.filter((update) => runUpdate(states, update, now));
@@ -133,6 +135,14 @@ function markSent(updates: readonly Update[]): void {
   for (const { askers } of updates)
     for (const { subject } of askers)
       if (subject.call && !subject.call.until) subject.call.until = now + subject.set.timeout;
+}
+
+/** The error of a table that does not return rows which were just created. Their charges would be lost. */
+function hiddenRows(table: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_STORE_AWAY',
+    `PostgreSQL cannot be used: a trigger or row-level security hides rows of the table '${table}'. Remove it.`,
+  );
 }
 
 function longestTimeout(updates: readonly Update[]): number {

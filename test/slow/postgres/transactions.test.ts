@@ -109,6 +109,13 @@ CREATE ${trigger} FOR EACH ROW EXECUTE FUNCTION ${table}_fault()`,
     }
   }
 
+  it('a table that hides its rows is refused', async () => {
+    await onChange('BEFORE INSERT', 'RETURN NULL');
+    expect(await outcomeOf(throwing().consume('key')))
+      .to.contain('HEADGATE_STORE_AWAY')
+      .and.contain('hides');
+  });
+
   it('a conflict without end is reported', async () => {
     await onChange('COMMIT', "RAISE EXCEPTION 'no luck' USING ERRCODE = '40P01'");
     expect(await outcomeOf(throwing().consume('key'))).to.contain('HEADGATE_STORE_AWAY');
