@@ -32,7 +32,7 @@ COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
 /** Creates the table unless it exists. Several processes may do so at the same time. @throws HeadgateError if the table is another one */
 export async function createTable(client: PostgresClient, schema: Schema): Promise<void> {
   await client.query("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0))");
-  const [row] = (await client.query(commentText(schema))).rows as readonly [CommentRow];
+  const [row] = (await client.query(commentText(schema))).rows as unknown as readonly [CommentRow];
   if (row.found) checkTable(schema.table, row);
   else await client.query(schemaText(schema));
   await client.query('COMMIT');
