@@ -23,11 +23,17 @@ const WATCH_MS = 20;
 /** The longest time for which an update waits for a connection, ms. Callers never wait longer. */
 const MAX_QUEUE_MS = 60_000;
 
+/** An update, and the turn of the event loop that asked for it. */
+interface Queued extends Update {
+  readonly turn: number;
+}
+
 /** Updates states in transactions. The updates of a turn of the event loop, and those that arrive while no connection is free, share one. */
 export class Batches {
   readonly #pool: PostgresPool;
   readonly #table: Table;
-  #queue: Update[] = [];
+  #queue: Queued[] = [];
+  #turn = 0;
   readonly #underWay = new Set<Update>();
   /** The times that an update was lost with its connection. */
   readonly #losses = new WeakMap<Update, number>();
@@ -49,7 +55,8 @@ export class Batches {
         reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
         return;
       }
-      this.#queue.push({ keys, change, askers, asked: performance.now(), resolve, reject });
+      const asked = performance.now();
+      this.#queue.push({ keys, change, askers, asked, resolve, reject, turn: this.#turn });
       this.#schedule();
     });
   }
@@ -64,11 +71,12 @@ export class Batches {
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#running >= MAX_TRANSACTIONS) return;
+    if (this.#isScheduled) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      void this.#run();
+      this.#turn++;
+      if (this.#running < MAX_TRANSACTIONS) void this.#run();
     });
   }
 
@@ -97,7 +105,7 @@ export class Batches {
       if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
       return false;
     }
-    let updates: readonly Update[] = [];
+    let updates: readonly Queued[] = [];
     let isBroken = true;
     try {
       await this.#table.check(connection);
@@ -114,11 +122,11 @@ export class Batches {
   }
 
   /** The updates of the next transaction. Those of keys that are under way stay, so that the updates of a key keep their order. */
-  #take(): readonly Update[] {
+  #take(): readonly Queued[] {
     this.#dropLate();
     const keys = new Set([...this.#underWay].flatMap((update) => update.keys));
-    const left: Update[] = [];
-    const updates: Update[] = [];
+    const left: Queued[] = [];
+    const updates: Queued[] = [];
     let n = 0;
     for (; n < this.#queue.length && updates.length < MAX_UPDATES; n++) {
       const update = this.#queue[n]!;
@@ -132,10 +140,11 @@ export class Batches {
   }
 
   /** Runs a transaction, again if it met others. @throws Failure */
-  async #attempt(connection: Connection, updates: readonly Update[]): Promise<void> {
+  async #attempt(connection: Connection, updates: readonly Queued[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
         for (const { resolve } of await this.#table.transact(connection, updates)) resolve();
+        this.#extendRest(updates);
         return;
       } catch (error) {
         if (!(error instanceof Failure && error.isConflict) || attempt === MAX_ATTEMPTS) throw error;
@@ -145,7 +154,7 @@ export class Batches {
   }
 
   /** @param updates of the transaction. Without any, the connection was not fit for one */
-  #fail(updates: readonly Update[], error: unknown): void {
+  #fail(updates: readonly Queued[], error: unknown): void {
     const { cause, isUndone, isLost } = error instanceof Failure ? error : notOfServer(error);
     if (!isLost) this.#table.uncheck();
     if (updates.length === 0) updates = this.#queue.splice(0);
@@ -154,7 +163,7 @@ export class Batches {
   }
 
   /** Lets updates run on another connection. @returns those that have been lost too often */
-  #requeue(updates: readonly Update[]): readonly Update[] {
+  #requeue(updates: readonly Queued[]): readonly Queued[] {
     const isOften = (update: Update) => (this.#losses.get(update) ?? 0) >= MAX_LOSSES;
     for (const update of updates) this.#losses.set(update, 1 + (this.#losses.get(update) ?? 0));
     this.#queue.unshift(...updates.filter((update) => !isOften(update)));
@@ -172,6 +181,14 @@ export class Batches {
       this.#dropLate();
       if (this.#running > 0) this.#watch();
     }, WATCH_MS).unref();
+  }
+
+  /** Gives the rest of a turn with more updates than a transaction may have its time anew, because the server has answered. */
+  #extendRest(updates: readonly Queued[]): void {
+    if (this.#queue.length === 0) return;
+    const turns = new Set(updates.map(({ turn }) => turn));
+    const rest = this.#queue.filter(({ turn }) => turns.has(turn));
+    extendWaits(rest, Infinity);
   }
 
   /** Extends the time of waiting calls. Until the server has answered, only `connectTimeout` counts for those that are not sent. */

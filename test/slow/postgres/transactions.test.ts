@@ -189,6 +189,15 @@ CREATE ${trigger} FOR EACH ROW EXECUTE FUNCTION ${table}_fault()`,
     await own.end();
   });
 
+  it('law 14: no request is turned away if a turn has more than the server can answer within `timeout`', async () => {
+    const limiter = createLimiter({ ...many, store: postgresStore(pool, { table }), timeout: 500 });
+    await limiter.consume('key');
+    await pool.query(`CREATE FUNCTION ${table}_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END $$;
+CREATE TRIGGER slow BEFORE INSERT ON ${table} FOR EACH STATEMENT EXECUTE FUNCTION ${table}_slow()`);
+    const answers = await Promise.all(Array.from({ length: 3000 }, (_, i) => limiter.consume(`key ${i}`)));
+    expect(answers.filter(({ degraded }) => degraded)).to.have.length(0);
+  });
+
   it('a pool that gives no connection: the queue stays empty, and the store can be closed', async () => {
     const small = newPool({ max: 1 });
     const held: PoolClient = await small.connect();
