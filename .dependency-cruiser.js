@@ -60,7 +60,7 @@ export default {
       name: 'stores-stand-alone',
       comment: 'The stores share the state of a key and know nothing of each other.',
       severity: 'error',
-      from: { path: '^src/stores/(memory|redis|sqlite|state)/' },
+      from: { path: '^src/stores/(memory|redis|sqlite|postgres|state)/' },
       to: {
         path: stores,
         pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],
@@ -126,6 +126,18 @@ export default {
       severity: 'error',
       from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', admin] },
       to: { path: '^src/stores/sqlite/', reachable: true },
+    },
+    {
+      name: 'postgres-only-on-request',
+      severity: 'error',
+      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$', cli] },
+      to: { path: '^src/stores/postgres/', reachable: true },
+    },
+    {
+      name: 'postgres-clients-by-shape',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: 'node_modules/(@types/)?pg' },
     },
     {
       name: 'declared',

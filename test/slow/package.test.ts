@@ -477,6 +477,7 @@ describe('the packed packages', function () {
       'hono',
       'koa',
       '@types/koa',
+      '@types/pg',
     ];
     linkPeers(project, Object.fromEntries(names.map((name) => [name, name])));
     for (const name of ['every-door', 'side-by-side', 'doors']) {

@@ -10,6 +10,7 @@ import * as log from './commands/log.js';
 import * as override from './commands/override.js';
 import * as overrides from './commands/overrides.js';
 import * as peek from './commands/peek.js';
+import * as postgresSchema from './commands/postgres-schema.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
@@ -36,6 +37,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   replay,
   suggest,
   check,
+  postgresSchema,
 ];
 
 /**

@@ -1,12 +1,12 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { checkSecret, keyedHash } from '../../common/secret.js';
-import { choice, custom, fn, readOptions, type OptionTable } from '../../common/options.js';
+import { choice, fn, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { ALL_KEYS, hashedText } from '../keys.js';
+import { ALL_KEYS } from '../keys.js';
+import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore, type Askers } from '../state/state-store.js';
 import {
   createFile,
@@ -48,7 +48,7 @@ export interface SqliteStoreOptions {
 /** The rows of `SqliteStoreOptions`. */
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
-  hashKeys: custom('a secret, or `false`', (_, secret) => nameBy(secret as string | false), false),
+  hashKeys: hashKeysOption(),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
 
@@ -121,18 +121,6 @@ function hidingOwners(names: readonly string[], change: Update): Update {
       const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
       return isOfAll ? each : { ...each, log: each.log.map((logged) => ({ ...logged, who })) };
     });
-}
-
-/** The notation of keys in the file. Names of limiters are not hashed. */
-export function nameBy(secret: string | false | undefined): (key: string) => string {
-  if (secret === false) return (key) => key;
-  const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
-  return (key) =>
-    key.replace(
-      /^\{([^{}:]*:)?(.*)\}/s,
-      (_, scope: string | undefined, who: string) =>
-        `{${scope ?? ''}${hashedText(hash(who).toString('base64url'))}}`,
-    );
 }
 
 function opener(database: unknown, synchronous: Synchronous): Opener {

@@ -13,6 +13,7 @@ import { denial } from 'headgate/http';
 import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
+import { postgresSchema, postgresStore } from 'headgate/postgres';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
@@ -21,6 +22,7 @@ import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
 import { storeChecks, type Check } from 'headgate-testing';
 import type { Redis } from 'ioredis';
+import type { Pool } from 'pg';
 
 interface UserRequest extends Request {
   user: { id: string };
@@ -54,6 +56,15 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore(database, { synchronous: 'full' }) });
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
+
+export async function limitDatabase(pool: Pool): Promise<void> {
+  const store = postgresStore(pool, { table: 'limits.headgate', unlogged: false });
+  await store.setup();
+  createLimiter({ ...quota, store });
+}
+
+/** The SQL of a migration. */
+export const migration: string = postgresSchema({ table: 'limits.headgate' });
 
 /** The checks of a store. */
 export const checks: Check[] = storeChecks({ createStore: (clock) => memoryStore({ clock }) });
