@@ -264,6 +264,12 @@ export interface ChangeReply extends Reply {
   readonly charged: readonly number[];
 }
 
+/** A store's answer about the usage of a key: a look without a cost, also at the policies of a banned key. */
+export interface UsageReply extends Reply {
+  /** The record of overrides of each dimension, empty if there is none. Without dimensions if the set has no overrides. */
+  readonly records: Readonly<Record<string, OverrideRecord>>;
+}
+
 /** Whether a store's answer to a change contains the charge of each policy. */
 export function hasCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
   return (
@@ -306,6 +312,8 @@ export interface Store {
   reset(subject: Subject): MaybePromise<void>;
   /** Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */
+  usage?(subject: Subject): MaybePromise<UsageReply>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**

@@ -42,7 +42,7 @@ type LiveQuery = Query & {
 };
 
 /** The most repetitions of a question. Before each repetition the override must have changed. */
-const MAX_REPETITIONS = 5;
+export const MAX_REPETITIONS = 5;
 
 /** The first part of the names of this process' slots. A number follows. */
 const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));

@@ -20,6 +20,7 @@ import {
   type Reply,
   type Store,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
@@ -28,6 +29,7 @@ import type { FailureValues } from './guard-options.js';
 import { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { Question, Timeouts, type Asker, type Kind } from './question.js';
+import { askUsage } from '../usage.js';
 import { strategyOf, type Strategy } from './strategies.js';
 
 /**
@@ -210,6 +212,10 @@ class StoreGuard implements Store, Asker {
 
   async reset(subject: Subject): Promise<void> {
     return this.#ask(subject, (question) => this.#store.reset(question));
+  }
+
+  async usage(subject: Subject): Promise<UsageReply> {
+    return this.#ask(subject, (question) => askUsage(this.#store, question));
   }
 
   async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {

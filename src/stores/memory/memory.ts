@@ -13,7 +13,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from '../state/changes.js';
-import { decide } from '../state/evaluate.js';
+import { decide, usage } from '../state/evaluate.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
 import { WITHIN } from './page.js';
@@ -34,6 +34,7 @@ import {
   type Reply,
   type Store,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 import { Table } from './table.js';
 
@@ -106,6 +107,7 @@ class MemoryPlace implements Place {
   policies: readonly CompiledPolicy[] = [];
   entry: OverrideEntry | undefined = undefined;
   next: Place['next'] = undefined;
+  record: OverrideRecord = '';
   /** The key, if the question has several. */
   #key = '';
 
@@ -127,6 +129,7 @@ class MemoryPlace implements Place {
     this.next = undefined;
     if (set.overrides === undefined) return;
     const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
+    this.record = record;
     const { entry, policies, next } = overriddenBy(record, set.overrides.all, set, now);
     this.entry = entry;
     this.policies = policies;
@@ -306,6 +309,11 @@ class Memory implements MemoryStore {
   ban(subject: Subject, duration: number): void {
     const now = this.#clock();
     ban(this.#find(subject, now), duration, now);
+  }
+
+  usage(subject: Subject): UsageReply {
+    const now = this.#clock();
+    return usage(this.#find(subject, now), subject.set, now, this.#step(now));
   }
 
   clear(): void {

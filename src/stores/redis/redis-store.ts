@@ -15,6 +15,7 @@ import type {
   Reply,
   Store,
   Subject,
+  UsageReply,
 } from '../../contract/store.js';
 import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
 import { Batcher, type Batch } from './calls/batch.js';
@@ -216,6 +217,12 @@ export class RedisStore implements Store {
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => operations.adjust(this.#plans, [change]));
+  }
+
+  usage(subject: Subject): Promise<UsageReply> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.usage(subject);
+    this.#batcher.flush(subject.set.name);
+    return this.#run(subject, () => operations.usage(this.#plans, subject));
   }
 
   /** Returns charges of several keys. */

@@ -28,21 +28,25 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
+/** A part of the script `evaluate` for some questions only. */
+export type Extra = 'usage';
+
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
- * combinations: the kernels of a policy set, with or without a ban, with or without overrides.
+ * combinations: the kernels of a policy set, with or without a ban, with or without overrides, and the extra parts.
  */
 export function assemble(
   name: ScriptName,
   kernels: readonly Kernel[],
   ban: boolean,
   overrides = false,
+  extra?: Extra,
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban, overrides].join();
+  const id = [name, ...needed, ban, overrides, extra].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, ban, overrides });
+    const source = compose(name, { kernels: needed, ban, overrides, extra });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -54,6 +58,7 @@ interface Features {
   readonly kernels: readonly Kernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
+  readonly extra?: Extra | undefined;
 }
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
@@ -64,7 +69,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`), or the algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *
@@ -97,9 +102,10 @@ function expand(text: string, features: Features, algorithm: Kernel | undefined)
   return expanded;
 }
 
-function has(subject: string, { ban, overrides }: Features, algorithm: Kernel | undefined): boolean {
+function has(subject: string, { ban, overrides, extra }: Features, algorithm: Kernel | undefined): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
+  if (subject === 'usage') return extra === subject;
   return sectionOf(subject, algorithm) !== undefined;
 }
 

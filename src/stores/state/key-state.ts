@@ -12,7 +12,7 @@ import {
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from './changes.js';
-import { decide } from './evaluate.js';
+import { decide, usage } from './evaluate.js';
 import { overriddenBy } from './overrides.js';
 import type { Place } from './place.js';
 import { escapeKey, hashedText, ownerText } from '../keys.js';
@@ -35,6 +35,7 @@ import {
   type Query,
   type Reply,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
@@ -238,6 +239,11 @@ abstract class States {
   /** Like `Store.ban`. */
   ban(subject: Subject, duration: number): void {
     ban(this.#places(subject), duration, this.now);
+  }
+
+  /** Like `Store.usage`. */
+  usage(subject: Subject): UsageReply {
+    return usage(this.#places(subject), subject.set, this.now, this.#nextStep());
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */

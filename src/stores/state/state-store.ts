@@ -16,6 +16,7 @@ import {
   type Reply,
   type Store,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 
 /** The storage for the bytes of a {@link stateStore}: a map, a table, a key-value server. */
@@ -106,6 +107,10 @@ class StateStore implements Store {
 
   ban(subject: Subject, duration: number): MaybePromise<void> {
     return this.#ask({ subject, run: (state) => state.ban(subject, duration) });
+  }
+
+  usage(subject: Subject): MaybePromise<UsageReply> {
+    return this.#ask({ subject, run: (state) => state.usage(subject) });
   }
 
   readonly overrides: OverrideStore = {

@@ -8,12 +8,13 @@ import {
   type LeaseChange,
   type OverridePlace,
   type Subject,
+  type UsageReply,
 } from '../../../contract/store.js';
 import { overriddenKey, ownerTextOfPlace, recordKey } from '../../keys.js';
 import { overrideBookArgs, overrideBookKeys } from '../operators/override-book.js';
 import { assemble, type Script } from '../scripts.js';
-import type { Plans } from './plans.js';
-import { decodeChange, policyArgs } from './wire.js';
+import { argsOf, recordsSign, type Plans } from './plans.js';
+import { costArg, decodeChange, decodeUsage, policyArgs } from './wire.js';
 
 /** One call of a script. */
 export interface Operation<T> {
@@ -44,6 +45,23 @@ export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): O
     keys: [...keys, ...histories, ...records],
     args: [...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)), ...changes.flatMap(chargeArgs)],
     read: (reply) => decodeChange(reply, policies.length),
+  };
+}
+
+/** Looks at a key by the script that decides, with its parts for usage. */
+export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply> {
+  const { keys: maker, leases } = plans.of(set);
+  const kernels = set.policies.map(({ kernel }) => kernel);
+  const isLive = set.overrides !== undefined;
+  const keys: string[] = [];
+  maker.push(keys, key);
+  if (isLive) maker.pushRecords(keys, key);
+  const [, ...args] = argsOf(set, false, plans.now).evaluateArgs;
+  return {
+    script: assemble('evaluate', kernels, set.ban !== undefined, isLive, 'usage'),
+    keys,
+    args: [...args, costArg(0, true), ...(leases ? [''] : []), ...(isLive ? [recordsSign(set)] : [])],
+    read: (reply) => decodeUsage(reply, set),
   };
 }
 

@@ -8,6 +8,7 @@ import {
   type PolicySet,
   type Query,
   type Reply,
+  type UsageReply,
 } from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
@@ -102,6 +103,24 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
   }
   if (at !== reply.length) throw malformedReply(reply);
   return answers;
+}
+
+/**
+ * The reply to a question about usage: an answer as of `decode`, but with verdicts beside a ban, and with the records behind the verdicts.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`; or `HEADGATE_STORE_ERROR` if the data cannot be read
+ */
+export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
+  if (!Array.isArray(reply)) throw malformedReply(reply);
+  const values = [...(reply as unknown[])];
+  const isAnswer = typeof values[1] === 'number';
+  const names = isAnswer && set.overrides ? recordDimensions(set) : [];
+  const texts = values.splice(values.length - names.length);
+  const ban = isAnswer && set.ban ? (values[1] as number) : 0;
+  if (isAnswer && set.ban) values[1] = 0;
+  const [answer] = decode(values, 1, set);
+  if (answer instanceof Error) throw answer;
+  return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };
 }
 
 /**

@@ -150,6 +150,8 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
+  // Units that slices were charged in advance count as used.
+  readonly usage = (subject: Subject) => this.#store.usage!(subject);
   readonly lease = (change: LeaseChange) => this.#store.lease(change);
   readonly checkDimensions = (set: PolicySet) => this.#store.checkDimensions?.(set);
   readonly servers = () => this.#store.servers?.() ?? [];

@@ -10,15 +10,19 @@
 --        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
---        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua)
+--        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
+--        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension
 
 --- include common
 --- include policies
 
 -- The ban's key, if the set has a ban, precedes the keys of a request's policies.
-local ban_keys, has_leases = 0, false
+local ban_keys, has_leases, is_usage = 0, false, false
 --- if ban
 ban_keys = 1
+--- end
+--- if usage
+is_usage = true
 --- end
 --- for each algorithm
 --- include algorithm
@@ -214,7 +218,7 @@ local function look()
 --- if ban
   banned, denials = ban.look(ban_key, ban_params, now, writable)
   if not banned then return denials end
-  if banned > 0 then return end
+  if banned > 0 and not is_usage then return end
 --- end
   admitted = true
   for i = 1, count do
@@ -302,7 +306,7 @@ local function report(failure)
   end
 --- if ban
   append(banned)
-  if banned > 0 then return end
+  if banned > 0 and not is_usage then return end
 --- end
   for i = 1, count do
     local verdict = verdicts[i]
@@ -318,6 +322,11 @@ local function report(failure)
 --- end
     filled = headgate_add_verdict(reply, filled, wait, verdict.remaining, verdict.reset)
   end
+--- if usage
+--- if overrides
+  for i = 1, dimensions do append(records and records[request * dimensions + i] or '') end
+--- end
+--- end
 end
 
 while request < requests do
