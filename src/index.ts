@@ -7,6 +7,7 @@ export type {
   JointPolicies,
   LimiterOptions,
   OnlyTiers,
+  RequestOptions,
   TierOption,
   WaitOptions,
 } from './limiter/options.js';

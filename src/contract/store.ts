@@ -6,6 +6,7 @@ import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
+import type { Claim } from './request-ids.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
@@ -49,6 +50,8 @@ export interface PolicySet {
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record of them is read. */
   readonly overrides?: AppliedOverrides | undefined;
+  /** The time for which the ids of charged requests are remembered, ms. */
+  readonly idsFor?: number | undefined;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
@@ -115,6 +118,8 @@ export interface Query extends Subject, Costs {
   readonly peek: boolean;
   /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
   readonly lease: string;
+  /** The id of the request. A store with `remembersIds` answers a charged request with the same id again, without a charge. */
+  readonly id?: string | undefined;
   /** @internal The store's error at a read that this query needs. The guard answers without asking the store again. */
   failure?: HeadgateError;
 }
@@ -152,6 +157,11 @@ export interface Reply {
    * those revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;
+  /**
+   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: this is the answer to that request.
+   * `'elsewhere'`: other policies decided about that request, so that the verdicts are those of a look.
+   */
+  readonly repeated?: 'charged' | 'elsewhere';
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
@@ -231,6 +241,8 @@ export interface Change extends Subject {
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
   readonly charged: Charged | undefined;
+  /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
+  readonly claim?: Claim | undefined;
   /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
@@ -312,6 +324,8 @@ export interface Store {
   reset(subject: Subject): MaybePromise<void>;
   /** Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /** Whether the store remembers the ids of requests. Limiters refuse ids on a store without it. */
+  readonly remembersIds?: boolean | undefined;
   /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */
   usage?(subject: Subject): MaybePromise<UsageReply>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */

@@ -14,7 +14,7 @@ import type { LimiterDecision } from './decision.js';
 import { Lifetime } from './lifetime.js';
 import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
 import { Operations } from './operations.js';
-import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
+import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
 import type { Setup } from './setup.js';
@@ -99,7 +99,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
    * `HEADGATE_UNKNOWN_TIER`, before anything is charged; the store's error under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
-  consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
+  consume(key: Key, options?: RequestOptions): Promise<Decision> {
     return this.internals.asking.answer(key, options, false);
   }
 

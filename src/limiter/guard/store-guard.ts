@@ -93,6 +93,10 @@ class StoreGuard implements Store, Asker {
     return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
   }
 
+  get remembersIds(): boolean | undefined {
+    return this.#store.remembersIds;
+  }
+
   /** As the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
@@ -180,6 +184,8 @@ class StoreGuard implements Store, Asker {
     const isAdmitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || isCharged(i));
     if (peek || cost === 0 || !isAdmitted) return;
     this.#release(query);
+    // The caller may repeat an id, and the repetition relies on the charge.
+    if (query.id !== undefined) return;
     // Otherwise the request went on, so its charge stays.
     if (!this.#strategy.isTurnedAway) return;
     const units = set.policies.map((_, i) => (isCharged(i) ? 0 - costAt(query, i) : 0));

@@ -16,6 +16,8 @@ import { adjust, ban, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
+import { claims, decideOnce } from '../state/request-ids.js';
+import { RequestIds } from './request-ids.js';
 import { WITHIN } from './page.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
@@ -47,7 +49,7 @@ export interface MemoryStoreOptions {
   clock?: Clock;
   /**
    * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys replace expired ones first, then keys that are
-   * neither denied nor banned. If there are none, `onFull` decides. Per limiter name, the state of 1,000 different policies is kept.
+   * neither denied nor banned. If there are none, `onFull` decides. As many ids of requests are remembered per limiter name. Per limiter name, the state of 1,000 different policies is kept.
    * @default 1_000_000
    */
   maxKeys?: number;
@@ -196,12 +198,15 @@ class Memory implements MemoryStore {
   #cleared = 0;
 
   readonly #warn: Warn;
+  readonly #ids: RequestIds;
+  readonly remembersIds = true;
 
   constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
     this.#onFull = onFull;
     this.#warn = warn;
+    this.#ids = new RequestIds(maxKeys);
   }
 
   get size(): number {
@@ -285,12 +290,17 @@ class Memory implements MemoryStore {
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    return decide(this.#find(query, now), query, now, this.#step(now));
+    const places = this.#find(query, now);
+    const step = this.#step(now);
+    if (query.id === undefined) return decide(places, query, now, step);
+    return decideOnce(this.#ids.place(query, query.id, now), places, query, now, step);
   }
 
   adjust(change: Change): ChangeReply {
     const now = this.#clock();
-    const { charged, units } = change;
+    const { charged, units, claim, set } = change;
+    if (claim && !claims(this.#ids.place(change, claim.id, now), claim, set, now))
+      return adjust(this.#find(change, now), { ...change, units: units.map(() => 0) }, now, this.#step(now));
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
     return adjust(this.#find(left, now), left, now, this.#step(now));
@@ -319,6 +329,7 @@ class Memory implements MemoryStore {
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
+    this.#ids.clear();
     this.#overridesOfAll.clear();
     this.#dataOf = this.#freshData();
   }

@@ -44,6 +44,13 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   );
 }
 
+function idAcross(): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'id: these policies count by keys in several slots of the cluster, which cannot remember an id in one step. Set slotBy, or omit the id.',
+  );
+}
+
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets whose keys would be in several slots of a cluster */
 export function checkSlots(set: PolicySet): void {
   const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
@@ -97,6 +104,7 @@ export class Across implements ByOneKey {
   }
 
   async decide(query: Query): Promise<Reply> {
+    if (query.id !== undefined) throw idAcross();
     const parts = partsOf(query.set);
     const calls = new PartCalls(query.call);
     const replies: Reply[] = [];

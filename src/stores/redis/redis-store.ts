@@ -3,6 +3,7 @@ import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { entryInForce } from '../../contract/overrides.js';
+import { idLifeOf, policiesText } from '../../contract/request-ids.js';
 import type {
   Change,
   ChangeReply,
@@ -58,6 +59,7 @@ interface Settings {
 
 /** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
 export class RedisStore implements Store {
+  readonly remembersIds = true;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
@@ -169,7 +171,8 @@ export class RedisStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const recalled = this.#denials?.recall(query);
+    // A repetition is admitted even while its key is denied.
+    const recalled = query.id === undefined ? this.#denials?.recall(query) : undefined;
     if (recalled) return recalled;
     if (this.#isCluster && isAcross(query)) {
       if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
@@ -179,8 +182,8 @@ export class RedisStore implements Store {
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
-    const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set);
+    const { set, queries, asked, withIds } = batch;
+    const answers = decode(reply, queries.length, set, withIds);
     if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
@@ -192,11 +195,15 @@ export class RedisStore implements Store {
   };
 
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
-    const { set, peek, queries } = batch;
-    const plan = this.#plans.of(set);
+    const { set, peek, queries, withIds } = batch;
+    const plan = this.#plans.of(set, withIds);
     const keys: string[] = [];
-    for (const { key } of queries) plan.keys.push(keys, key);
+    for (const { key, id } of queries) {
+      plan.keys.push(keys, key);
+      if (id !== undefined) plan.keys.pushId(keys, key, id);
+    }
     const args = plan.evaluateArgs.slice();
+    if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     plan.records?.push(queries, keys, args, this.#isCluster);

@@ -28,8 +28,8 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
-/** A part of the script `evaluate` for some questions only. */
-export type Extra = 'usage';
+/** A part of scripts for some questions only. */
+export type Extra = 'usage' | 'ids';
 
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
@@ -69,7 +69,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`, `ids`), or the algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *
@@ -105,7 +105,7 @@ function expand(text: string, features: Features, algorithm: Kernel | undefined)
 function has(subject: string, { ban, overrides, extra }: Features, algorithm: Kernel | undefined): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
-  if (subject === 'usage') return extra === subject;
+  if (subject === 'usage' || subject === 'ids') return extra === subject;
   return sectionOf(subject, algorithm) !== undefined;
 }
 

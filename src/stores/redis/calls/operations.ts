@@ -1,12 +1,14 @@
 // The calls of scripts for another purpose than a decision. Their arguments may depend on the time, so each call has a new operation.
 import { costAt } from '../../../contract/costs.js';
 import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '../../../contract/overrides.js';
+import { idLifeOf, policiesText, type Claim } from '../../../contract/request-ids.js';
 import {
   malformedReply,
   type Change,
   type ChangeReply,
   type LeaseChange,
   type OverridePlace,
+  type PolicySet,
   type Subject,
   type UsageReply,
 } from '../../../contract/store.js';
@@ -31,19 +33,25 @@ type RecordReply = [record: string, now: number];
 
 /** Charges or returns units. Several changes return known charges, without overrides, in a call as of one key with all their policies. */
 export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): Operation<ChangeReply> {
-  const [{ set, key }] = changes;
-  const plan = plans.of(set);
+  const [{ set, key, claim }] = changes;
+  const plan = plans.of(set, claim !== undefined);
   const policies = changes.flatMap((change) => change.set.policies);
   const all = changes.map(({ set, key, charged }) => plans.of(set).keys.policies(key, charged !== undefined));
   const keys = all.flatMap((each, i) => each.slice(0, changes[i]!.set.policies.length));
   const histories = all.flatMap((each, i) => each.slice(changes[i]!.set.policies.length));
   const records = set.overrides ? plan.keys.records(key) : [];
+  const idKeys: string[] = [];
+  if (claim) plan.keys.pushId(idKeys, key, claim.id);
   const isOne = changes.length === 1;
   const kernels = policies.map(({ kernel }) => kernel);
   return {
     script: isOne ? plan.adjust : assemble('adjust', kernels, false),
-    keys: [...keys, ...histories, ...records],
-    args: [...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)), ...changes.flatMap(chargeArgs)],
+    keys: [...keys, ...histories, ...records, ...idKeys],
+    args: [
+      ...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)),
+      ...(claim ? claimArgs(claim, set) : []),
+      ...changes.flatMap(chargeArgs),
+    ],
     read: (reply) => decodeChange(reply, policies.length),
   };
 }
@@ -63,6 +71,18 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
     args: [...args, costArg(0, true), ...(leases ? [''] : []), ...(isLive ? [recordsSign(set)] : [])],
     read: (reply) => decodeUsage(reply, set),
   };
+}
+
+/** The arguments of `ids.lua` for a change. */
+function claimArgs({ step, isFirst, owner, isLast }: Claim, set: PolicySet): string[] {
+  return [
+    String(idLifeOf(set)),
+    policiesText(set),
+    String(step),
+    isFirst ? '1' : '0',
+    owner,
+    isLast ? '1' : '0',
+  ];
 }
 
 /** The arguments of `adjust.lua` for each charge. */
