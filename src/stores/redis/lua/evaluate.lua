@@ -372,7 +372,7 @@ while request < requests do
 --- end
   report(failure)
 --- if ids
-  if admitted and writable and not failure then
+  if admitted and origin == 0 and not failure then
     failure = remember(request, before + 2 + ban_keys, filled)
     if failure then
       give_back()
