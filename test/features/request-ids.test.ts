@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { HeadgateError, Policy, Store } from 'headgate';
+import { createLimiter } from 'headgate';
 import { stateStore } from 'headgate/stores';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
@@ -219,6 +220,49 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('request ids', () => {
+  it('a charge whose reply came too late stays, because the repetition relies on it', async () => {
+    const inner = stores.memory();
+    let answers = Promise.resolve();
+    const slow: Store = {
+      remembersIds: true,
+      decide: async (query) => {
+        const reply = await inner.decide(query);
+        await answers;
+        return reply;
+      },
+      adjust: (change) => inner.adjust(change),
+      lease: (change) => inner.lease(change),
+      reset: (subject) => inner.reset(subject),
+      ban: (subject, duration) => inner.ban(subject, duration),
+    };
+    const options = { limit: 5, window: '1h', onStoreError: 'deny', timeout: '20ms' } as const;
+    const limiter = createLimiter({ ...options, store: slow, warnings: false });
+    await limiter.consume('k');
+    let answer!: () => void;
+    answers = new Promise((resolve) => (answer = resolve));
+    expect(await limiter.consume('k', { id: 'a' })).to.include({ allowed: false, degraded: true });
+    answer();
+    await answers;
+    await new Promise(setImmediate);
+    while (limiter.health.state !== 'up') await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(await limiter.consume('k', { id: 'a' })).to.include({
+      allowed: true,
+      repeated: true,
+      remaining: 3,
+    });
+    expect((await limiter.usage('k')).policies[0]).to.include({ used: 2 });
+    await limiter.close();
+  });
+
+  it('the types of consume take an id, those of peek do not', async () => {
+    const limiter = createLimiter('5/1m');
+    const { repeated }: { repeated: boolean } = await limiter.consume('k', { id: 'a', cost: 2 });
+    expect(repeated).to.equal(false);
+    // @ts-expect-error A look has no id.
+    expect(await codeOf(limiter.peek('k', { id: 'a' }))).to.equal('HEADGATE_UNKNOWN_OPTION');
+    await limiter.close();
+  });
+
   it('are refused by a store that does not remember them', async () => {
     const inner = stores.memory();
     const plain: Store = {

@@ -8,7 +8,7 @@
 -- Reply:   per request, before its ban: 0, or the step of the first charge if the request repeats it; or -1 if other policies decided
 --          about the first request, so that the verdicts are those of a look
 
-local id_life, id_policies = ARGV[at] + 0, ARGV[at + 1]
+local id_life, id_text, id_policies = ARGV[at] + 0, ARGV[at], ARGV[at + 1]
 at = at + 2
 -- As in the reply.
 local origin = 0
@@ -22,11 +22,11 @@ local function id_read(key)
   return value, first
 end
 
--- Writes a value that is kept until `stop`. Returns the error, if there is one.
-local function id_write(key, value, stop)
-  local written = redis.pcall('SET', key, value, 'PX', headgate_life(math.max(1, stop - now)))
+-- Writes a value for a time (text, ms). Returns the error, if there is one.
+local function id_write(key, value, life)
+  local written = redis.pcall('SET', key, value, 'PX', life)
   if written.err then return written.err end
-  if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
+  if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
 end
 
 --- section decisions
@@ -51,7 +51,7 @@ end
 local function remember(request, from, to)
   local parts = { id_policies, struct.pack('>d', step) }
   for n = from, to do parts[#parts + 1] = struct.pack('>d', reply[n]) end
-  return id_write(KEYS[request * stride + stride], table.concat(parts), now + id_life)
+  return id_write(KEYS[request * stride + stride], table.concat(parts), id_text)
 end
 
 --- section changes
@@ -70,11 +70,11 @@ local function claim()
   if first ~= id_step then return false end
   local has_owner = (#value - 4) % 8 == 5
   if has_owner and string.sub(value, -5) ~= id_owner then return false end
-  local stop = math.floor(first / 1000) + id_life
+  local left = headgate_life(math.floor(first / 1000) + id_life - now)
   if is_last then
-    id_write(id_key, id_owner, stop)
+    id_write(id_key, id_owner, left)
   elseif not has_owner then
-    id_write(id_key, value .. id_owner, stop)
+    id_write(id_key, value .. id_owner, left)
   end
   return true
 end
