@@ -1,8 +1,10 @@
 import { expect } from 'chai';
 import type { HeadgateError, Policy, Store } from 'headgate';
 import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { stateStore } from 'headgate/stores';
-import { limiterOn, stores, TestClock } from '../support/stores.js';
+import { serverKinds } from '../support/shared-servers.js';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -216,6 +218,37 @@ for (const [name, createStore] of Object.entries(stores)) {
       clock.now += 1;
       expect((await one.consume('k', { id: 'a' })).repeated).to.equal(false);
     });
+  });
+}
+
+for (const kind of serverKinds) {
+  it(`request ids, on ${kind}: each key has a TTL, also after a settlement; a key without one gets one`, async () => {
+    const prefix = freshPrefix();
+    const client = clients[kind];
+    const limiter = createLimiter({
+      store: redisStore(client, { prefix }),
+      limit: 9,
+      window: '1h',
+      warnings: false,
+    });
+    const ttlOf = async () => {
+      const keys = (await client.keys(`${prefix}:*`)).filter((key) => key.includes('}Q1:'));
+      expect(keys).to.have.length(1);
+      return client.pttl(keys[0]!);
+    };
+    const first = await limiter.consume('k', { id: 'a', cost: 3 });
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
+    const [key] = (await client.keys(`${prefix}:*Q1:*`)) as [string];
+    // The value and the end of the key: at most 40 bytes beside the text of the first key.
+    expect((await client.getBuffer(key))!.length + key.length - key.indexOf('}') - 1).to.be.at.most(40);
+    await client.persist(key);
+    await limiter.consume('k', { id: 'a', cost: 3 });
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await first.settle(1);
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await first.refund();
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await limiter.close();
   });
 }
 

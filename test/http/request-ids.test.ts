@@ -53,7 +53,7 @@ describe('request ids over HTTP', () => {
     };
     const app = express();
     app.use(rateLimit({ ...options, limiter: outer }), rateLimit({ ...options, limiter: inner }));
-    app.get('/', (req, res) => void res.sendStatus(204));
+    app.get('/', (_, res) => void res.sendStatus(204));
     const ask = (id: string) => request(app).get('/').set({ 'Idempotency-Key': id });
     await ask('a').expect(204);
     await ask('b').expect(429);
