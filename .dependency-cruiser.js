@@ -130,7 +130,7 @@ export default {
     {
       name: 'postgres-only-on-request',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$', cli] },
+      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$'] },
       to: { path: '^src/stores/postgres/', reachable: true },
     },
     {

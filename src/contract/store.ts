@@ -6,6 +6,7 @@ import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
+import type { Claim } from './request-ids.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
@@ -51,6 +52,8 @@ export interface PolicySet {
   readonly overrides?: AppliedOverrides | undefined;
   /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
   readonly isInLine?: boolean;
+  /** The time for which the ids of charged requests are remembered, ms. */
+  readonly idsFor?: number | undefined;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
@@ -117,6 +120,8 @@ export interface Query extends Subject, Costs {
   readonly peek: boolean;
   /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
   readonly lease: string;
+  /** The id of the request. A store with `remembersIds` answers a charged request with the same id again, without a charge. */
+  readonly id?: string | undefined;
   /** @internal The store's error at a read that this query needs. The guard answers without asking the store again. */
   failure?: HeadgateError;
 }
@@ -164,6 +169,11 @@ export interface Reply {
    * those revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;
+  /**
+   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: this is the answer to that request.
+   * `'elsewhere'`: other policies decided about that request, so that the verdicts are those of a look.
+   */
+  readonly repeated?: 'charged' | 'elsewhere';
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
@@ -245,6 +255,8 @@ export interface Change extends Subject {
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
   readonly charged: Charged | undefined;
+  /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
+  readonly claim?: Claim | undefined;
   /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
@@ -276,6 +288,12 @@ export interface OverrideStore {
 export interface ChangeReply extends Reply {
   /** The units that each policy was charged. A bound on debt may make them fewer than requested. */
   readonly charged: readonly number[];
+}
+
+/** A store's answer about the usage of a key: a look without a cost, also at the policies of a banned key. */
+export interface UsageReply extends Reply {
+  /** The record of overrides of each dimension, empty if there is none. Without dimensions if the set has no overrides. */
+  readonly records: Readonly<Record<string, OverrideRecord>>;
 }
 
 /** Whether a store's answer to a change contains the charge of each policy. */
@@ -328,6 +346,10 @@ export interface Store {
    * @param isLogged as in `reset`
    */
   ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void>;
+  /** Whether the store remembers the ids of requests. Limiters refuse ids on a store without it. */
+  readonly remembersIds?: boolean | undefined;
+  /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */
+  usage?(subject: Subject): MaybePromise<UsageReply>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**

@@ -60,6 +60,12 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
   /**
+   * Returns the request's id, 1 to 255 characters, such as its `Idempotency-Key`: a sync or async function of the request. A request whose id
+   * was charged gets the same decision again, and is not charged twice, in any process. `undefined` or null: the request has no id.
+   * `idsFor` sets how long ids are remembered. Cannot be combined with `wait`.
+   */
+  requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
+  /**
    * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
    * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next one gets 503. A request that cannot be
    * admitted in time gets `statusCode`, at once if that is certain. A client that leaves loses its place. The denial of a waiting request
@@ -171,6 +177,7 @@ export const REQUEST_TABLE = {
   clientIp: fn(),
   ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
   cost: orFunction<Cost, (request: Any) => MaybePromise<Cost>>(UNITS, checkFixedCost, 1),
+  requestId: fn(),
   wait: duration(),
   skip: fn(),
   allowList: list,

@@ -14,13 +14,15 @@ export interface RequestSoFar<Req> {
   /** The policies to decide by. */
   set: PolicySet | undefined;
   cost: Cost;
+  /** The request's id. */
+  id: string | undefined;
 }
 
 /** Returns whether the request continues with the next step. Otherwise the request is on a list, or is not limited. */
 export type Step<Req> = (soFar: RequestSoFar<Req>) => MaybePromise<boolean>;
 
 /**
- * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost. The result of a user's
+ * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost, id. The result of a user's
  * function may be a promise.
  *
  * @param ipOf returns the client's address
@@ -31,8 +33,19 @@ export function compileSteps<Req extends object, Res>(
   ipOf: (req: Req) => string | undefined,
   noteClient: (req: Req, ip: string | undefined) => void,
 ): readonly Step<Req>[] {
-  const { skip, clientIp, keyGenerator, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } =
-    options;
+  const {
+    skip,
+    clientIp,
+    keyGenerator,
+    needsKey,
+    clientKey,
+    denyList,
+    allowList,
+    keysOf,
+    setOf,
+    costOf,
+    requestId,
+  } = options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
   if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, checkClientIp(ip))));
@@ -71,6 +84,10 @@ export function compileSteps<Req extends object, Res>(
     steps.push((soFar) => hasNoKey(soFar) || found(setOf(soFar.req), (set) => void (soFar.set = set)));
   if (costOf)
     steps.push((soFar) => hasNoKey(soFar) || found(costOf(soFar.req), (cost) => void (soFar.cost = cost)));
+  if (requestId)
+    steps.push(
+      (soFar) => hasNoKey(soFar) || found(requestId(soFar.req), (id) => void (soFar.id = id ?? undefined)),
+    );
   return steps;
 }
 

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
-import { HeadgateError, show } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import { notifyUser, type Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
+import { checkId } from '../contract/request-ids.js';
 import {
   holdsSlots,
   isPromise,
@@ -24,7 +25,7 @@ import { conclude, switchedOff, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
 import { observe } from './observe.js';
-import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
+import { costOf, type LimiterOptions, type RequestOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { Setup } from './setup.js';
@@ -37,13 +38,14 @@ import { Turns } from './waiting/turns.js';
 
 /** A query, and the way to repeat it. */
 type LiveQuery = Query & {
+  id?: string | undefined;
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
 /** The most repetitions of a question. Before each repetition the override must have changed. */
-const MAX_REPETITIONS = 5;
+export const MAX_REPETITIONS = 5;
 
 /** The first part of the names of this process' slots. A number follows. */
 const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
@@ -148,12 +150,12 @@ export class Asking {
   /**
    * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
-  answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+  answer(key: Key, options: RequestOptions | undefined, peek: boolean): Promise<LimiterDecision> {
     try {
-      const cost = options === undefined ? 1 : costOf(options);
+      const cost = options === undefined ? 1 : costOf(options, peek);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      return Promise.resolve(this.decide(key, cost, set, peek));
+      return Promise.resolve(this.decide(key, cost, set, peek, options?.id));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -192,18 +194,19 @@ export class Asking {
     cost: Cost,
     set: PolicySet,
     peek: boolean,
+    id: string | undefined,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, id, again);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, id, again);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, again),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure),
+      (read) => this.decide(key, cost, read, peek, id, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, id, again, failure),
     );
   }
 
@@ -211,6 +214,7 @@ export class Asking {
    * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
+   * @param id the request's id
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
@@ -220,6 +224,7 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
+    id?: string,
     again?: LiveQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
@@ -230,7 +235,7 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, id);
     }
     let set = given;
     let keys: Keys;
@@ -249,6 +254,10 @@ export class Asking {
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    if (id !== undefined) {
+      const checked = this.#checkId(id, set);
+      if (!query.peek) query.id = checked;
+    }
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -263,6 +272,24 @@ export class Asking {
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) observe(this.#name, reply);
     return this.#eventually(query, reply, peek);
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+  #checkId(id: unknown, set: PolicySet): string {
+    const checked = checkId(id);
+    if (!this.#store.remembersIds)
+      throw invalidOption(
+        'id',
+        id,
+        'This store does not remember ids. Use memoryStore, redisStore or sqliteStore.',
+      );
+    if (holdsSlots(set))
+      throw invalidOption(
+        'id',
+        id,
+        'A repetition cannot hold the same slot. Create another limiter for concurrency.',
+      );
+    return checked;
   }
 
   /** The decision if neither a policy nor a ban applies. */

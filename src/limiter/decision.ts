@@ -46,6 +46,7 @@ class OwnDecision implements DecisionFields {
   declare readonly delayMs: number;
   declare readonly reason: Reason | undefined;
   declare readonly degraded: boolean;
+  declare readonly repeated: boolean;
   declare readonly policies: readonly Verdict[];
 
   readonly #query: Query;
@@ -78,6 +79,7 @@ class OwnDecision implements DecisionFields {
     this.delayMs = delayMs;
     this.reason = reason;
     this.degraded = reply.degraded !== undefined;
+    this.repeated = reply.repeated !== undefined;
     this.policies = policies;
     this.#query = query;
     this.#reply = reply;
@@ -239,7 +241,7 @@ export function conclude(
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
     // A store without room for a key has charged the other keys.
-    allowed && (!other || reply.full === 0) ? account : undefined,
+    allowed && (!other || reply.full === 0) && reply.repeated !== 'elsewhere' ? account : undefined,
     query,
     reply,
     set,

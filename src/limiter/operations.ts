@@ -1,10 +1,11 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError } from '../common/errors.js';
+import { HeadgateError, show } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import { costAt, type Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import type { OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
+import { isNothing, MAX_REPETITIONS } from './asking.js';
 import type { Account } from './charge.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
@@ -14,6 +15,7 @@ import type { TierOption } from './options.js';
 import type { Scope } from './scope.js';
 import type { Setup } from './setup.js';
 import type { Tiers } from './tiers.js';
+import { askUsage, NO_USAGE, usageOf, type Usage } from './usage.js';
 import { wake } from './waiting/rooms.js';
 
 /** The changes that operators make by hand: refunds, resets, bans and overrides. The methods of `Limiter` with these names explain each. */
@@ -60,6 +62,21 @@ export class Operations {
     }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#wake(subject);
+  }
+
+  async usage(key: Key, options: TierOption): Promise<Usage> {
+    checkShape('options', options, ['tier']);
+    const set = this.#tiers.of(options.tier);
+    this.#life.checkOpen();
+    // Each repetition follows a change of the override.
+    for (let left = MAX_REPETITIONS; left > 0; left--) {
+      const subject = this.#scope.subject(this.#live ? await this.#live.current(key, set) : set, key);
+      if (isNothing(subject.set)) return NO_USAGE;
+      const reply = await askUsage(this.#store, subject);
+      if (!reply.clientChanges || !this.#live) return usageOf(subject, reply);
+      this.#live.learn(key, set, reply.clientChanges);
+    }
+    throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
   }
 
   async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
 import { partsOf } from '../contract/parts.js';
+import { idText } from '../contract/request-ids.js';
 import type { Keys, OverridePlace, PolicySet, Subject } from '../contract/store.js';
 
 /** The longest key that is not hashed, which bounds the length of a Redis key. */
@@ -51,6 +52,9 @@ const RESET_TAG = 'r2';
 
 /** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
 export const LINE_TAG = 'w2';
+
+/** The tag of the ids of requests. Unlike the tags of state, it begins with a capital letter. */
+export const ID_TAG = 'Q1:';
 
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
@@ -106,6 +110,8 @@ export class KeyMaker {
   /** The index of the dimension for each policy, and for the ban. */
   readonly #at: readonly number[];
   readonly #banAt: number;
+  /** The index of the first dimension with a policy or the ban. */
+  readonly #idAt: number;
   readonly #tails: readonly string[];
   readonly #ban: string | undefined;
 
@@ -117,6 +123,7 @@ export class KeyMaker {
     this.#head = this.#scope + markOf(names[0] ?? DEFAULT_DIMENSION);
     this.#at = set.policies.map(({ by }) => names.indexOf(by));
     this.#banAt = names.indexOf(banBy);
+    this.#idAt = Math.max(0, names.indexOf(partsOf(set)[0]?.name ?? ''));
     this.#tails = set.policies.map(({ id }) => `}${id}`);
     this.#ban = set.ban && `}${BAN_TAG}`;
   }
@@ -132,6 +139,12 @@ export class KeyMaker {
     const heads = this.#heads(key);
     if (this.#ban) to.push(heads[this.#banAt]! + this.#ban);
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
+  }
+
+  /** Appends the key of a request's id, beside the state of the first key. Commands for operators ignore such keys. */
+  pushId(to: string[], key: Keys, id: string): void {
+    const head = typeof key === 'string' ? this.#head + this.#text(key) : this.#heads(key)[this.#idAt]!;
+    to.push(`${head}}${ID_TAG}${idText(id)}`);
   }
 
   /** The key of the ban. */

@@ -14,9 +14,11 @@ import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { adjust, ban, lease, reset } from '../state/changes.js';
-import { decide } from '../state/evaluate.js';
+import { decide, usage } from '../state/evaluate.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
+import { claims, decideOnce } from '../state/request-ids.js';
+import { RequestIds } from './request-ids.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';
 import type { Selection } from './selections.js';
@@ -34,6 +36,7 @@ import {
   type Query,
   type Reply,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 import {
   bannedChange,
@@ -71,6 +74,7 @@ class MemoryPlace implements Place {
   row = 0;
   columns: readonly Column[] = [];
   policies: readonly CompiledPolicy[] = [];
+  record: OverrideRecord = '';
   entry: OverrideEntry | undefined = undefined;
   next: Place['next'] = undefined;
   /** The key, if the question has several. */
@@ -96,6 +100,7 @@ class MemoryPlace implements Place {
     if (set.overrides === undefined) return;
     const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
     const { entry, policies, next } = overriddenBy(record, set.overrides.all, set, now);
+    this.record = record;
     this.entry = entry;
     this.policies = policies;
     this.next = next;
@@ -148,6 +153,8 @@ const banned = ({ set }: Part): boolean => set.ban !== undefined;
 /** Keeps bounded state in this process without timers, and answers synchronously. Use {@link memoryStore}. */
 export class Memory implements MemoryStore {
   readonly embedded = true;
+  readonly remembersIds = true;
+  readonly #ids: RequestIds;
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
@@ -173,6 +180,7 @@ export class Memory implements MemoryStore {
   constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
+    this.#ids = new RequestIds(maxKeys);
     this.#onFull = onFull;
     this.#warn = warn;
   }
@@ -299,14 +307,21 @@ export class Memory implements MemoryStore {
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    const reply = decide(this.#find(query, now), query, now, this.#step(now));
+    const places = this.#find(query, now);
+    const step = this.#step(now);
+    const reply =
+      query.id === undefined
+        ? decide(places, query, now, step)
+        : decideOnce(this.#ids.place(query, query.id, now), places, query, now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban), now);
     return reply;
   }
 
   adjust(change: Change): ChangeReply {
     const now = this.#clock();
-    const { charged, units } = change;
+    const { charged, units, claim, set } = change;
+    if (claim && !claims(this.#ids.place(change, claim.id, now), claim, set, now))
+      return adjust(this.#find(change, now), { ...change, units: units.map(() => 0) }, now, this.#step(now));
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
     return adjust(this.#find(left, now), left, now, this.#step(now));
@@ -315,6 +330,11 @@ export class Memory implements MemoryStore {
   lease(change: LeaseChange): boolean {
     const now = this.#clock();
     return lease(this.#find(change, now), change, now);
+  }
+
+  usage(subject: Subject): UsageReply {
+    const now = this.#clock();
+    return usage(this.#find(subject, now), subject.set, now, this.#step(now));
   }
 
   reset(subject: Subject, isLogged = true): void {
@@ -348,6 +368,7 @@ export class Memory implements MemoryStore {
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
+    this.#ids.clear();
     this.#overridesOfAll.clear();
     this.log.clear();
     this.#dataOf = this.#freshData();

@@ -10,7 +10,8 @@ export interface MemoryStoreOptions {
   clock?: Clock;
   /**
    * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys replace expired ones first, then keys that are
-   * neither denied nor banned. If there are none, `onFull` decides. Per limiter name, the state of 1,000 different policies is kept.
+   * neither denied nor banned. If there are none, `onFull` decides. As many ids of
+   * requests are remembered per limiter name. Per limiter name, the state of 1,000 different policies is kept.
    * @default 1_000_000
    */
   maxKeys?: number;

@@ -2,6 +2,7 @@ import type { HeadgateError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { idLifeOf, policiesText } from '../../contract/request-ids.js';
 import type {
   Change,
   ChangeReply,
@@ -14,6 +15,7 @@ import type {
   Reply,
   Store,
   Subject,
+  UsageReply,
 } from '../../contract/store.js';
 import { overrideChange, resetChange } from '../journal.js';
 import { ownerTextOfPlace, ownerTexts } from '../keys.js';
@@ -57,6 +59,7 @@ interface Settings {
 export class RedisStore implements Store {
   readonly whenReady: Commands['whenReady'];
   readonly waitsFor: Commands['waitsFor'];
+  readonly remembersIds = true;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
@@ -166,7 +169,8 @@ export class RedisStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const recalled = this.#denials?.recall(query);
+    // A repetition is admitted even while its key is denied.
+    const recalled = query.id === undefined ? this.#denials?.recall(query) : undefined;
     if (recalled) return recalled;
     if (this.#isCluster && isAcross(query)) {
       if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
@@ -176,8 +180,8 @@ export class RedisStore implements Store {
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
-    const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set);
+    const { set, queries, asked, withIds } = batch;
+    const answers = decode(reply, queries.length, set, withIds);
     if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
@@ -189,11 +193,15 @@ export class RedisStore implements Store {
   };
 
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
-    const { set, peek, queries } = batch;
-    const plan = this.#plans.of(set);
+    const { set, peek, queries, withIds } = batch;
+    const plan = this.#plans.of(set, withIds);
     const keys: string[] = [];
-    for (const { key } of queries) plan.keys.push(keys, key);
+    for (const { key, id } of queries) {
+      plan.keys.push(keys, key);
+      if (id !== undefined) plan.keys.pushId(keys, key, id);
+    }
     const args = plan.evaluateArgs.slice();
+    if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     plan.records?.push(queries, keys, args, this.#isCluster);
@@ -210,6 +218,12 @@ export class RedisStore implements Store {
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => operations.adjust(this.#plans, [change]));
+  }
+
+  usage(subject: Subject): Promise<UsageReply> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.usage(subject);
+    this.#batcher.flush(subject.set.name);
+    return this.#run(subject, () => operations.usage(this.#plans, subject));
   }
 
   /** Returns charges of several keys. */

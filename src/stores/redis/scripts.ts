@@ -29,21 +29,25 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
+/** A part of scripts for some questions only. */
+export type Extra = 'usage' | 'ids';
+
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
- * combinations: the kernels of a policy set, with or without a ban, with or without overrides.
+ * combinations: the kernels of a policy set, with or without a ban, with or without overrides, and the extra parts.
  */
 export function assemble(
   name: ScriptName,
   kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
+  extra?: Extra,
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban, overrides].join();
+  const id = [name, ...needed, ban, overrides, extra].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, ban, overrides });
+    const source = compose(name, { kernels: needed, ban, overrides, extra });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -55,6 +59,7 @@ interface Features {
   readonly kernels: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
+  readonly extra?: Extra | undefined;
 }
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
@@ -65,7 +70,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`, `ids`), or the algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *
@@ -98,9 +103,14 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
   return expanded;
 }
 
-function has(subject: string, { ban, overrides }: Features, algorithm: AnyKernel | undefined): boolean {
+function has(
+  subject: string,
+  { ban, overrides, extra }: Features,
+  algorithm: AnyKernel | undefined,
+): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
+  if (subject === 'usage' || subject === 'ids') return extra === subject;
   return sectionOf(subject, algorithm) !== undefined;
 }
 

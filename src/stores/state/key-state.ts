@@ -10,9 +10,10 @@ import {
   type RecordChange,
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
+import { idText } from '../../contract/request-ids.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from './changes.js';
-import { decide } from './evaluate.js';
+import { decide, usage } from './evaluate.js';
 import { overriddenBy } from './overrides.js';
 import type { Place } from './place.js';
 import {
@@ -23,8 +24,9 @@ import {
   type Change as LogChange,
   type LoggedChange,
 } from '../journal.js';
-import { ALL_KEYS, escapeKey, escapeName, hashedText, ownerText } from '../keys.js';
+import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText } from '../keys.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { claims, decideOnce, type IdPlace, type IdRecord } from './request-ids.js';
 import { History } from './returns.js';
 import {
   encode,
@@ -44,6 +46,7 @@ import {
   type Query,
   type Reply,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
@@ -74,6 +77,12 @@ function severalKeys(used: string, instead: string): HeadgateError {
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
   return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
+}
+
+/** The key of a request's id, which has a state of its own. Its length is bounded, as all of {@link stateKeys}. */
+export function idKey({ set, key }: Subject, id: string): string {
+  const [{ name }] = partsOf(set) as [Part];
+  return `{${plain(`${ownerText(set, key, name, asciiKey)}}${ID_TAG}${idText(id)}`)}}${LAYOUT_VERSION}`;
 }
 
 /** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
@@ -151,6 +160,17 @@ class KeyRecord {
   override(change: RecordChange): void {
     const { record, until } = changeRecord(this.overrides, change, this.#now);
     this.#states.set(OVERRIDE_TAG, [record === '' ? 0 : until, record]);
+  }
+
+  /** The record of an id, if this is the state of an id. */
+  get id(): IdPlace {
+    return {
+      read: () => {
+        const [, text] = this.#states.get(ID_TAG) ?? NO_ENTRY;
+        return typeof text === 'string' ? (JSON.parse(text) as IdRecord) : undefined;
+      },
+      write: (record, until) => this.#states.set(ID_TAG, [until, JSON.stringify(record)]),
+    };
   }
 
   place(part: Part): Place {
@@ -238,14 +258,20 @@ abstract class States {
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    const reply = decide(this.#places(query), query, this.now, this.#nextStep());
+    const [places, step] = [this.#places(query), this.#nextStep()];
+    const id = query.id === undefined ? undefined : this.#idAfter(places);
+    const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
     return reply;
   }
 
   /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
-    return adjust(this.#places(change), change, this.now, this.#nextStep());
+    const { claim, set, units } = change;
+    const [places, step] = [this.#places(change), this.#nextStep()];
+    const id = claim && this.#idAfter(places);
+    const isVoid = id && !claims(id, claim, set, this.now);
+    return adjust(places, isVoid ? { ...change, units: units.map(() => 0) } : change, this.now, step);
   }
 
   /** Like `Store.lease`. */
@@ -265,6 +291,11 @@ abstract class States {
     const left = this.#records[partsOf(subject.set).findIndex(banned)]!.bannedFor(subject.set.ban!);
     ban(places, duration, this.now);
     if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note));
+  }
+
+  /** Like `Store.usage`. */
+  usage(subject: Subject): UsageReply {
+    return usage(this.#places(subject), subject.set, this.now, this.#nextStep());
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
@@ -312,9 +343,14 @@ abstract class States {
 
   #places({ set }: Subject): Place[] {
     const parts = partsOf(set);
-    if (parts.length !== this.#records.length)
+    if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     return parts.map((part, i) => this.#records[i]!.place(part));
+  }
+
+  /** The record of an id, whose state follows the states of the keys. */
+  #idAfter({ length }: readonly Place[]): IdPlace | undefined {
+    return this.#records[length]?.id;
   }
 
   /** All keys get the same step, because a charge to all of them is returned by a single step. */

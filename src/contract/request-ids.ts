@@ -1,0 +1,47 @@
+import { createHash } from 'node:crypto';
+import { invalidOption } from '../common/errors.js';
+import { perSet, type PolicySet } from './store.js';
+
+/** The longest id of a request. */
+const MAX_ID_LENGTH = 255;
+
+/** The time for which an id is remembered if the limiter does not set one, ms. */
+const DEFAULT_LIFE_MS = 600_000;
+
+/** The part of a request with an id in a change of its charge: the first decision that changes the charge owns it. */
+export interface Claim {
+  readonly id: string;
+  /** The step of the charge. */
+  readonly step: number;
+  /** Whether the decision made the charge, and does not only repeat it. */
+  readonly isFirst: boolean;
+  /** A name of the decision, 5 characters. */
+  readonly owner: string;
+  /** Whether nothing of the charge is left after the change, so that the id is free again. */
+  readonly isLast: boolean;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkId(id: unknown): string {
+  if (typeof id === 'string' && id.length >= 1 && id.length <= MAX_ID_LENGTH) return id;
+  throw invalidOption('id', id, `Pass a string of 1 to ${MAX_ID_LENGTH} characters, or omit it.`);
+}
+
+/** The notation of an id in a key: 16 characters. */
+export function idText(id: string): string {
+  return digest(id).slice(0, 16);
+}
+
+/** The time for which the ids of a set are remembered, ms. */
+export function idLifeOf({ idsFor }: PolicySet): number {
+  return idsFor ?? DEFAULT_LIFE_MS;
+}
+
+/** Four characters that differ for sets with other policies, whose verdicts mean something else. */
+export const policiesText = perSet(({ policies }): string =>
+  digest(JSON.stringify(policies.map(({ id, by }) => [id, by]))).slice(0, 4),
+);
+
+function digest(text: string): string {
+  return createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url');
+}
