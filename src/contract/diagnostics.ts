@@ -3,14 +3,18 @@ import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. */
+/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;
+  /** The tier whose policies decided, with overrides. `undefined` for requests without a tier. */
+  readonly tier: string | undefined;
   /** Whether the whole limiter is a shadow. If it would have denied the request, `decision.reason` has the reason. */
   readonly shadow: boolean;
   /** Whether this process decided without a call to a remote store, by a remembered denial or by quota charged in advance. */
   readonly local: boolean;
+  /** The time for which the request waited in line or was held, ms. Absent for requests that could not wait. */
+  readonly waitedMs?: number;
   readonly decision: Decision;
 }
 

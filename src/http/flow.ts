@@ -151,7 +151,7 @@ export class Flow<Req extends object, Res> {
     if (key === undefined) return undefined;
     const { wait } = this.#options;
     if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
-    return this.#asking.decide(key, cost, set!, false);
+    return this.#asking.decide(key, cost, set!, false, 'held');
   }
 
   /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
@@ -228,8 +228,8 @@ export class Flow<Req extends object, Res> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
-      const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
-      return await this.#conclude(ofLimiter(held), req, res, this.#framework.trail(req));
+      const held = await this.#options.limiter.internals.waits.holdReported(decision, gone.signal);
+      return await this.#conclude(held, req, res, this.#framework.trail(req));
     } catch (error) {
       if (gone.signal.aborted) return 'answered';
       throw error;

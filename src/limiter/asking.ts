@@ -23,7 +23,7 @@ import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
-import { observe } from './observe.js';
+import { inContext, observe, type Unreported } from './observe.js';
 import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
@@ -36,6 +36,9 @@ import { Turns } from './waiting/turns.js';
 
 /** A query, and the way to repeat it. */
 type LiveQuery = Query & {
+  readonly unreported: Unreported;
+  /** Runs a function in the asynchronous context of the request. Absent if the store answered at once. */
+  inContext?: ReturnType<typeof inContext>;
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
@@ -72,6 +75,8 @@ export class Asking {
   readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
   readonly #onDecision: LimiterOptions['onDecision'];
+  /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
+  onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #freshBans: boolean;
   /** Whether the store decides in this process. */
   readonly #embedded: boolean;
@@ -147,12 +152,17 @@ export class Asking {
   /**
    * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
-  answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+  answer(
+    key: Key,
+    options: ConsumeOptions | undefined,
+    peek: boolean,
+    unreported?: Unreported,
+  ): Promise<LimiterDecision> {
     try {
       const cost = options === undefined ? 1 : costOf(options);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      return Promise.resolve(this.decide(key, cost, set, peek));
+      return Promise.resolve(this.decide(key, cost, set, peek, unreported));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -161,16 +171,32 @@ export class Asking {
 
   /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
-    const decision = await this.decide(key, cost, set, true);
-    return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
+    const decision = await this.decide(key, cost, set, true, 'all');
+    return decision.queueFull(decision.retryAfterMs ?? 0);
   }
 
   /** The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
   unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
-    const subject = this.subject(key, set);
+    return this.#withoutStore(set, key, cost, 'deny');
+  }
+
+  /** The denial of a request whose wait ended without an admission. @param denial the last denial, if there was one */
+  gaveUp(
+    set: PolicySet,
+    key: Key,
+    cost: Cost,
+    reason: 'wait-timeout' | 'queue-full' | 'aborted',
+    denial: LimiterDecision | undefined,
+  ): LimiterDecision {
+    const last = denial ?? this.#withoutStore(set, key, cost);
+    return last.deniedFor(reason, last.retryAfterMs ?? 0);
+  }
+
+  #withoutStore(set: PolicySet, key: Key, cost: Cost, degraded?: 'deny'): LimiterDecision {
+    const subject = this.#scope.subject(set, key);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
-    return this.report(conclude(undefined, query, reply, this.#shadow), false);
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], ...(degraded && { degraded }) };
+    return conclude(undefined, query, reply, this.#shadow);
   }
 
   /** The decision of a list. The store is not asked, and nothing is charged. */
@@ -191,18 +217,19 @@ export class Asking {
     cost: Cost,
     set: PolicySet,
     peek: boolean,
+    unreported: Unreported,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, unreported, again);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, unreported, again);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, again),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure),
+      (read) => this.decide(key, cost, read, peek, unreported, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, unreported, again, failure),
     );
   }
 
@@ -210,6 +237,7 @@ export class Asking {
    * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
+   * @param unreported the decisions that the caller reports itself. By default this function reports all
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
@@ -219,6 +247,7 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
+    unreported: Unreported = 'none',
     again?: LiveQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
@@ -229,7 +258,7 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, unreported);
     }
     let set = given;
     let keys: Keys;
@@ -237,7 +266,8 @@ export class Asking {
       keys = key;
     } else {
       const subject = this.#scope.subject(given, key);
-      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given), isOff);
+      if (isNothing(subject.set))
+        return this.#unlimited(subject, this.#scope.costs(asked, given), isOff, unreported);
       ({ set, key: keys } = subject);
     }
     let cost: number;
@@ -247,7 +277,8 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const isLook = peek || cost === 0;
+    const query: LiveQuery = { set, key: keys, cost, costs, peek: isLook, lease, call, again, unreported };
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -265,14 +296,20 @@ export class Asking {
   }
 
   /** The decision if neither a policy nor a ban applies. */
-  #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
-    const query: Query = { ...subject, ...costs, peek: true, lease: '' };
+  #unlimited(
+    subject: Subject,
+    costs: Costs,
+    isOff: boolean,
+    unreported: Unreported,
+  ): MaybePromise<LimiterDecision> {
+    const query: LiveQuery = { ...subject, ...costs, peek: true, lease: '', unreported };
     if (isOff) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    if (decisionChannel.hasSubscribers || this.#onDecision) query.inContext = inContext();
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -294,20 +331,35 @@ export class Asking {
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);
-    if (decisionChannel.hasSubscribers || this.#onDecision) this.report(decision, atOnce);
+    this.onAnswer?.(decision);
+    const isReported = query.unreported === 'none' || (query.unreported === 'held' && decision.delayMs === 0);
+    if (isReported && (decisionChannel.hasSubscribers || this.#onDecision)) {
+      if (query.inContext) query.inContext(() => this.report(decision, atOnce));
+      else this.report(decision, atOnce);
+    }
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
-    if (this.#count && !query.peek) this.#count(decision);
+    if (isReported && this.#count && !query.peek) this.#count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
     return decision;
   }
 
+  /** Reports a decision that `decide` left unreported, at the end of its wait. @param waitedMs the time for which the request waited */
+  reportWait(decision: LimiterDecision, waitedMs: number): void {
+    if (decision.reason === 'disabled') return;
+    if (decision.cost > 0) this.#count?.(decision);
+    this.report(decision, false, waitedMs);
+  }
+
   /** Reports a decision to the subscribers and to `onDecision`. @param atOnce whether the answer was there without waiting */
-  report(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
+  report(decision: LimiterDecision, atOnce: boolean, waitedMs?: number): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
       const local = atOnce && !this.#embedded && !decision.degraded;
-      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, local, decision };
+      const message: DecisionMessage = {
+        ...{ limiter: this.#name, tier: decision.set.tier, shadow: this.#shadow, local, decision },
+        ...(waitedMs !== undefined && { waitedMs }),
+      };
       decisionChannel.publish(message);
     }
     if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);

@@ -1,6 +1,60 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { HeadgateError } from '../common/errors.js';
 import { performance } from '../common/real-time.js';
 import { storeChannel, type StoreMessage } from '../contract/diagnostics.js';
 import type { Reply } from '../contract/store.js';
+import type { Asking } from './asking.js';
+import { ofLimiter, type LimiterDecision } from './decision.js';
+
+/**
+ * The decisions that the asking code reports itself: none; those with a turn, because the request is held until then; or all, because the
+ * request waits in line.
+ */
+export type Unreported = 'none' | 'held' | 'all';
+
+/** Keeps the current asynchronous context. Answers of a store arrive in the context of another request, because calls are shared. */
+export const inContext = (): (<T>(report: () => T) => T) => AsyncLocalStorage.snapshot();
+
+/** The reasons for the end of a wait by the codes of errors. All other errors are not the outcome of a wait. */
+const REASONS: Readonly<Record<string, GaveUp>> = {
+  HEADGATE_WAIT_TIMEOUT: 'wait-timeout',
+  HEADGATE_QUEUE_FULL: 'queue-full',
+  HEADGATE_ABORTED: 'aborted',
+  HEADGATE_CLOSED: 'aborted',
+};
+
+type GaveUp = 'wait-timeout' | 'queue-full' | 'aborted';
+
+/** A wait to report. */
+interface Waiting {
+  readonly signal: AbortSignal | undefined;
+  /** The decision about a wait that ended without an admission. @param denial the denial in the error, if there is one */
+  gaveUp(reason: GaveUp, denial: LimiterDecision | undefined): LimiterDecision;
+  /** A decision that was reported before the wait, and is not reported again. */
+  readonly reported?: LimiterDecision | undefined;
+}
+
+/** Reports a wait once, at its end. The decisions on the way must be left unreported. @param wait waits, and returns the decision */
+export async function reportWait(
+  asking: Asking,
+  { signal, gaveUp, reported }: Waiting,
+  wait: () => Promise<LimiterDecision>,
+): Promise<LimiterDecision> {
+  const came = performance.now();
+  const report = (decision: LimiterDecision): void => asking.reportWait(decision, performance.now() - came);
+  try {
+    const decision = await wait();
+    if (decision !== reported) report(decision);
+    return decision;
+  } catch (thrown) {
+    const { code, decision } = thrown as Partial<HeadgateError>;
+    const reason = REASONS[code ?? ''] ?? (signal?.aborted ? 'aborted' : undefined);
+    const denial = decision && ofLimiter(decision);
+    if (reason) report(gaveUp(reason, denial));
+    else if (code === 'HEADGATE_DENIED') report(denial!);
+    throw thrown;
+  }
+}
 
 /** Publishes the store's time for an answer. */
 export function observe(limiter: string, reply: Promise<Reply>): void {
