@@ -165,7 +165,7 @@ export class Flow<Req extends object, Res> {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);
       if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
-        return this.#asking.unanswered(set, key, cost);
+        return this.#asking.withoutStore(set, key, cost, 'deny');
       if (decision === undefined) throw error;
       return ofLimiter(decision);
     } finally {

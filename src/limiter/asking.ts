@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
-import { notifyUser, type Warn } from '../common/warnings.js';
+import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
-import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
+import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import {
   holdsSlots,
@@ -23,8 +23,8 @@ import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
-import { inContext, observe, type Unreported } from './observe.js';
-import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
+import { inContext, observe, Reports, type InContext, type Unreported } from './observe.js';
+import { costOf, type ConsumeOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { Setup } from './setup.js';
@@ -38,7 +38,7 @@ import { Turns } from './waiting/turns.js';
 type LiveQuery = Query & {
   readonly unreported: Unreported;
   /** Runs a function in the asynchronous context of the request. Absent if the store answered at once. */
-  inContext?: ReturnType<typeof inContext>;
+  inContext?: InContext;
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
@@ -74,7 +74,6 @@ export class Asking {
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
-  readonly #onDecision: LimiterOptions['onDecision'];
   /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
   onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #freshBans: boolean;
@@ -83,8 +82,7 @@ export class Asking {
   readonly #life: Lifetime;
   #firstQuestion: FirstQuestion | undefined;
   #announced: Announced | undefined;
-  /** Receives each decision. */
-  #count: Announced['count'];
+  readonly reports: Reports;
 
   constructor(setup: Setup, life: Lifetime) {
     const { set, tiers, source, store, live } = setup;
@@ -99,10 +97,10 @@ export class Asking {
     this.#live = live;
     this.switch = setup.enabled;
     this.#warn = setup.warn;
-    this.#onDecision = setup.onDecision;
     this.#freshBans = setup.freshBans;
     this.#firstQuestion = setup.firstQuestion;
     this.#embedded = source.embedded ?? false;
+    this.reports = new Reports(setup);
     this.#life = life;
     this.account = accountOf(
       store,
@@ -135,7 +133,7 @@ export class Asking {
     this.#announced = store.announce?.({
       ...{ name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers },
     });
-    this.#count = this.#announced?.count;
+    this.reports.count = this.#announced?.count;
   }
 
   /** Ends the announcement. */
@@ -175,24 +173,8 @@ export class Asking {
     return decision.queueFull(decision.retryAfterMs ?? 0);
   }
 
-  /** The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
-  unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
-    return this.#withoutStore(set, key, cost, 'deny');
-  }
-
-  /** The denial of a request whose wait ended without an admission. @param denial the last denial, if there was one */
-  gaveUp(
-    set: PolicySet,
-    key: Key,
-    cost: Cost,
-    reason: 'wait-timeout' | 'queue-full' | 'aborted',
-    denial: LimiterDecision | undefined,
-  ): LimiterDecision {
-    const last = denial ?? this.#withoutStore(set, key, cost);
-    return last.deniedFor(reason, last.retryAfterMs ?? 0);
-  }
-
-  #withoutStore(set: PolicySet, key: Key, cost: Cost, degraded?: 'deny'): LimiterDecision {
+  /** A decision without the store's answer. @param degraded `'deny'` if the store did not answer in time. A shadow then admits the request */
+  withoutStore(set: PolicySet, key: Key, cost: Cost, degraded?: 'deny'): LimiterDecision {
     const subject = this.#scope.subject(set, key);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], ...(degraded && { degraded }) };
@@ -206,8 +188,9 @@ export class Asking {
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
-    this.#count?.(decision);
-    return this.report(decision, false);
+    this.reports.count?.(decision);
+    this.reports.report(decision, false);
+    return decision;
   }
 
   /** Asks by the key's policies as far as this process knows, and again if the store knows later policies. */
@@ -309,7 +292,7 @@ export class Asking {
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
-    if (decisionChannel.hasSubscribers || this.#onDecision) query.inContext = inContext();
+    if (decisionChannel.hasSubscribers || this.reports.onDecision) query.inContext = inContext();
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -333,36 +316,13 @@ export class Asking {
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);
     this.onAnswer?.(decision);
     const isReported = query.unreported === 'none' || (query.unreported === 'held' && decision.delayMs === 0);
-    if (isReported && (decisionChannel.hasSubscribers || this.#onDecision)) {
-      if (query.inContext) query.inContext(() => this.report(decision, atOnce));
-      else this.report(decision, atOnce);
-    }
+    if (isReported && (decisionChannel.hasSubscribers || this.reports.onDecision))
+      this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
-    if (isReported && this.#count && !query.peek) this.#count(decision);
+    if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
-    return decision;
-  }
-
-  /** Reports a decision that `decide` left unreported, at the end of its wait. @param waitedMs the time for which the request waited */
-  reportWait(decision: LimiterDecision, waitedMs: number): void {
-    if (decision.reason === 'disabled') return;
-    if (decision.cost > 0) this.#count?.(decision);
-    this.report(decision, false, waitedMs);
-  }
-
-  /** Reports a decision to the subscribers and to `onDecision`. @param atOnce whether the answer was there without waiting */
-  report(decision: LimiterDecision, atOnce: boolean, waitedMs?: number): LimiterDecision {
-    if (decisionChannel.hasSubscribers) {
-      const local = atOnce && !this.#embedded && !decision.degraded;
-      const message: DecisionMessage = {
-        ...{ limiter: this.#name, tier: decision.set.tier, shadow: this.#shadow, local, decision },
-        ...(waitedMs !== undefined && { waitedMs }),
-      };
-      decisionChannel.publish(message);
-    }
-    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 

@@ -144,7 +144,7 @@ export class OverriddenSets {
       const isSole = sets.every((policies) => policies.length <= 1);
       const changes = checks.byPolicy(change, by, sets, isSole);
       if (!changes) {
-        const tier = tierOf(change)!;
+        const tier = tierOf(change);
         return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
       }
       const policies = set.policies.flatMap((policy) => {

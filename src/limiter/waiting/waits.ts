@@ -115,9 +115,11 @@ export class Waits {
   ): Promise<LimiterDecision> {
     // The caller may change its objects meanwhile.
     const [sameKey, sameCost] = [copyOf(key), copyOf(cost)];
-    const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason, denial) =>
-      this.#asking.gaveUp(set, sameKey, sameCost, reason, denial);
-    return reportWait(this.#asking, { signal, gaveUp }, wait);
+    const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason, denial) => {
+      const last = denial ?? this.#asking.withoutStore(set, sameKey, sameCost);
+      return last.deniedFor(reason, last.retryAfterMs ?? 0);
+    };
+    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp }, wait));
   }
 
   /** Like `waitBy`, but unreported. */
@@ -146,11 +148,11 @@ export class Waits {
     const who = { key: copyOf(key), set, ids: idsOf(subject), isUnbounded };
     enter(source, this.#setup.set.name, this.#room);
     try {
-      return await this.#life.track(this.#room.wait(who, cost, timeout, signal, priority));
+      return await this.#room.wait(who, cost, timeout, signal, priority);
     } catch (error) {
       // A shadow rejects no request, even if the store takes longer than the request could wait.
       if (!shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
-      return this.#asking.unanswered(set, key, cost);
+      return this.#asking.withoutStore(set, key, cost, 'deny');
     }
   }
 
@@ -176,11 +178,12 @@ export class Waits {
   ): Promise<LimiterDecision> {
     const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason) =>
       decision.deniedFor(reason, decision.delayMs);
-    return reportWait(this.#asking, { signal, gaveUp, reported }, async () => {
-      if (!this.#life.isClosed) return this.#life.track(this.#hold(decision, signal));
+    const hold = async (): Promise<LimiterDecision> => {
+      if (!this.#life.isClosed) return this.#hold(decision, signal);
       await decision.cancel();
       throw this.#life.closedError();
-    });
+    };
+    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp, reported }, hold));
   }
 
   /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
