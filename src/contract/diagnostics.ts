@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
+import type { Key } from './key.js';
 import type { Store } from './store.js';
 
 /** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
@@ -47,8 +48,20 @@ export interface OutboundMessage {
   readonly pauseMs: number;
 }
 
+/** Published on `headgate:change`: a change that this process made by hand. Pauses of `limitFetch` have an author that begins with `headgate/`. */
+export interface ChangeMessage {
+  readonly limiter: string;
+  readonly change: 'ban' | 'unban' | 'override' | 'remove-override' | 'reset';
+  /** The changed key, or `undefined` for all keys. */
+  readonly key: Key | undefined;
+  /** The operator and the reason, if given. */
+  readonly by?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
 // Publishers check `hasSubscribers` first, so that messages without a subscriber cost nothing.
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
 export const outboundChannel = channel('headgate:outbound');
+export const changeChannel = channel('headgate:change');

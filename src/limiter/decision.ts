@@ -112,6 +112,16 @@ class OwnDecision implements DecisionFields {
     return this.#set;
   }
 
+  /** @internal Whether nothing was to be charged. */
+  get isLook(): boolean {
+    return this.#query.peek;
+  }
+
+  /** @internal Whether the denial began a ban. */
+  get beganBan(): boolean {
+    return this.#reply.ban < 0 && !this.#query.peek;
+  }
+
   /** @internal */
   get subject(): Subject {
     return this.#query;
