@@ -41,7 +41,7 @@ function samplesOf(text: string): Map<string, number> {
 
 const typesOf = (text: string): Record<string, string> =>
   Object.fromEntries(
-    [...text.matchAll(/^# TYPE (headgate_\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]),
+    [...text.matchAll(/^# TYPE (headgate_\w+) (\w+)$/gm)].map(([, name, type]) => [name!, type!]),
   );
 
 /** A store that fails. */
