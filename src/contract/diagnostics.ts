@@ -8,7 +8,7 @@ import type { Store } from './store.js';
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;
-  /** The tier whose policies decided, with overrides. `undefined` for requests without a tier. */
+  /** The tier of the deciding policies, also if set by an override. `undefined` without a tier. */
   readonly tier: string | undefined;
   /** Whether the whole limiter is a shadow. If it would have denied the request, `decision.reason` has the reason. */
   readonly shadow: boolean;

@@ -58,7 +58,7 @@ export const METRICS = {
     'counter',
     '{decision}',
     ['limiter', 'outcome'],
-    'Requests for whose key a memory store had no room',
+    'Requests with a key for which a memory store had no room',
   ),
   'store.duration': row('histogram', 's', ['limiter', 'degraded', 'error'], "Time until the store's answer"),
   'store.busy': row(

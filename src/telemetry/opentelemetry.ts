@@ -30,7 +30,7 @@ const MIN_SPAN_MS = 1;
  * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made;
  * - `headgate.wait.duration` (histogram, s): the time for which requests waited or were held, by limiter, outcome and tier;
  * - `headgate.bans`, `headgate.changes` (counters): bans that this process began, and changes by hand that this process made;
- * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by limiter and outcome;
+ * - `headgate.store.full` (counter): requests with a key for which a memory store had no room, by limiter and outcome;
  * - `headgate.store.duration` (histogram, s): until the answer, by limiter, `headgate.degraded` and `error.type`;
  * - `headgate.store.busy` (histogram, s): the part of that time in which this process was busy with other work;
  * - `headgate.degraded.time` (counter, s): the time for which stores have been down;
