@@ -4,6 +4,8 @@ export type Reason =
   | 'cost-exceeds-capacity'
   | 'banned'
   | 'queue-full'
+  | 'wait-timeout'
+  | 'aborted'
   | 'deny-listed'
   | 'allow-listed'
   | 'store-full'

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
-import { notifyUser, type Warn } from '../common/warnings.js';
+import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
-import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
+import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { checkId } from '../contract/request-ids.js';
 import {
@@ -24,8 +24,8 @@ import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
-import { observe } from './observe.js';
-import { costOf, type LimiterOptions, type RequestOptions } from './options.js';
+import { inContext, observe, Reports, type InContext, type Unreported } from './observe.js';
+import { costOf, type RequestOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { Setup } from './setup.js';
@@ -39,6 +39,9 @@ import { Turns } from './waiting/turns.js';
 /** A query, and the way to repeat it. */
 type LiveQuery = Query & {
   id?: string | undefined;
+  readonly unreported: Unreported;
+  /** Runs a function in the asynchronous context of the request. Absent if the store answered at once. */
+  inContext?: InContext;
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
@@ -74,15 +77,15 @@ export class Asking {
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
-  readonly #onDecision: LimiterOptions['onDecision'];
+  /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
+  onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #freshBans: boolean;
   /** Whether the store decides in this process. */
   readonly #embedded: boolean;
   readonly #life: Lifetime;
   #firstQuestion: FirstQuestion | undefined;
   #announced: Announced | undefined;
-  /** Receives each decision. */
-  #count: Announced['count'];
+  readonly reports: Reports;
 
   constructor(setup: Setup, life: Lifetime) {
     const { set, tiers, source, store, live } = setup;
@@ -97,10 +100,10 @@ export class Asking {
     this.#live = live;
     this.switch = setup.enabled;
     this.#warn = setup.warn;
-    this.#onDecision = setup.onDecision;
     this.#freshBans = setup.freshBans;
     this.#firstQuestion = setup.firstQuestion;
     this.#embedded = source.embedded ?? false;
+    this.reports = new Reports(setup);
     this.#life = life;
     this.account = accountOf(
       store,
@@ -133,7 +136,7 @@ export class Asking {
     this.#announced = store.announce?.({
       ...{ name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers },
     });
-    this.#count = this.#announced?.count;
+    this.reports.count = this.#announced?.count;
   }
 
   /** Ends the announcement. */
@@ -150,12 +153,17 @@ export class Asking {
   /**
    * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
-  answer(key: Key, options: RequestOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+  answer(
+    key: Key,
+    options: RequestOptions | undefined,
+    peek: boolean,
+    unreported?: Unreported,
+  ): Promise<LimiterDecision> {
     try {
       const cost = options === undefined ? 1 : costOf(options, peek);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      return Promise.resolve(this.decide(key, cost, set, peek, options?.id));
+      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -164,16 +172,16 @@ export class Asking {
 
   /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
-    const decision = await this.decide(key, cost, set, true);
-    return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
+    const decision = await this.decide(key, cost, set, true, 'all');
+    return decision.queueFull(decision.retryAfterMs ?? 0);
   }
 
-  /** The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
-  unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
-    const subject = this.subject(key, set);
+  /** A decision without the store's answer. @param degraded `'deny'` if the store did not answer in time. A shadow then admits the request */
+  withoutStore(set: PolicySet, key: Key, cost: Cost, degraded?: 'deny'): LimiterDecision {
+    const subject = this.#scope.subject(set, key);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
-    return this.report(conclude(undefined, query, reply, this.#shadow), false);
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], ...(degraded && { degraded }) };
+    return conclude(undefined, query, reply, this.#shadow);
   }
 
   /** The decision of a list. The store is not asked, and nothing is charged. */
@@ -183,8 +191,9 @@ export class Asking {
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
-    this.#count?.(decision);
-    return this.report(decision, false);
+    this.reports.count?.(decision);
+    this.reports.report(decision, false);
+    return decision;
   }
 
   /** Asks by the key's policies as far as this process knows, and again if the store knows later policies. */
@@ -194,19 +203,20 @@ export class Asking {
     cost: Cost,
     set: PolicySet,
     peek: boolean,
+    unreported: Unreported,
     id: string | undefined,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, id, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, unreported, id, again);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, id, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, unreported, id, again);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, id, again),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, id, again, failure),
+      (read) => this.decide(key, cost, read, peek, unreported, id, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, unreported, id, again, failure),
     );
   }
 
@@ -214,6 +224,7 @@ export class Asking {
    * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
+   * @param unreported the decisions that the caller reports itself. By default this function reports all
    * @param id the request's id
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
@@ -224,6 +235,7 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
+    unreported: Unreported = 'none',
     id?: string,
     again?: LiveQuery['again'],
     failure?: HeadgateError,
@@ -235,7 +247,7 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, id);
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, unreported, id);
     }
     let set = given;
     let keys: Keys;
@@ -243,7 +255,8 @@ export class Asking {
       keys = key;
     } else {
       const subject = this.#scope.subject(given, key);
-      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given), isOff);
+      if (isNothing(subject.set))
+        return this.#unlimited(subject, this.#scope.costs(asked, given), isOff, unreported);
       ({ set, key: keys } = subject);
     }
     let cost: number;
@@ -253,10 +266,11 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const isLook = peek || cost === 0;
+    const query: LiveQuery = { set, key: keys, cost, costs, peek: isLook, lease, call, again, unreported };
     if (id !== undefined) {
       const checked = this.#checkId(id, set);
-      if (!query.peek) query.id = checked;
+      if (!isLook) query.id = checked;
     }
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
@@ -293,14 +307,20 @@ export class Asking {
   }
 
   /** The decision if neither a policy nor a ban applies. */
-  #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
-    const query: Query = { ...subject, ...costs, peek: true, lease: '' };
+  #unlimited(
+    subject: Subject,
+    costs: Costs,
+    isOff: boolean,
+    unreported: Unreported,
+  ): MaybePromise<LimiterDecision> {
+    const query: LiveQuery = { ...subject, ...costs, peek: true, lease: '', unreported };
     if (isOff) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    if (decisionChannel.hasSubscribers || this.reports.onDecision) query.inContext = inContext();
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -326,23 +346,15 @@ export class Asking {
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);
-    if (decisionChannel.hasSubscribers || this.#onDecision) this.report(decision, atOnce);
+    this.onAnswer?.(decision);
+    const isReported = query.unreported === 'none' || (query.unreported === 'held' && decision.delayMs === 0);
+    if (isReported && (decisionChannel.hasSubscribers || this.reports.onDecision))
+      this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
-    if (this.#count && !query.peek) this.#count(decision);
+    if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
-    return decision;
-  }
-
-  /** Reports a decision to the subscribers and to `onDecision`. @param atOnce whether the answer was there without waiting */
-  report(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
-    if (decisionChannel.hasSubscribers) {
-      const local = atOnce && !this.#embedded && !decision.degraded;
-      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, local, decision };
-      decisionChannel.publish(message);
-    }
-    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 

@@ -119,6 +119,16 @@ class OwnDecision implements DecisionFields {
     return this.#reply.standing;
   }
 
+  /** @internal Whether nothing was to be charged. */
+  get isLook(): boolean {
+    return this.#query.peek;
+  }
+
+  /** @internal Whether the denial began a ban. */
+  get beganBan(): boolean {
+    return this.#reply.ban < 0 && !this.#query.peek;
+  }
+
   /** @internal */
   get subject(): Subject {
     return this.#query;

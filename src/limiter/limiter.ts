@@ -84,7 +84,8 @@ export class Limiter {
   get gauges(): Gauges {
     const { asking, waits } = this.internals;
     const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
-    return { ...waits.gauges, slots: asking.slots.size, keys };
+    const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
+    return { ...waits.gauges, slots: asking.slots.size, overrides, keys };
   }
 
   /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */

@@ -3,6 +3,7 @@ import { HeadgateError, show } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import { costAt, type Cost } from '../contract/costs.js';
+import { changeChannel, type ChangeMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import type { OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
 import { isNothing, MAX_REPETITIONS } from './asking.js';
@@ -61,6 +62,7 @@ export class Operations {
       subject = this.#chargedTo(key, setOf());
     }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
+    this.#publish('reset', key);
     this.#wake(subject);
   }
 
@@ -82,20 +84,24 @@ export class Operations {
   async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {
     const subject = this.#bannable(key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
+    this.#publish('ban', key, note);
   }
 
   async unban(key: Key, note: BanNoteOptions): Promise<void> {
     const subject = this.#bannable(key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
+    this.#publish('unban', key, note);
     this.#wake(subject);
   }
 
   async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
     this.#wakeAt(await this.#overriding().set(someKey(key), change, note));
+    this.#publish('override', key, note);
   }
 
   async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
     await this.#overriding().set(undefined, change, note);
+    this.#publish('override', undefined, note);
   }
 
   async overrideOf(key?: Key): Promise<Override | undefined> {
@@ -105,6 +111,7 @@ export class Operations {
   async removeOverride(key: Key | undefined, note: BanNoteOptions): Promise<boolean> {
     const [place, was] = await this.#overriding().remove(key, note);
     this.#wakeAt(place);
+    if (was) this.#publish('remove-override', key, note);
     return was;
   }
 
@@ -130,6 +137,12 @@ export class Operations {
   #bannable(key: Key): Subject {
     this.#life.checkOpen();
     return this.#scope.checkBan(this.#scope.subject(this.#set, key), key);
+  }
+
+  #publish(change: ChangeMessage['change'], key: Key | undefined, { by, reason }: BanNoteOptions = {}): void {
+    if (!changeChannel.hasSubscribers) return;
+    const message: ChangeMessage = { limiter: this.#set.name, change, key, by, reason };
+    changeChannel.publish(message);
   }
 
   #wake(subject: Subject): void {

@@ -73,7 +73,10 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
 
 /** The options of `createLimiter` in addition to the policies. */
 export interface LimiterOptions extends CommonOptions {
-  /** Called with every decision, for logs and metrics. An error that it throws becomes a process warning. */
+  /**
+   * Called with every decision, for logs and metrics. A request that waits is reported once, at the end of its wait. An error that the function
+   * throws becomes a process warning.
+   */
   onDecision?: (decision: Decision) => void;
 }
 

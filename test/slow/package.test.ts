@@ -26,7 +26,7 @@ import { servers } from '../support/shared-servers.js';
 const execute = promisify(execFile);
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
 /** The sub-paths that import a peer dependency. They load only where the peer is installed. */
-const needingTheirPeer = ['./opentelemetry', './nestjs'];
+const needingTheirPeer = ['./opentelemetry', './prometheus', './nestjs'];
 const installed = (name: string) => join(root, 'node_modules', name);
 
 interface Answer {
@@ -454,7 +454,14 @@ describe('the packed packages', function () {
 
   /** Links the peers, and the types of Node, into a project. */
   function linkPeers(project: string, others: Record<string, string>): void {
-    const names = ['fastify', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', '@types/node'];
+    const names = [
+      'fastify',
+      '@nestjs/common',
+      '@nestjs/core',
+      '@opentelemetry/api',
+      'prom-client',
+      '@types/node',
+    ];
     const peers = { ...Object.fromEntries(names.map((name) => [name, name])), ...others };
     for (const [name, source] of Object.entries(peers)) {
       const link = join(project, 'node_modules', name);

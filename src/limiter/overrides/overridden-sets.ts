@@ -145,7 +145,10 @@ export class OverriddenSets {
       const sets = [set.policies.filter(isOf(by)), ...checks.policiesBy(by)];
       const isSole = sets.every((policies) => policies.length <= 1);
       const changes = checks.byPolicy(change, by, sets, isSole);
-      if (!changes) return withPolicies(set, tiers.of(tierOf(change)).policies, scope.by);
+      if (!changes) {
+        const tier = tierOf(change);
+        return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
+      }
       const policies = set.policies.flatMap((policy) => {
         const own = applies(policy) ? changes.get(policy.name) : undefined;
         return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];

@@ -14,6 +14,7 @@ import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
 import { postgresSchema, postgresStore } from 'headgate/postgres';
+import { prometheusMetrics } from 'headgate/prometheus';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
@@ -77,4 +78,4 @@ export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() =>
 // @ts-expect-error a burst of a window
 createLimiter({ ...quota, burst: 9 });
 
-export { instrument, normalizeIP, stateStore };
+export { instrument, normalizeIP, prometheusMetrics, stateStore };
