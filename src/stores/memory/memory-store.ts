@@ -191,11 +191,12 @@ export class Memory implements MemoryStore {
     return size;
   }
 
-  announce(limiter: Announcement): Announced {
+  /** A property, because an application's store may inherit from a memory store. */
+  readonly announce = (limiter: Announcement): Announced => {
     this.announced.add(limiter);
     this.log.configure(configurationOf(describe(limiter)), this.#clock());
     return { withdraw: () => void this.announced.delete(limiter) };
-  }
+  };
 
   keysOf(name: string): number {
     let keys = 0;
