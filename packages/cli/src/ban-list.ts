@@ -59,9 +59,11 @@ export async function readBans(
   let number = 0;
   for await (const line of createInterface({ input: Readable.from(content), crlfDelay: Infinity })) {
     number += 1;
-    if (isSkipped(line.trim())) continue;
+    const text = defaults.raw ? line.replace(/^\ufeff/, '') : line.trim();
+    // Blank lines and comments.
+    if (text === '' || text.startsWith('#')) continue;
     const found = orUsage(
-      () => readLine(defaults.raw ? line.replace(/^\ufeff/, '') : line.trim(), defaults),
+      () => readLine(text, defaults),
       (message) => `bans import, line ${number}: ${message}`,
     );
     if (found === undefined) others += 1;
@@ -71,9 +73,6 @@ export async function readBans(
   }
   return { bans, typed, over, others };
 }
-
-/** Whether a line is blank or a comment. */
-const isSkipped = (line: string): boolean => line === '' || line.startsWith('#');
 
 function readLine(line: string, defaults: Defaults): ImportedBan | string | undefined {
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
