@@ -95,6 +95,11 @@ const FLAGS: Readonly<Record<string, string>> = {
   dimension: '--dimension',
   prefix: '--prefix',
   timeout: '--timeout',
+};
+
+/** The flags of the options at the beginning of a message. Within a message, `by` is the field of a policy. */
+const LEADING_FLAGS: typeof FLAGS = {
+  ...FLAGS,
   until: '--until',
   for: '--for',
   reason: '--reason',
@@ -104,7 +109,7 @@ const FLAGS: Readonly<Record<string, string>> = {
 /** A message in the syntax of the command line: `raw: true` becomes --raw, and `{ burst: '1000/1m' }` becomes burst=1000/1m. */
 export function inFlags(message: string): string {
   const named = message.replace(/^(\w+):/, (whole, option: string) =>
-    FLAGS[option] ? `${FLAGS[option]}:` : whole,
+    LEADING_FLAGS[option] ? `${LEADING_FLAGS[option]}:` : whole,
   );
   const typed = named
     .replace('a Date, ms since 1970, or an ISO 8601 text', 'such as 2030-01-31T12:00Z')

@@ -191,6 +191,8 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
 
 /** The duration, the author and the reason. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 'dimension'> {
+  if (options.for !== undefined && options.until !== undefined)
+    throw usageError('--for and --until: pass one of them.');
   return {
     ...(options.for !== undefined && { for: durationOf(options.for, '--for') }),
     ...(options.until !== undefined && { until: options.until }),
