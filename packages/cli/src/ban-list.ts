@@ -30,7 +30,7 @@ export interface BanLines {
   readonly typed: readonly ListedKey[];
   /** The number of bans that have ended since the lines were written. */
   readonly over: number;
-  /** The number of other lines, which `list --json` also writes. */
+  /** The number of lines of `list --json` that are not about bans. */
   readonly others: number;
 }
 
@@ -59,8 +59,11 @@ export async function readBans(
   let number = 0;
   for await (const line of createInterface({ input: Readable.from(content), crlfDelay: Infinity })) {
     number += 1;
+    const text = defaults.raw ? line.replace(/^\ufeff/, '') : line.trim();
+    // Blank lines and comments.
+    if (text === '' || text.startsWith('#')) continue;
     const found = orUsage(
-      () => readLine(defaults.raw ? line.replace(/^\ufeff/, '') : line.trim(), defaults),
+      () => readLine(text, defaults),
       (message) => `bans import, line ${number}: ${message}`,
     );
     if (found === undefined) others += 1;
@@ -72,7 +75,6 @@ export async function readBans(
 }
 
 function readLine(line: string, defaults: Defaults): ImportedBan | string | undefined {
-  if (line === '' || line.startsWith('#')) return undefined;
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
   if (!defaults.raw) refuseJunk(line);
   durationOf({}, defaults);
@@ -93,7 +95,7 @@ function refuseJunk(line: string): void {
         : words.length > 1 && words.some((word) => isIP(word) !== 0)
           ? 'has more than an address'
           : line.includes(',')
-            ? 'is a row of a table. Pass a file of keys alone'
+            ? 'is a row of a table. Pass a file with one key per line'
             : undefined;
   if (fault === undefined) return;
   throw usageError(
@@ -105,7 +107,7 @@ function readJson(ban: Json, defaults: Defaults): ImportedBan | undefined {
   if (ban.kind !== undefined && ban.kind !== 'banned') return undefined;
   const key = textOrHash(ban, 'key');
   if (key === undefined)
-    throw usageError('the line has no "key". Use a line of `bans export`, or a key alone.');
+    throw usageError('the line has no "key". Use a line of `bans export`, or only a key.');
   // Headgate's own lines contain keys that really exist.
   if (typeof key === 'string' && key.trim() === '' && ban.kind !== 'banned' && !defaults.raw)
     throw usageError('"key" is empty. Remove the line, or pass --raw if the empty text is a key.');
@@ -143,7 +145,8 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
     return Math.max(0, Math.min(left, MAX_DURATION_MS));
   }
   if (bannedForMs !== undefined && bannedForMs !== null) return toMilliseconds('bannedForMs', bannedForMs);
-  if (duration === undefined) throw usageError('the line has no duration. Pass --for with one.');
+  if (duration === undefined)
+    throw usageError('the line has no duration. Pass --for with a duration: --for 2h.');
   return duration;
 }
 

@@ -17,7 +17,7 @@ export interface Options {
   readonly sqlite?: string;
   readonly cluster?: boolean;
   readonly sentinel?: string;
-  readonly prefix: string;
+  readonly prefix?: string;
   readonly hashKeysFile?: string;
   readonly timeout: string;
   readonly name?: string;
@@ -64,7 +64,7 @@ export class CliCommand extends Command {
       .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
       .option('--cluster', 'the server is a node of a cluster')
       .option('--sentinel <name>', 'the server is a sentinel, and this is its name of the primary')
-      .option('--prefix <text>', "the prefix of the store's keys", 'hg')
+      .option('--prefix <text>', "the prefix of the store's keys on a server (default: hg)")
       .option(
         '--hash-keys-file <file>',
         "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
@@ -116,7 +116,9 @@ export class CliCommand extends Command {
     );
   }
 
-  limitOption(what = `the most rows, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`): this {
+  limitOption(
+    what = `the maximum number of rows, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`,
+  ): this {
     const fix = 'pass a whole number, or 0 for all.';
     return this.option('--limit <n>', what, integer('--limit', 0, 999_999_999, fix));
   }

@@ -97,12 +97,27 @@ const FLAGS: Readonly<Record<string, string>> = {
   timeout: '--timeout',
 };
 
-/** A message with flags in place of options: `raw: true` becomes --raw. */
+/** The flags of the options at the beginning of a message. Within a message, `by` is the field of a policy. */
+const LEADING_FLAGS: typeof FLAGS = {
+  ...FLAGS,
+  until: '--until',
+  for: '--for',
+  reason: '--reason',
+  by: '--by',
+};
+
+/** A message in the syntax of the command line: `raw: true` becomes --raw, and `{ burst: '1000/1m' }` becomes burst=1000/1m. */
 export function inFlags(message: string): string {
   const named = message.replace(/^(\w+):/, (whole, option: string) =>
-    FLAGS[option] ? `${FLAGS[option]}:` : whole,
+    LEADING_FLAGS[option] ? `${LEADING_FLAGS[option]}:` : whole,
   );
-  return named.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
+  const typed = named
+    .replace('a Date, ms since 1970, or an ISO 8601 text', 'such as 2030-01-31T12:00Z')
+    .replace(/by its name: \{ (.+) \}\.$/, (_, changes: string) => {
+      const words = changes.split(', ').map((change) => change.replace(/^"?(.+?)"?: '(.*)'$/, '$1=$2'));
+      return `by its name: ${words.join(' ')}.`;
+    });
+  return typed.replace(/`(\w+)(?:: ([^`]+))?`/g, (whole, option: string, value?: string) => {
     const flag = FLAGS[option];
     if (flag === undefined) return whole;
     return value === undefined || value === 'true' ? flag : `${flag} ${value}`;

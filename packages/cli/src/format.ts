@@ -32,8 +32,9 @@ export function duration(ms: number): string {
 /** A moment (ISO 8601) to the second, without the zone, which the heading contains. */
 export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
 
-/** Makes a user's text safe for a terminal: one line of at most `longest` characters. */
+/** Makes a user's text safe for a terminal: one line of at most `longest` characters. An empty text becomes two quotes. */
 export function printable(text: string, longest = 60): string {
+  if (text === '') return "''";
   const safe = escaped(text);
   const characters = [...safe];
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;

@@ -1,6 +1,6 @@
 import { createAdmin, faultOfSecret, toMilliseconds, type Admin } from 'headgate/admin';
 import type { Options } from './command.js';
-import { usageError } from './errors.js';
+import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
 import { parseAddress, type Target } from './redis/address.js';
 import { connect, explain } from './redis/connection.js';
@@ -16,14 +16,15 @@ export async function withAdmin(
   io: Io,
   use: (admin: Admin) => Promise<void>,
 ): Promise<void> {
-  const { sqlite, redis, cluster, sentinel } = options;
+  const { sqlite, redis, cluster, sentinel, prefix } = options;
   if (sqlite === undefined) return withRedis(options, io, use);
   if (redis !== undefined || cluster || sentinel !== undefined)
     throw usageError(
       '--sqlite names a file, and --redis, --cluster and --sentinel a server. Pass one of them.',
     );
-  const settings = { ...secretOf(options, io), timeout: options.timeout, from: 'cli' } as const;
-  toMilliseconds('--timeout', options.timeout);
+  if (prefix !== undefined)
+    throw usageError('--prefix: a file of SQLite has no prefix. Omit --prefix, or pass --redis.');
+  const settings = { ...secretOf(options, io), timeout: timeoutOf(options), from: 'cli' } as const;
   await withFile(sqlite, io, async (database) => use(createAdmin(database, settings)));
 }
 
@@ -39,9 +40,10 @@ export async function withRedis(
     );
   }
   const target = targetOf(options, io);
-  checkPrefix(options.prefix);
+  const { prefix = 'hg' } = options;
+  checkPrefix(prefix);
   const settings = {
-    prefix: options.prefix,
+    prefix,
     ...secretOf(options, io),
     timeout: target.timeout,
     from: 'cli',
@@ -57,16 +59,24 @@ export async function withRedis(
   }
 }
 
-function targetOf({ redis, cluster = false, sentinel, timeout }: Options, { env }: Io): Target {
+function targetOf(options: Options, { env }: Io): Target {
+  const { redis, cluster = false, sentinel } = options;
   const url = redis ?? env.REDIS_URL;
   if (url === undefined || url === '') {
     throw usageError(
       '--redis: missing. Pass --redis redis://127.0.0.1:6379, set REDIS_URL, or pass --sqlite with the file of a sqliteStore.',
     );
   }
-  const ms = toMilliseconds('--timeout', timeout);
-  if (ms > 60_000) throw usageError("--timeout: pass '1ms' to '1m'.");
-  return { address: parseAddress(url), cluster, sentinel, timeout: ms };
+  return { address: parseAddress(url), cluster, sentinel, timeout: timeoutOf(options) };
+}
+
+/** The time limit for an answer, ms. @throws CliError `USAGE` */
+function timeoutOf({ timeout }: Options): number {
+  return orUsage(
+    () => toMilliseconds('--timeout', timeout, 1, 60_000),
+    () =>
+      `--timeout: ${JSON.stringify(timeout)} is not a time from 1ms to 1m. Pass a time such as 500ms or 10s.`,
+  );
 }
 
 function checkPrefix(prefix: string): void {

@@ -165,9 +165,7 @@ for (const kind of serverKinds) {
 
     it('unban forgets the denials that were counted', async () => {
       await limiter.consume('a', { cost: 4 });
-      const outcome = await headgate(['unban', 'a', ...where]);
-      expect(outcome).to.include({ code: 0, stderr: '' });
-      expect(outcome.stdout).to.match(/^a was not banned in the api/);
+      expect(await json('unban', 'a', ...where)).to.include({ wasBanned: false, denials: 1 });
       await limiter.consume('a', { cost: 4 });
       expect((await limiter.peek('a')).allowed).to.equal(true);
     });
@@ -250,14 +248,12 @@ for (const kind of serverKinds) {
     it('unban says what was there: the ban, the denials, the ban before', async () => {
       await limiter.consume('a', { cost: 4 });
       const { stdout } = await headgate(['unban', 'a', ...where]);
-      expect(stdout).to.equal(
-        'a was not banned in the api. Forgotten: 1 denial counted towards the next ban.\n',
-      );
+      expect(stdout).to.match(/ a .* the api\. .* 1 denial /);
       for (let i = 0; i < 2; i++) await limiter.consume('a', { cost: 4 });
       const ended = (await json('unban', 'a', ...where)) as Record<string, unknown>;
       expect(ended).to.include({ wasBanned: true, denials: 0, lastBanMs: 3_600_000 });
       expect(ended.bannedForMs).to.be.within(3_500_000, 3_600_000);
-      expect((await headgate(['unban', 'a', ...where])).stdout).to.equal('a was not banned in the api.\n');
+      expect(await json('unban', 'a', ...where)).to.include({ wasBanned: false, denials: 0, lastBanMs: 0 });
     });
 
     describe('addresses are the keys that servers make of them', () => {

@@ -223,9 +223,9 @@ describe('replay of policies by several keys', () => {
 
   it('says which key is missing or useless; a single dimension takes the only key', async () => {
     const refused = async (...args: string[]) => (await run('replay', ROWS, ...args)).stderr;
-    expect(await refused(...TWO)).to.match(/by: key, account\..*--key account=user/);
+    expect(await refused(...TWO)).to.match(/key, account\..*--key account=user/);
     expect(await refused(...TWO, '--key', 'account=account')).to.match(/field of the key.*--key ip/);
-    expect(await refused(...TWO, ...KEYS, '--key', 'org=org')).to.match(/no policy is by org/);
+    expect(await refused(...TWO, ...KEYS, '--key', 'org=org')).to.match(/--key org=/);
     expect(await refused(...TWO, '--key', 'ip', '--key', 'path')).to.match(/twice for key/);
     expect(await refused(...TWO, '--key', 'account=')).to.match(/--key: empty/);
     for (const key of ['account', 'account=account'])

@@ -214,7 +214,10 @@ for (const kind of serverKinds) {
       [['ada', '10/1h', '--for', '1h', '--until', '2030-01-01'], 2, /one of them/],
       [['ada', '10/1h', '--tier', 'pro'], 2, /--tier and a policy/],
       [['ada', '--tier', 'pro'], 2, /no tier/],
-      [['ada', '10/1h', '--remove'], 2, /Pass the key alone/],
+      [['ada', '10/1h', '--remove'], 2, /--remove/],
+      [['ada', '10/1h', '--until', '2020-01-01'], 2, /--until: .*2020-01-01.*2030-01-31T12:00Z/],
+      [['ada', '10/1h', '--reason', ' '], 2, /--reason: /],
+      [['ada', '10/1h', '--timeout', '0'], 2, /--timeout: "0" .*1ms to 1m/],
       [['ada', 'minute=10/1h'], 2, /no policy named "minute"/],
       [['ada', '10/1h', '--dimension', 'org'], 2, /no policy counts by "org"/],
     ];
@@ -238,6 +241,14 @@ for (const kind of serverKinds) {
       }
       expect(await jsonLines('overrides', ...where)).to.deep.equal([]);
       expect(await headgate(['override', 'ada', '1/1h', ...where, '--name', 'nope'])).to.include({ code: 5 });
+      await close();
+    });
+
+    it('proposes the changes of several policies in the syntax of the command line', async () => {
+      const { of, close } = await open({ policies: ['burst=5/1s', 'hour=100/1h'] });
+      const { code, stderr } = await headgate(['override', 'ada', '10/1h', ...of]);
+      expect(code).to.equal(2);
+      expect(stderr).to.contain('burst=1000/1m hour=1000/1m').and.not.contain('{');
       await close();
     });
 

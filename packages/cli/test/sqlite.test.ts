@@ -262,6 +262,17 @@ describeSqlite('headgate --sqlite', () => {
     expect((await headgate(['list', '--sqlite', text])).stderr).to.match(/file is not a database/);
   });
 
+  it('refuses a file that does not exist, and a prefix, as wrong command lines', async () => {
+    const missing = await headgate(['list', '--sqlite', `${path}.missing`]);
+    expect(missing.code).to.equal(2);
+    expect(await fails('list', '--prefix', 'other')).to.match(/^2 .*--prefix: /);
+  });
+
+  it('shows an empty key in quotes', async () => {
+    await api.ban('', '2h');
+    expect((await headgate(['list', ...where, '--banned'])).stdout).to.match(/^'' +banned/m);
+  });
+
   it('commands about data that a file does not hold are refused', async () => {
     for (const command of [['limits'], ['top', '--once']])
       expect(await fails(...command), command.join(' ')).to.match(/^2 .*--sqlite: .*Redis/);

@@ -52,10 +52,10 @@ async function ban(given: string, length: string | undefined, options: Options, 
 /** The length of a ban, ms. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function lengthOf(argument: string | undefined, option: string | undefined): number {
   if (argument !== undefined && option !== undefined && argument !== option)
-    throw usageError(`the ban has two durations, ${argument} and --for ${option}. Pass one of them.`);
+    throw usageError(`duration: the argument ${argument} and --for ${option} differ. Pass one of them.`);
   const text = argument ?? option;
   if (text === undefined) throw usageError("duration: missing. Pass it after the key: '10m', '2h', '30d'.");
-  return durationOf(text);
+  return durationOf(text, argument === undefined ? '--for' : undefined);
 }
 
 /**

@@ -19,7 +19,10 @@ interface ImportOptions extends Options {
 export function register(program: CliCommand, io: Io): void {
   const bans = program
     .command('bans')
-    .summary('export bans as lines, import such lines, or show the log of bans by hand');
+    .summary('export bans as lines, import such lines, or show the log of bans by hand')
+    .description(
+      'Exports bans as lines of JSON, imports such lines, and shows the changes of bans by operators.',
+    );
   bans
     .command('export')
     .description('Writes the bans as lines of JSON, for `bans import`: of one scope, or of all.')
@@ -32,7 +35,7 @@ export function register(program: CliCommand, io: Io): void {
       'Bans the keys in a file. It has lines of `bans export` or `list --json`, or one key per line, for which --name and --for set ' +
         'the rest. All lines are checked before any key is banned. No ban becomes shorter.',
     )
-    .argument('[file]', '- is standard input', STDIN)
+    .argument('[file]', 'the file, or - for standard input', STDIN)
     .nameOption()
     .keyOptions()
     .serverOptions()
@@ -109,7 +112,9 @@ async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer
 function text({ banned, already }: ImportResult, { over, others }: BanLines, dryRun: boolean): string {
   const parts = [
     `${many(banned, 'key')} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
-    ...(already > 0 ? [`${already} were banned for as long already`] : []),
+    ...(already > 0
+      ? [`${many(already, 'key')} already ${already === 1 ? 'has' : 'have'} a ban that is at least as long`]
+      : []),
     ...(over > 0 ? [`${count(over)} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
     ...(others > 0 ? [`${count(others)} ${others === 1 ? 'line is' : 'lines are'} not about bans`] : []),
   ];

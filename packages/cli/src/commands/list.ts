@@ -38,7 +38,9 @@ export function register(program: CliCommand, io: Io): void {
     .option('--limited', 'only keys whose next request would be denied by a policy')
     .option('--banned', 'only banned keys')
     .option('--all', 'also keys whose next request would be admitted')
-    .limitOption(`the most facts except bans, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`)
+    .limitOption(
+      `the maximum number of facts other than bans, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`,
+    )
     .option('--scan', 'with --banned: search all keys in place of the index of bans')
     .option(
       '--count <n>',

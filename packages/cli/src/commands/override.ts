@@ -161,7 +161,7 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
 function changeOf(words: readonly string[], { tier, remove }: Options): OverrideChange | undefined {
   if (remove) {
     if (words.length > 0 || tier !== undefined)
-      throw usageError('--remove: the end of an override has no policy. Pass the key alone.');
+      throw usageError('--remove does not take a policy. Pass only the key, or --all.');
     return undefined;
   }
   if (tier !== undefined) {
@@ -191,8 +191,10 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
 
 /** The duration, the author and the reason. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 'dimension'> {
+  if (options.for !== undefined && options.until !== undefined)
+    throw usageError('--for and --until: pass one of them.');
   return {
-    ...(options.for !== undefined && { for: durationOf(options.for) }),
+    ...(options.for !== undefined && { for: durationOf(options.for, '--for') }),
     ...(options.until !== undefined && { until: options.until }),
     ...noteOf(options, io),
   };

@@ -40,7 +40,7 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
     await write(
       io,
       isSole
-        ? `${shown} ${text(result, where)}\n`
+        ? `${text(result, shown, where)}\n`
         : `Of ${shown}, ${count(banned)} were banned in ${where}. These bans have ended.\n`,
     );
   });
@@ -49,11 +49,11 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
 type Unbanned = Awaited<ReturnType<Admin['unban']>>;
 
 /** Describes the ban and the denials that were removed. */
-function text({ bannedForMs, denials = 0, lastBanMs = 0 }: Unbanned, where: string): string {
+function text({ bannedForMs, denials = 0, lastBanMs = 0 }: Unbanned, shown: string, where: string): string {
   const ended =
     bannedForMs > 0
-      ? `is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`
-      : `was not banned in ${where}`;
+      ? `${shown} is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`
+      : `There was no ban of ${shown} in ${where}`;
   const forgotten = [
     ...(denials > 0 ? [`${many(denials, 'denial')} counted towards the next ban`] : []),
     ...(lastBanMs > 0 ? [`an earlier ban of ${duration(lastBanMs)}`] : []),

@@ -53,14 +53,14 @@ export function checkKeys(keys: readonly LoggedKey[], sets: readonly (readonly P
     if (missing === undefined) continue;
     const field = missing === DEFAULT_DIMENSION ? 'ip' : `${missing}=user`;
     throw usageError(
-      `These policies are by: ${dimensions.join(', ')}. Also pass the field of the ${missing}, such as --key ${field}.`,
+      `The policies count by ${dimensions.join(', ')}. Also pass the field of the ${missing}, such as --key ${field}.`,
     );
   }
   const used = sets.flatMap(dimensionsOf);
   const extra = known.find((name) => !used.includes(name));
   if (extra !== undefined && !isSole)
     throw usageError(
-      `--key ${extra}=...: no policy is by ${extra}. Omit this key, or add \`by ${extra}\` to a policy.`,
+      `--key ${extra}=...: no policy counts by ${extra}. Omit this key, or add \`by ${extra}\` to a policy.`,
     );
 }
 

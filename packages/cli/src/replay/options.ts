@@ -49,7 +49,7 @@ const FLAGS: readonly (readonly [flags: string, help: string, parse?: (text: str
 ];
 
 export function addLogOptions(command: CliCommand): CliCommand {
-  command.argument('<log...>', 'access logs; - is standard input');
+  command.argument('<log...>', 'access logs, or - for standard input');
   for (const [flags, help, parse] of FLAGS) {
     const option = new Option(flags, help);
     command.addOption(parse ? option.argParser(parse) : option);

@@ -95,7 +95,7 @@ function comparison(
   return `<h2>Compared with other policies</h2>
 ${table('other policies', ...policyTable(second))}
 ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
-<p>Clients denied by both: ${count(both)}; by the policies above alone: ${count(firstOnly)}; by the other ones alone: ${count(secondOnly)}.</p>
+<p>Clients denied by both: ${count(both)}; only by the policies above: ${count(firstOnly)}; only by the others: ${count(secondOnly)}.</p>
 ${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
 }
 

@@ -65,7 +65,7 @@ function comparisonText(first: ReplayResult, compared: Comparison, io: Io): stri
     io.colors.bold('compared with'),
     policiesText(second, io),
     `These policies: ${figures(first)}. The others: ${figures(second)}.`,
-    `Clients denied by both: ${count(both)}; by these alone: ${count(firstOnly)}; by the others alone: ${count(secondOnly)}.`,
+    `Clients denied by both: ${count(both)}; only by these policies: ${count(firstOnly)}; only by the others: ${count(secondOnly)}.`,
   ].join('\n');
 }
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import type { SqliteDatabase } from 'headgate/sqlite';
-import { CliError, failure } from '../errors.js';
+import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 
 /** 'hgat' in ASCII, by which files of Headgate differ from those of other programs. */
@@ -15,7 +15,8 @@ export async function withFile(
   use: (database: SqliteDatabase) => Promise<void>,
 ): Promise<void> {
   const path = resolve(io.cwd, file);
-  if (!existsSync(path)) throw new CliError('UNREACHABLE', `--sqlite: there is no file ${path}.`);
+  if (!existsSync(path))
+    throw usageError(`--sqlite: there is no file ${path}. Pass the file of a sqliteStore.`);
   const Driver = driverOf(io.cwd);
   const database = attempt(path, 'opened', () => new Driver(path));
   try {

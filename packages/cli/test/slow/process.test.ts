@@ -45,7 +45,7 @@ describe('the process', function () {
     const { stdout } = await shell(
       `headgate unban nobody --name nope --prefix ${prefix} 2> >(exec <&-); echo $?`,
     );
-    expect(stdout).to.equal('nobody was not banned in nope.\n0\n');
+    expect(stdout).to.equal('There was no ban of nobody in nope.\n0\n');
   });
 
   it('writes all of it to a pipe, and its exit code tells the outcome', async () => {
