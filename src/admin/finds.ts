@@ -57,11 +57,14 @@ export interface PolicyVerdict {
 }
 
 /** The verdicts of a decision with their policies. */
-export const verdictsOf = ({ policies, set }: LimiterDecision): PolicyVerdict[] =>
-  policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
+  // A destructured parameter would put the internal member into the published declarations.
+  const { policies, set } = decision;
+  return policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
     const { algorithm, window: windowMs, shadow } = set.policies[i]!;
     return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
   });
+}
 
 /** The facts in a decision about a key. */
 export function verdictFind(decision: LimiterDecision, overridden: boolean): Omit<JudgedKey, keyof Whose> {
