@@ -64,6 +64,14 @@ export function itemError(index: number, error: unknown): unknown {
   return error instanceof HeadgateError ? new ItemError(index, error) : error;
 }
 
+/** Checks that a list consists of objects. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function checkList(what: string, list: unknown): void {
+  if (!Array.isArray(list))
+    throw wrongArgument(`${what}: the first argument is not an array. Pass an array.`);
+  const at = list.findIndex((each) => typeof each !== 'object' || each === null || Array.isArray(each));
+  if (at !== -1) throw itemError(at, wrongArgument(`${what}: this entry is not an object. Pass an object.`));
+}
+
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the text is empty, or looks like an address without being valid */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const { raw = false, ipv6Subnet } = options;
