@@ -10,7 +10,7 @@ export interface BannedKey extends Whose {
   readonly bannedForMs: number;
   /** The end of the ban by the clock of this process: ISO 8601. */
   readonly bannedUntil: string;
-  /** The operator of a ban by hand, if there is a note. */
+  /** The operator of a ban by hand, if there is a note. In SQLite and memory, only bans of single keys have notes. */
   readonly by: string | null;
   readonly reason: string | null;
 }

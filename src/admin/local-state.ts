@@ -124,7 +124,7 @@ export abstract class LocalState implements State {
     return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
   }
 
-  /** The notes of the last logged bans. A ban that was imported with others has none. */
+  /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
   notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
     const wanted = new Set(owners.map(({ text }) => text));
     const notes = new Map<string, BanNote | null>();
