@@ -25,7 +25,7 @@ import {
   type AdminWarning,
 } from './scope.js';
 import type { BanChange, Owner, State } from './state.js';
-import { checkList, itemError, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
+import { checkList, inItem, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
 
 /** The largest difference between the ends of bans that count as the same, ms. */
 const SAME_END_MS = 1000;
@@ -209,19 +209,14 @@ export function banFunctions({ state, origin }: Context) {
       return ownersOf(state, name, subjects[0]!);
     };
     for (const [i, each] of list.entries()) {
-      try {
-        checkShape('importBans', each, IMPORT_FIELDS);
-        const { name, dimension = DEFAULT_DIMENSION } = each;
-        if (!isHash(name)) checkName(name);
-        const scope = JSON.stringify([name, dimension]);
-        if (typeof name === 'string' && !doubts.has(scope))
-          doubts.set(scope, checkBans(published, name, dimension, force));
-        const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
-        const ban = { duration: banLength(each.for), note: own };
-        wanted.push(...ownersFor(each).map((owner) => ({ owner, ...ban })));
-      } catch (error) {
-        throw itemError(i, error);
-      }
+      const duration = inItem(i, () => checkImported(each));
+      const { name, dimension = DEFAULT_DIMENSION } = each;
+      const scope = JSON.stringify([name, dimension]);
+      if (typeof name === 'string' && !doubts.has(scope))
+        doubts.set(scope, checkBans(published, name, dimension, force));
+      const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
+      const owners = inItem(i, () => ownersFor(each));
+      wanted.push(...owners.map((owner) => ({ owner, duration, note: own })));
     }
     const changes = longestOf(wanted);
     const result = await apply(changes, note, dryRun);
@@ -257,6 +252,13 @@ export function banFunctions({ state, origin }: Context) {
 const IMPORT_FIELDS = ['name', 'key', 'for', 'by', 'reason', 'dimension', 'raw', 'ipv6Subnet'];
 
 const isHash = (text: unknown): text is Hash => typeof (text as Hash | null | undefined)?.hash === 'string';
+
+/** @returns the length of an imported ban, ms @throws HeadgateError if a field is missing or not valid */
+function checkImported(ban: ImportedBan): number {
+  checkShape('importBans', ban, IMPORT_FIELDS);
+  if (!isHash(ban.name)) checkName(ban.name);
+  return banLength(ban.for);
+}
 
 interface WantedBan extends BanChange {
   readonly note: BanNote;

@@ -27,7 +27,7 @@ import type { State } from './state.js';
 import {
   checkList,
   ItemError,
-  itemError,
+  inItem,
   soleKey,
   typedKey,
   wrongArgument,
@@ -111,16 +111,14 @@ export function overrideFunctions({ state }: Context) {
     checkList('overrideMany', wishes);
     const published = await state.published();
     return withLimiter(limiterFor(state, published, name), async (limiter) => {
-      const changes = wishes.map((wish, i) => {
-        try {
+      const changes = wishes.map((wish, i) =>
+        inItem(i, () => {
           checkWish(wish);
           const found = inScope(published, name, wish, { raw, ipv6Subnet });
           check(limiter, found, published.scopes.has(name));
           return found;
-        } catch (error) {
-          throw itemError(i, error);
-        }
-      });
+        }),
+      );
       const results: OverrideResult[] = [];
       for (const change of changes) results.push({ name, ...(await make(limiter, change)) });
       return results;

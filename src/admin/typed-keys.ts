@@ -60,8 +60,17 @@ export class ItemError extends HeadgateError {
 }
 
 /** An error with the position of its item. */
-export function itemError(index: number, error: unknown): unknown {
+function itemError(index: number, error: unknown): unknown {
   return error instanceof HeadgateError ? new ItemError(index, error) : error;
+}
+
+/** Uses an item. An error gets the position of the item. */
+export function inItem<T>(index: number, use: () => T): T {
+  try {
+    return use();
+  } catch (error) {
+    throw itemError(index, error);
+  }
 }
 
 /** Checks that a list consists of objects. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
