@@ -1,8 +1,9 @@
 import { MAX_DURATION_MS, toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import type { BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Hash } from '../stores/keys.js';
+import { withScope, type Hash } from '../stores/keys.js';
 import {
   checkChange,
   checkName,
@@ -14,9 +15,17 @@ import {
 } from './context.js';
 import { Finder } from './finder.js';
 import type { BannedKey } from './finds.js';
-import { checkBans, doubtsOf, notNoted, subjectIn, subjectsIn, type AdminWarning } from './scope.js';
+import {
+  cannotBan,
+  checkBans,
+  doubtsOf,
+  notNoted,
+  subjectIn,
+  subjectsIn,
+  type AdminWarning,
+} from './scope.js';
 import type { BanChange, Owner, State } from './state.js';
-import { itemError, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
+import { checkList, inItem, typedKey, type KeyOptions, type Subject } from './typed-keys.js';
 
 /** The largest difference between the ends of bans that count as the same, ms. */
 const SAME_END_MS = 1000;
@@ -64,7 +73,7 @@ export interface BansOptions {
   scan?: boolean | undefined;
 }
 
-/** A ban of `importBans`: a key as in `ban`, or a banned key as `bans` returns it. */
+/** A ban of `importBans`: a key as in `ban`, or the name, the key and the dimension of a banned key that `bans` returned. */
 export interface ImportedBan extends Partial<KeyOptions> {
   readonly name: string | Hash;
   readonly key: string | Hash;
@@ -103,7 +112,8 @@ export function loggedOwner(
   { given, keys, dimension }: Subject,
 ): { who: string; keys: number } {
   const key = keys.length === 1 ? keys[0]! : given;
-  return { who: state.ownerOf(name, key, dimension).text, keys: keys.length };
+  const { scope, text } = state.ownerOf(name, key, dimension);
+  return { who: withScope(scope, text), keys: keys.length };
 }
 
 /** The functions that show and change bans. */
@@ -150,6 +160,10 @@ export function banFunctions({ state, origin }: Context) {
     const bannedForMs = Math.max(...lefts);
     // Nothing is logged if there was nothing to end.
     const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
+    // Of a dimension by which the limiter banned earlier, bans can still be ended.
+    const useless = options.dimension === undefined ? undefined : cannotBan(published, name, typed.dimension);
+    if (!isWorthIt && useless?.code === 'NO_BAN')
+      throw new HeadgateError('HEADGATE_NO_BANS', `${useless.message} Nothing was changed.`);
     const changes = owners.map((owner) => ({ owner, duration: 0, note }));
     const unnoted = await state.setBans(
       changes,
@@ -183,28 +197,26 @@ export function banFunctions({ state, origin }: Context) {
     checkShape('importBans', options, ['by', 'reason', 'dryRun', 'force']);
     const { dryRun = false, force = false } = options;
     const note = noteOf('importBans', options);
+    checkList('importBans', list);
     const published = await state.published();
     const doubts = new Map<string, AdminWarning | undefined>();
     const wanted: WantedBan[] = [];
     const ownersFor = (each: ImportedBan): Owner[] => {
       const { name, key, dimension } = each;
-      if (typeof name !== 'string' || typeof key !== 'string') return [state.ownerOf(name, key, dimension)];
+      if (isHash(name) || isHash(key)) return [state.ownerOf(name, key, dimension)];
       const { subjects, warning } = subjectsIn(published, name, [typedKey(key, each)]);
       if (warning) doubts.set(`keys of ${name}`, warning);
       return ownersOf(state, name, subjects[0]!);
     };
     for (const [i, each] of list.entries()) {
+      const duration = inItem(i, () => checkImported(each));
       const { name, dimension = DEFAULT_DIMENSION } = each;
       const scope = JSON.stringify([name, dimension]);
       if (typeof name === 'string' && !doubts.has(scope))
         doubts.set(scope, checkBans(published, name, dimension, force));
       const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
-      const ban = { duration: banLength(each.for), note: own };
-      try {
-        wanted.push(...ownersFor(each).map((owner) => ({ owner, ...ban })));
-      } catch (error) {
-        throw itemError(i, error);
-      }
+      const owners = inItem(i, () => ownersFor(each));
+      wanted.push(...owners.map((owner) => ({ owner, duration, note: own })));
     }
     const changes = longestOf(wanted);
     const result = await apply(changes, note, dryRun);
@@ -235,6 +247,17 @@ export function banFunctions({ state, origin }: Context) {
   }
 
   return { ban, unban, bans, importBans };
+}
+
+const IMPORT_FIELDS = ['name', 'key', 'for', 'by', 'reason', 'dimension', 'raw', 'ipv6Subnet'];
+
+const isHash = (text: unknown): text is Hash => typeof (text as Hash | null | undefined)?.hash === 'string';
+
+/** @returns the length of an imported ban, ms @throws HeadgateError if a field is missing or not valid */
+function checkImported(ban: ImportedBan): number {
+  checkShape('importBans', ban, IMPORT_FIELDS);
+  if (!isHash(ban.name)) checkName(ban.name);
+  return banLength(ban.for);
 }
 
 interface WantedBan extends BanChange {

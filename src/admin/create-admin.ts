@@ -56,8 +56,7 @@ const SOURCES =
  */
 export function createAdmin(source: AdminSource, options: AdminOptions = {}): Admin {
   checkShape('createAdmin', options, ['prefix', 'hashKeys', 'timeout', 'from']);
-  const timeout = options.timeout === undefined ? 5000 : toMilliseconds('timeout', options.timeout);
-  if (timeout > MAX_TIMEOUT_MS) throw invalidOption('timeout', options.timeout, "Pass '1ms' to '1m'.");
+  const timeout = options.timeout === undefined ? 5000 : timeoutOf(options.timeout);
   const origin = checkChoice('from', options.from ?? 'admin', ['admin', 'cli']);
   const state = stateOf(source, options, { timeout, origin });
   const context: Context = { state, origin };
@@ -74,6 +73,14 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
     },
     close: () => state.close(),
   };
+}
+
+function timeoutOf(given: Duration): number {
+  try {
+    return toMilliseconds('timeout', given, 1, MAX_TIMEOUT_MS);
+  } catch {
+    throw invalidOption('timeout', given, "Pass '1ms' to '1m', such as '5s'.");
+  }
 }
 
 function stateOf(

@@ -10,7 +10,7 @@ export interface BannedKey extends Whose {
   readonly bannedForMs: number;
   /** The end of the ban by the clock of this process: ISO 8601. */
   readonly bannedUntil: string;
-  /** The operator of a ban by hand, if there is a note. */
+  /** The operator of a ban by hand, if there is a note. In SQLite and memory, only bans of single keys have notes. */
   readonly by: string | null;
   readonly reason: string | null;
 }
@@ -57,11 +57,14 @@ export interface PolicyVerdict {
 }
 
 /** The verdicts of a decision with their policies. */
-export const verdictsOf = ({ policies, set }: LimiterDecision): PolicyVerdict[] =>
-  policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
+  // A destructured parameter would put the internal member into the published declarations.
+  const { policies, set } = decision;
+  return policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
     const { algorithm, window: windowMs, shadow } = set.policies[i]!;
     return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
   });
+}
 
 /** The facts in a decision about a key. */
 export function verdictFind(decision: LimiterDecision, overridden: boolean): Omit<JudgedKey, keyof Whose> {

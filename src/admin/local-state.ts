@@ -88,7 +88,15 @@ export abstract class LocalState implements State {
   }
 
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
-    return Promise.resolve(owners.map((owner) => this.lookAt(set, owner)));
+    return Promise.resolve(owners.map((owner) => this.#lookAt(set, owner)));
+  }
+
+  /** Without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
+  #lookAt(set: PolicySet, owner: Owner): Reply {
+    const { limits, ...reply } = this.lookAt(set, owner);
+    const records = [this.rowOf(owner)?.state.overrides, set.overrides?.all];
+    const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
+    return isOverridden && limits ? { ...reply, limits } : reply;
   }
 
   lives(found: readonly Found[]): Promise<(number | undefined)[]> {
@@ -116,11 +124,13 @@ export abstract class LocalState implements State {
     return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
   }
 
-  /** The notes of the last logged bans. A ban that was imported with others has none. */
+  /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
   notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
     const wanted = new Set(owners.map(({ text }) => text));
     const notes = new Map<string, BanNote | null>();
-    for (const { action, who, by, reason } of this.logged()) {
+    for (const { action, who: text, by, reason } of this.logged()) {
+      // The log names the limiter of an owner of which the file has only one hash.
+      const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
       if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
       notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
     }

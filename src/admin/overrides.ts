@@ -24,7 +24,15 @@ import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { ItemError, itemError, soleKey, typedKey, type KeyOptions } from './typed-keys.js';
+import {
+  checkList,
+  ItemError,
+  inItem,
+  soleKey,
+  typedKey,
+  wrongArgument,
+  type KeyOptions,
+} from './typed-keys.js';
 
 /** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
@@ -100,17 +108,17 @@ export function overrideFunctions({ state }: Context) {
     { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
   ): Promise<OverrideResult[]> {
     checkName(name);
+    checkList('overrideMany', wishes);
     const published = await state.published();
     return withLimiter(limiterFor(state, published, name), async (limiter) => {
-      const changes = wishes.map((wish, i) => {
-        try {
+      const changes = wishes.map((wish, i) =>
+        inItem(i, () => {
+          checkWish(wish);
           const found = inScope(published, name, wish, { raw, ipv6Subnet });
           check(limiter, found, published.scopes.has(name));
           return found;
-        } catch (error) {
-          throw itemError(i, error);
-        }
-      });
+        }),
+      );
       const results: OverrideResult[] = [];
       for (const change of changes) results.push({ name, ...(await make(limiter, change)) });
       return results;
@@ -130,6 +138,19 @@ export function overrideFunctions({ state }: Context) {
   }
 
   return { override, overrideAll, removeOverride, overrideMany, overrides };
+}
+
+const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until'];
+
+/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
+function checkWish(wish: OverrideWish): void {
+  checkShape('overrideMany', wish, WISH_FIELDS);
+  for (const [field, meaning] of [
+    ['key', 'change all keys'],
+    ['change', 'remove the override'],
+  ] as const)
+    if (!(field in wish))
+      throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
 }
 
 const noteOf = (by: string | null, reason: string | null): OverrideNote => ({

@@ -60,8 +60,25 @@ export class ItemError extends HeadgateError {
 }
 
 /** An error with the position of its item. */
-export function itemError(index: number, error: unknown): unknown {
+function itemError(index: number, error: unknown): unknown {
   return error instanceof HeadgateError ? new ItemError(index, error) : error;
+}
+
+/** Uses an item. An error gets the position of the item. */
+export function inItem<T>(index: number, use: () => T): T {
+  try {
+    return use();
+  } catch (error) {
+    throw itemError(index, error);
+  }
+}
+
+/** Checks that a list consists of objects. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function checkList(what: string, list: unknown): void {
+  if (!Array.isArray(list))
+    throw wrongArgument(`${what}: the first argument is not an array. Pass an array.`);
+  const at = list.findIndex((each) => typeof each !== 'object' || each === null || Array.isArray(each));
+  if (at !== -1) throw itemError(at, wrongArgument(`${what}: this entry is not an object. Pass an object.`));
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the text is empty, or looks like an address without being valid */

@@ -1,4 +1,5 @@
-import { checkInteger, checkShape } from '../common/validate.js';
+import { invalidOption } from '../common/errors.js';
+import { checkChoice, checkInteger, checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { entryInForce } from '../contract/overrides.js';
 import { overrideOf, type OverrideChange } from '../limiter/overrides/override.js';
@@ -208,12 +209,22 @@ function liveLimiters(published: Published | undefined): LiveLimiter[] {
   });
 }
 
+const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkKinds(kinds: readonly string[]): void {
+  if (!Array.isArray(kinds))
+    throw invalidOption('kinds', kinds, "Pass an array, such as ['banned', 'limited'].");
+  for (const kind of kinds) checkChoice('kinds', kind, KINDS);
+}
+
 async function searchFor(
   state: State,
   { name, tier, scan = false, limits: several, count, progress, signal, ...given }: KeysOptions,
   kinds: KeysOptions['kinds'],
 ): Promise<KeySearch> {
   if (name !== undefined) checkName(name);
+  if (kinds !== undefined) checkKinds(kinds);
   const own = limitsOf(given);
   if (own && name === undefined)
     throw wrongArgument('name: missing. Pass the name of the limiter with these `policies`.');

@@ -273,6 +273,11 @@ function parseKeyText(text: string): { by: string; key: string | Hash | undefine
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
+/** An owner text with its limiter. A file has only one hash for a limiter's key if the limiter's name is not ASCII. */
+export function withScope(scope: string, ownerText: string): string {
+  return ownerText.includes(':') ? ownerText : `${scope}:${ownerText}`;
+}
+
 /** Parses an owner text. @returns undefined if Headgate does not write such texts */
 export function parseOwnerText(text: string): Omit<StateKey, 'head' | 'id'> | undefined {
   return parseStateKey('x', `x:{${text}}${BAN_TAG}`);

@@ -270,6 +270,82 @@ for (const [kind, open] of Object.entries(places)) {
       expect(await all(admin.log())).to.deep.equal([]);
     });
 
+    it('a limiter whose name is not ASCII: its changes are in the log, with their limiter', async () => {
+      const named = make({ name: 'münchen', limit: 2, window: '1h', ban: {} });
+      await known('münchen');
+      await place.admin.ban('a', '1h', { name: 'münchen', ...NOTE });
+      await named.unban('a', { by: 'grace' });
+      await place.admin.ban('b', '1h', { name: 'münchen', ...NOTE });
+      const expected = [
+        ['ban', 'münchen'],
+        ['unban', 'münchen'],
+        ['ban', 'münchen'],
+      ];
+      for (const filter of [{}, { name: 'münchen' }]) {
+        const log = await all(place.admin.log(filter));
+        expect(log.map(({ action, name }) => [action, name])).to.deep.equal(expected);
+      }
+      expect((await place.admin.key('b', { name: 'münchen' }))[0]).to.include({ bannedBy: 'ada' });
+    });
+
+    it('limited: a removed override is not in force', async () => {
+      await limiter.override('a', '1/1h');
+      await limiter.consume('a');
+      const [overridden] = await all(place.admin.limited({ name: 'api' }));
+      expect(overridden).to.include({ overridden: true });
+      await limiter.removeOverride('a');
+      await limiter.consume('a');
+      const [plain] = await all(place.admin.limited({ name: 'api' }));
+      expect(plain).to.include({ key: 'a', overridden: false });
+    });
+
+    it('refuses damaged lists by their entry, and changes nothing', async () => {
+      const { admin } = place;
+      await limiter.overrideAll('9/1h');
+      const refusal = async (call: () => Promise<unknown>) => {
+        const error = (await call().then(
+          () => ({ message: 'done' }),
+          (reason: unknown) => reason,
+        )) as { code?: string; message: string };
+        return `${error.code} ${error.message.split('\n')[0]}`;
+      };
+      const good = { name: 'api', key: 'a', for: '1h' };
+      for (const list of ['x', null, 5] as never[]) {
+        expect(await refusal(() => admin.importBans(list))).to.match(
+          /^HEADGATE_INVALID_ARGUMENT importBans: /,
+        );
+        const many = () => admin.overrideMany(list, { name: 'api' });
+        expect(await refusal(many)).to.match(/^HEADGATE_INVALID_ARGUMENT overrideMany: /);
+      }
+      for (const entry of [null, 5, {}, { key: 'a' }, { change: '5/1h' }] as never[])
+        expect(await refusal(() => admin.overrideMany([entry], { name: 'api' }))).to.match(
+          /^HEADGATE_INVALID_ARGUMENT \[0\]: /,
+        );
+      for (const entry of [
+        null,
+        5,
+        {},
+        { name: 'api', key: 'a' },
+        { ...good, extra: 1 },
+        { ...good, key: null },
+      ])
+        expect(await refusal(() => admin.importBans([good, entry as never]))).to.match(
+          /^HEADGATE_\w+ \[1\]: /,
+        );
+      expect(await all(admin.bans())).to.deep.equal([]);
+      expect((await all(admin.overrides())).map(({ change }) => change)).to.deep.equal(['9/1h']);
+    });
+
+    it('refuses unknown kinds of facts, a dimension without bans, and a timeout that is too long', async () => {
+      const { admin } = place;
+      expect(await admin.keys({ kinds: ['x'] as never }).catch(String)).to.match(/kinds: "x"/);
+      const unban = admin.unban('a', { name: 'api', dimension: 'org' });
+      const code = await unban.catch((error: unknown) => (error as { code: string }).code);
+      expect(code).to.equal('HEADGATE_NO_BANS');
+      for (const timeout of ['x', '15m'])
+        expect(() => place.again({ timeout })).to.throw("Pass '1ms' to '1m'");
+    });
+
     if (kind !== 'sqlite')
       it('refuses a limiter that is not known, or that does not check for bans', async () => {
         make({ name: 'open', limit: 1, window: '1h' });

@@ -289,6 +289,13 @@ describe('the packed packages', function () {
     await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
   });
 
+  it('has types without errors of their own, for a project that checks libraries', async () => {
+    const settings = { ...strict, module: 'nodenext', esModuleInterop: true, skipLibCheck: false };
+    const report = await tsc(typesProject(), 'checked', settings, ['every-door.mts']).catch(String);
+    // Packages of others may have errors.
+    expect(String(report).match(/^.*node_modules\/headgate.*$/gm)).to.equal(null);
+  });
+
   it('has types that do not need esModuleInterop', async () => {
     const project = typesProject();
     writeFileSync(join(project, 'plain.ts'), "import 'headgate/http';");

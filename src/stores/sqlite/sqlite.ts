@@ -5,7 +5,7 @@ import { choice, fn, readOptions, type OptionTable } from '../../common/options.
 import { checkShape } from '../../common/validate.js';
 import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { ALL_KEYS } from '../keys.js';
+import { ALL_KEYS, withScope } from '../keys.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore, type Askers } from '../state/state-store.js';
 import {
@@ -117,9 +117,12 @@ function hidingOwners(names: readonly string[], change: Update): Update {
   return (bytes, now) =>
     change(bytes, now).map((each, i) => {
       if (!each.log) return each;
-      const who = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
+      const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
+      const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
       const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
-      return isOfAll ? each : { ...each, log: each.log.map((logged) => ({ ...logged, who })) };
+      return isOfAll
+        ? each
+        : { ...each, log: each.log.map((logged) => ({ ...logged, who: whoIn(logged.who) })) };
     });
 }
 
