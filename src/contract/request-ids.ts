@@ -8,19 +8,6 @@ const MAX_ID_LENGTH = 255;
 /** The time for which an id is remembered if the limiter does not set one, ms. */
 const DEFAULT_LIFE_MS = 600_000;
 
-/** The part of a request with an id in a change of its charge: the first decision that changes the charge owns it. */
-export interface Claim {
-  readonly id: string;
-  /** The step of the charge. */
-  readonly step: number;
-  /** Whether the decision made the charge, and does not only repeat it. */
-  readonly isFirst: boolean;
-  /** A name of the decision, 5 characters. */
-  readonly owner: string;
-  /** Whether nothing of the charge is left after the change, so that the id is free again. */
-  readonly isLast: boolean;
-}
-
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkId(id: unknown): string {
   if (typeof id === 'string' && id.length >= 1 && id.length <= MAX_ID_LENGTH) return id;

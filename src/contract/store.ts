@@ -6,7 +6,7 @@ import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
-import type { Claim } from './request-ids.js';
+import type { Claim } from './claim.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
-import type { Claim } from '../contract/request-ids.js';
+import type { Claim } from '../contract/claim.js';
 import {
   chargedOf,
   type ChangeReply,

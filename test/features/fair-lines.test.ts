@@ -241,7 +241,10 @@ describe('fair lines', () => {
       fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 6 }),
       fc.constantFrom(...Object.values(totals)),
       async (costs, total) => {
-        const policies = [{ ...total, limit: 4 }, { ...ofTenant, burst: 1000 }];
+        const policies = [
+          { ...total, limit: 4 },
+          { ...ofTenant, burst: 1000 },
+        ];
         if (total.algorithm === 'token-bucket') Object.assign(policies[0]!, { burst: 4 });
         const { pass, wait, room } = setup(stores.memory, { policies });
         const units = costs.map(() => 0);

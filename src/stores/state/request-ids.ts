@@ -1,4 +1,5 @@
-import { idLifeOf, policiesText, type Claim } from '../../contract/request-ids.js';
+import type { Claim } from '../../contract/claim.js';
+import { idLifeOf, policiesText } from '../../contract/request-ids.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { decide, usage } from './evaluate.js';

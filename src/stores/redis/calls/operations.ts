@@ -1,7 +1,8 @@
 // The calls of scripts for another purpose than a decision. Their arguments may depend on the time, so each call has a new operation.
 import { costAt } from '../../../contract/costs.js';
 import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '../../../contract/overrides.js';
-import { idLifeOf, policiesText, type Claim } from '../../../contract/request-ids.js';
+import type { Claim } from '../../../contract/claim.js';
+import { idLifeOf, policiesText } from '../../../contract/request-ids.js';
 import {
   malformedReply,
   type Change,
