@@ -290,7 +290,9 @@ describe('examples', function () {
     const { url } = await serve('prometheus');
     expect(await statuses(7, url)).to.deep.equal(times(7, 200));
     const metrics = await (await fetch(`${url}/metrics`)).text();
-    expect(metrics).to.match(/headgate_decisions_total\{.*limiter="api",outcome="allowed".*\} 7/);
+    expect(metrics).to.match(
+      /headgate_decisions_total\{.*headgate_limiter="api".*headgate_outcome="allowed".*\} 7/,
+    );
     expect(metrics).to.match(/headgate_shadow_denials_total\{.*policy="burst".*\} 2/);
   });
 
