@@ -153,4 +153,4 @@ function idsOf(name: string): { uid: number; gid: number } {
 let tables = 0;
 
 /** A new table name, which makes a store empty. */
-export const freshTable = () => `t${(tables++).toString(36)}`;
+export const freshTable = () => `t_${(tables++).toString(36)}`;

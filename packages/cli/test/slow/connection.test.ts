@@ -64,11 +64,11 @@ describe('a command line that is wrong', () => {
     },
     'a timeout that is none': {
       args: ['list', '--redis', url, '--timeout', 'soon'],
-      says: /--timeout: "soon" is not valid/,
+      says: /--timeout: "soon"/,
     },
     'a timeout of an hour': {
       args: ['list', '--redis', url, '--timeout', '60001ms'],
-      says: /--timeout: .*'1ms' to '1m'/,
+      says: /--timeout: "60001ms".*1ms.*1m/,
     },
     'list --limited without limits': {
       args: ['list', '--limited', '--redis', url],
