@@ -41,18 +41,23 @@ export interface BanKeyOptions extends KeyChangeOptions {
 
 /** The result of `ban`. */
 export interface BanResult extends Subject {
+  /** The name of the limiter. */
   readonly name: string;
   /** The length of the ban, ms. */
   readonly bannedForMs: number;
   /** The end of the ban, by the clock of this process. */
   readonly until: Date;
+  /** The operator, or `null`. */
   readonly by: string | null;
+  /** The reason, or `null`. */
   readonly reason: string | null;
+  /** Doubts about the change, such as a key that cannot occur. */
   readonly warnings: readonly AdminWarning[];
 }
 
 /** The result of `unban`. For a network, `denials` and `lastBanMs` are absent. */
 export interface UnbanResult extends Subject {
+  /** The name of the limiter. */
   readonly name: string;
   /** The number of keys that were banned. */
   readonly banned: number;
@@ -62,6 +67,7 @@ export interface UnbanResult extends Subject {
   readonly denials?: number;
   /** The length of the last ban by denials, which is forgotten, ms. 0 if there was none. */
   readonly lastBanMs?: number;
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 
@@ -75,12 +81,15 @@ export interface BansOptions {
 
 /** A ban of `importBans`: a key as in `ban`, or the name, the key and the dimension of a banned key that `bans` returned. */
 export interface ImportedBan extends Partial<KeyOptions> {
+  /** The name of the limiter. */
   readonly name: string | Hash;
+  /** The key, an address or a network. */
   readonly key: string | Hash;
   /** The length of the ban. */
   readonly for: Duration;
   /** The operator of this ban. @default the operator of the import */
   readonly by?: string | null | undefined;
+  /** The reason: 1 to 500 characters. */
   readonly reason?: string | null | undefined;
 }
 
@@ -98,6 +107,7 @@ export interface ImportResult {
   readonly banned: number;
   /** The number of keys that were banned for as long already. */
   readonly already: number;
+  /** Doubts about the changes. */
   readonly warnings: readonly AdminWarning[];
 }
 

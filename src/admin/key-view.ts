@@ -11,24 +11,31 @@ import type { State } from './state.js';
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {
+  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
   readonly key: string;
   /** The typed key. */
   readonly given: string;
+  /** The dimension of the key. */
   readonly dimension: string;
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
+  /** The cost of the verdicts. */
   readonly cost: number;
   /** Whether a request would be admitted now. Null if the limits are unknown. */
   readonly allowed: boolean | null;
+  /** The reason of a denial, or `null`. */
   readonly reason: string | null;
+  /** The time until the cost would be admitted, ms, or `null`. */
   readonly retryAfterMs: number | null;
+  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
   /** The rest of the ban, ms, or 0. */
   readonly bannedForMs: number;
   /** The operator of a ban by hand, if there is a note. */
   readonly bannedBy: string | null;
+  /** The reason of a ban by hand, or `null`. */
   readonly banReason: string | null;
   /** The override that applies: the key's own, or that of all keys. */
   readonly override: (Override & { readonly all: boolean }) | null;
@@ -36,6 +43,7 @@ export interface KeyView {
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */
   readonly known: boolean;
+  /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }
 

@@ -9,6 +9,7 @@ import { wrongArgument } from './typed-keys.js';
 export interface Limits {
   /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
+  /** The policies of each tier. */
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;

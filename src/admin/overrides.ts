@@ -42,6 +42,7 @@ export interface OverrideAllOptions extends NameOption, OverrideNote {}
 
 /** The result of a change of an override. */
 export interface OverrideResult {
+  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key. Absent for all keys. */
   readonly key?: string | undefined;
@@ -51,6 +52,7 @@ export interface OverrideResult {
   readonly override: Override | undefined;
   /** Whether there was an override before. */
   readonly replaced: boolean;
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 

@@ -5,11 +5,13 @@ import type { Limits } from './limits.js';
 
 /** An instance of a store, and its publication. */
 export interface Instance extends PublishedInstance {
+  /** The id of the process, unique on the server. */
   readonly id: string;
 }
 
 /** Limiters of one name with equal configurations. */
 export interface Configuration extends Omit<PublishedLimiter, 'name'> {
+  /** The processes with these options. */
   readonly instances: readonly Instance[];
 }
 

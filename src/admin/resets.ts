@@ -25,6 +25,7 @@ export interface ResetOptions extends KeyChangeOptions, GivenLimits {
 
 /** The result of `reset`. */
 export interface ResetResult extends Subject {
+  /** The name of the limiter. */
   readonly name: string;
   /** The names of the policies that had charges. */
   readonly policies: readonly string[];
@@ -32,6 +33,7 @@ export interface ResetResult extends Subject {
   readonly banned: number;
   /** The rest of the longest of these bans, ms, or 0. */
   readonly bannedForMs: number;
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 

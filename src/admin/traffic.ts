@@ -5,15 +5,21 @@ import type { State } from './state.js';
 
 /** Decisions per second. */
 export interface Rates {
+  /** Admitted requests a second. */
   readonly admitted: number;
+  /** Denied requests a second. */
   readonly denied: number;
 }
 
+/** The decisions of one limiter per second. */
 export interface LimiterRates extends Rates {
+  /** The name of the limiter. */
   readonly name: string;
+  /** The denials of each policy. */
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
   /** Denials by reasons other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
+  /** The keys with most requests. */
   readonly keys: readonly (Rates & { readonly key: string | Hash })[];
 }
 

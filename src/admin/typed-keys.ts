@@ -81,7 +81,7 @@ export function checkList(what: string, list: unknown): void {
   if (at !== -1) throw itemError(at, wrongArgument(`${what}: this entry is not an object. Pass an object.`));
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the text is empty, or looks like an address without being valid */
+/** Checks a typed key. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if it is empty, or looks like an address without being valid */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const { raw = false, ipv6Subnet } = options;
   const dimension =

@@ -9,6 +9,7 @@ const MAX_MEASURED = 200;
 
 /** The keys and the memory of one limiter. */
 export interface LimiterUsage {
+  /** The name of the limiter. */
   readonly name: Whose['name'];
   /** The number of states: one for each key and policy, and one for each ban. */
   readonly states: number;

@@ -17,6 +17,7 @@ import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.
 
 /** The limiters of one name. */
 export interface LimiterView {
+  /** The name of the limiter. */
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
   readonly configurations: readonly Configuration[];
@@ -28,6 +29,7 @@ export interface LimiterView {
 export interface LimitersView {
   /** The stores of processes that publish their limiters. */
   readonly instances: readonly Instance[];
+  /** The limiters, by name. */
   readonly limiters: readonly LimiterView[];
   /** `UNKNOWN_SCOPE`, `DIFFERENT` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];

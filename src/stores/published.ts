@@ -18,6 +18,7 @@ export interface PublishedLimiter {
   readonly banBy?: string;
   /** The dimension of the slot that all keys share. Absent without `slotBy`. */
   readonly slotBy?: string;
+  /** Whether the limiter only reports and never denies. */
   readonly shadow: boolean;
   /** Whether the policies depend on the request. `policies` then has those that were used recently. */
   readonly dynamic: boolean;
@@ -29,8 +30,11 @@ export interface PublishedLimiter {
 
 /** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
+  /** The version of Headgate. */
   readonly version: string;
+  /** The name of the host. */
   readonly host: string;
+  /** The number of the process on its host. */
   readonly pid: number;
   /** The time of the publication, by the instance's clock: ISO 8601. */
   readonly at: string;
@@ -38,6 +42,7 @@ export interface PublishedInstance {
   readonly every: number;
   /** The mark of the secret that hashes the keys. Absent if keys are not hashed. */
   readonly hashed?: string;
+  /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */
   readonly more: number;

@@ -106,6 +106,7 @@ describe('the packed packages', function () {
       ...['README.md', 'SECURITY.md'],
       // Errors name this page by its path.
       'docs/errors.md',
+      ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
     const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
@@ -139,7 +140,7 @@ describe('the packed packages', function () {
   });
 
   it('loads no Redis scripts for sub-paths of other stores', async () => {
-    const scripted = ['./redis', './compat/fastify-rate-limit'];
+    const scripted = ['./redis', './admin', './compat/fastify-rate-limit'];
     const paths = subpaths.filter((each) => !needingTheirPeer.includes(each));
     const script = `const scripts = [];
       for (const path of ${JSON.stringify(paths)}) {

@@ -79,7 +79,8 @@ export class Connection {
   }
 
   release(isBroken: boolean): void {
-    this.#client.removeListener('error', this.#lose);
+    // The pool closes a broken connection, which may report its end later.
+    if (!isBroken) this.#client.removeListener('error', this.#lose);
     this.#client.release(isBroken);
   }
 }
