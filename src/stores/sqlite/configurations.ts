@@ -26,7 +26,8 @@ export class Configurations {
     const { name, ...options } = configurationOf(describe(limiter));
     const text = JSON.stringify(options);
     // No state has a key without a colon between the braces.
-    const key = `{options}${encodeURIComponent(name)}`;
+    // JSON escapes halves of surrogate pairs, which a URI cannot contain.
+    const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
     const updated = this.#transactions.update(
       [key],
       ([bytes], at) => {
