@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { invalidOption } from '../common/errors.js';
-import { perSet, type PolicySet } from './store.js';
+import { holdsSlots, perSet, type PolicySet, type Store } from './store.js';
 
 /** The longest id of a request. */
 const MAX_ID_LENGTH = 255;
@@ -8,10 +8,20 @@ const MAX_ID_LENGTH = 255;
 /** The time for which an id is remembered if the limiter does not set one, ms. */
 const DEFAULT_LIFE_MS = 600_000;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkId(id: unknown): string {
-  if (typeof id === 'string' && id.length >= 1 && id.length <= MAX_ID_LENGTH) return id;
-  throw invalidOption('id', id, `Pass a string of 1 to ${MAX_ID_LENGTH} characters, or omit it.`);
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for an id that is not valid, or that the store or the policies cannot have */
+export function checkId(id: unknown, set: PolicySet, { remembersIds }: Store): string {
+  if (typeof id !== 'string' || id.length < 1 || id.length > MAX_ID_LENGTH)
+    throw invalidOption('id', id, `Pass a string of 1 to ${MAX_ID_LENGTH} characters, or omit it.`);
+  if (!remembersIds) {
+    const fix =
+      'This store does not remember ids. Use memoryStore, redisStore, sqliteStore or postgresStore.';
+    throw invalidOption('id', id, fix);
+  }
+  if (holdsSlots(set)) {
+    const fix = 'A repetition cannot hold the same slot. Create another limiter for concurrency.';
+    throw invalidOption('id', id, fix);
+  }
+  return id;
 }
 
 /** The notation of an id in a key: 16 characters. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
-import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
@@ -269,7 +269,7 @@ export class Asking {
     const isLook = peek || cost === 0;
     const query: LiveQuery = { set, key: keys, cost, costs, peek: isLook, lease, call, again, unreported };
     if (id !== undefined) {
-      const checked = this.#checkId(id, set);
+      const checked = checkId(id, set, this.#store);
       if (!isLook) query.id = checked;
     }
     if (failure) query.failure = failure;
@@ -286,24 +286,6 @@ export class Asking {
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) observe(this.#name, reply);
     return this.#eventually(query, reply, peek);
-  }
-
-  /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-  #checkId(id: unknown, set: PolicySet): string {
-    const checked = checkId(id);
-    if (!this.#store.remembersIds)
-      throw invalidOption(
-        'id',
-        id,
-        'This store does not remember ids. Use memoryStore, redisStore or sqliteStore.',
-      );
-    if (holdsSlots(set))
-      throw invalidOption(
-        'id',
-        id,
-        'A repetition cannot hold the same slot. Create another limiter for concurrency.',
-      );
-    return checked;
   }
 
   /** The decision if neither a policy nor a ban applies. */

@@ -150,6 +150,13 @@ function idsOf(name: string): { uid: number; gid: number } {
   return { uid: id('-u'), gid: id('-g') };
 }
 
+/** The code and the message of an error, or `done`. */
+export const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => 'done',
+    (error: Error & { code: string }) => `${error.code} ${error.message}`,
+  );
+
 let tables = 0;
 
 /** A new table name, which makes a store empty. */

@@ -177,8 +177,9 @@ export class Memory implements MemoryStore {
 
   readonly #warn: Warn;
 
-  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
-    this.#clock = clock;
+  constructor(clock: Clock | undefined, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
+    // `Date.now` is looked up at each decision, so that fake timers work.
+    this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
     this.#ids = new RequestIds(maxKeys);
     this.#onFull = onFull;

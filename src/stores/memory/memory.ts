@@ -26,6 +26,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
 /** Like `memoryStore`, for options whose names were already checked. */
 export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
-  const { clock = () => Date.now(), maxKeys, onFull } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
+  const { clock, maxKeys, onFull } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
   return new Memory(clock, maxKeys, onFull, warn);
 }

@@ -25,8 +25,7 @@ export class Configurations {
   #compare(limiter: Announcement): void {
     const { name, ...options } = configurationOf(describe(limiter));
     const text = JSON.stringify(options);
-    // No state has a key without a colon between the braces.
-    // JSON escapes halves of surrogate pairs, which a URI cannot contain.
+    // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
     const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
     const updated = this.#transactions.update(
       [key],

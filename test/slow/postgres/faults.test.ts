@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Pool, PoolClient } from 'pg';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { postgresSchema, postgresStore } from 'headgate/postgres';
-import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { freshTable, outcomeOf, startPostgres, type PostgresServer } from '../../support/postgres.js';
 
 const many: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 1_000_000, window: '30d' };
 
@@ -38,12 +38,6 @@ describe('PostgreSQL, faults', function () {
 
   const spent = async () => 1_000_000 - (await throwing().peek('key')).remaining;
 
-  const messageOf = (promise: Promise<unknown>): Promise<string> =>
-    promise.then(
-      () => 'no error',
-      (error: Error & { code: string }) => `${error.code} ${error.message}`,
-    );
-
   it('several processes may create the table at the same time, and again', async () => {
     table = freshTable();
     const store = postgresStore(pool, { table });
@@ -54,7 +48,7 @@ describe('PostgreSQL, faults', function () {
   it('a missing table is reported with the fix, and found once it exists', async () => {
     table = freshTable();
     const limiter = throwing();
-    const message = await messageOf(limiter.consume('key'));
+    const message = await outcomeOf(limiter.consume('key'));
     expect(message).to.contain('HEADGATE_STORE_AWAY').and.contain(table).and.contain('store.setup()');
     await pool.query(postgresSchema({ table, unlogged: false }));
     expect((await limiter.consume('key')).allowed).to.equal(true);
@@ -63,11 +57,11 @@ describe('PostgreSQL, faults', function () {
   it('the table of another program is refused, and stays as it is', async () => {
     table = freshTable();
     await pool.query(`CREATE TABLE ${table} (key text, expires bigint, state bytea)`);
-    expect(await messageOf(throwing().consume('key')))
+    expect(await outcomeOf(throwing().consume('key')))
       .to.contain('HEADGATE_STORE_AWAY')
       .and.contain('headgate 1');
-    expect(await messageOf(postgresStore(pool, { table }).setup())).to.contain('HEADGATE_STORE_AWAY');
-    expect(await messageOf(throwing().consume('key'))).to.contain('HEADGATE_STORE_AWAY');
+    expect(await outcomeOf(postgresStore(pool, { table }).setup())).to.contain('HEADGATE_STORE_AWAY');
+    expect(await outcomeOf(throwing().consume('key'))).to.contain('HEADGATE_STORE_AWAY');
     expect((await pool.query(`SELECT * FROM ${table}`)).rows).to.deep.equal([]);
   });
 
@@ -154,7 +148,7 @@ describe('PostgreSQL, faults', function () {
     const reader = server.pool({ connectionString: server.url.replace('headgate@', `${table}_reader@`) });
     // The table exists, so the right to create it is not needed.
     await postgresStore(reader, { table }).setup();
-    expect(await messageOf(throwing(reader).consume('key')))
+    expect(await outcomeOf(throwing(reader).consume('key')))
       .to.contain('HEADGATE_STORE_AWAY')
       .and.contain('permission denied');
     await reader.end();

@@ -1,5 +1,5 @@
 // Several processes on one table: races, keys of several dimensions, and processes that are killed or stall while they hold locks.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { postgresStore } from 'headgate/postgres';
 import type { PostgresTask } from '../../support/postgres-child.js';
 import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
 import { windowed as algorithms } from '../../support/policies.js';
-import { watch } from '../../support/servers.js';
+import { killChild, startChild } from '../../support/processes.js';
 import { limiterOn } from '../../support/stores.js';
 
 /** The decisions by keys of several dimensions. `HEADGATE_DECISIONS=1000000` takes many minutes. */
@@ -40,26 +40,13 @@ describe('PostgreSQL, several processes', function () {
     await postgresStore(pool, { table }).setup();
     children = await Promise.all([1, 2, 3, 4].map(start));
   });
-  afterEach(() => Promise.all(children.map(end)));
+  afterEach(() => Promise.all(children.map(killChild)));
   after(async () => {
     await pool.end();
     await server.stop();
   });
 
-  async function start(): Promise<ChildProcess> {
-    const script = join(import.meta.dirname, '../../support/postgres-child.ts');
-    const child = fork(script, [server.url, table], { execArgv: ['--import', 'tsx'] });
-    watch(child);
-    await once(child, 'message');
-    return child;
-  }
-
-  async function end(child: ChildProcess): Promise<void> {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const exit = once(child, 'exit');
-    child.kill('SIGKILL');
-    await exit;
-  }
+  const start = () => startChild('postgres-child.ts', server.url, table);
 
   const peekAt = (options: CreateLimiterOptions) =>
     limiterOn(postgresStore(pool, { table }), options).peek('key');
@@ -93,7 +80,7 @@ describe('PostgreSQL, several processes', function () {
       } satisfies PostgresTask);
     // A line has at least seven characters.
     while (statSync(log).size < 7 * DECISIONS) await sleep(200);
-    await Promise.all(children.map(end));
+    await Promise.all(children.map(killChild));
     const { rows } = await pool.query<{ deadlocks: string }>(
       'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
     );
@@ -111,11 +98,11 @@ describe('PostgreSQL, several processes', function () {
     for (const child of children) child.send(task);
     for (let i = 0; i < 3; i++) {
       await sleep(200 + Math.random() * 200);
-      await end(children[i]!);
+      await killChild(children[i]!);
       children[i] = await start();
       children[i]!.send(task);
     }
-    await Promise.all(children.map(end));
+    await Promise.all(children.map(killChild));
     const logged = readFileSync(log, 'utf8').trim().split('\n').map(Number);
     rmSync(directory, { recursive: true });
     expect(logged.length).to.be.above(100);

@@ -5,7 +5,13 @@ import { expect } from 'chai';
 import type { Pool, PoolClient } from 'pg';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { postgresStore, type PostgresStoreOptions } from 'headgate/postgres';
-import { freshTable, startPgBouncer, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import {
+  freshTable,
+  outcomeOf,
+  startPgBouncer,
+  startPostgres,
+  type PostgresServer,
+} from '../../support/postgres.js';
 
 const LIMIT = 1_000_000;
 const many: CreateLimiterOptions = { algorithm: 'fixed-window', limit: LIMIT, window: '30d' };
@@ -50,12 +56,6 @@ describe('PostgreSQL, transactions', function () {
     });
 
   const spent = async () => LIMIT - (await throwing().peek('key')).remaining;
-
-  const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
-    promise.then(
-      () => 'done',
-      (error: Error & { code: string }) => `${error.code} ${error.message}`,
-    );
 
   /** Runs PL/pgSQL at each change of the table: at once, or within the commit. */
   async function onChange(moment: 'BEFORE INSERT' | 'BEFORE UPDATE' | 'COMMIT', body: string) {

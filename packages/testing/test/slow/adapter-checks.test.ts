@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { adapterChecks, type AdapterUnderTest } from 'headgate-testing';
-import { adapters, type TestRequest, type TestResponse } from '../../../test/http/apps.js';
+import { adapters, type TestRequest, type TestResponse } from '../../../../test/http/apps.js';
 
 type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
 

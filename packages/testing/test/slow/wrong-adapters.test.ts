@@ -13,7 +13,12 @@ import {
 } from 'headgate';
 import { createFlow, nodeResponse, type Framework, type Trail } from 'headgate/http';
 import { adapterChecks, CheckError, type AdapterUnderTest, type App } from 'headgate-testing';
-import { adapters, type TestOptions, type TestRequest, type TestResponse } from '../../../test/http/apps.js';
+import {
+  adapters,
+  type TestOptions,
+  type TestRequest,
+  type TestResponse,
+} from '../../../../test/http/apps.js';
 
 type TestApp = App<TestRequest, TestResponse>;
 type Adapter = AdapterUnderTest<TestRequest, TestResponse>;

@@ -13,8 +13,8 @@ import type {
 } from 'headgate/stores';
 import { stateStore, type StateChange } from 'headgate/stores';
 import type { StoreUnderTest } from 'headgate-testing';
-import { compilePolicies } from '../../../src/contract/compile-policies.js';
-import { capacityOf } from '../src/algorithms.js';
+import { compilePolicies } from '../../../../src/contract/compile-policies.js';
+import { capacityOf } from '../../src/algorithms.js';
 
 /** A wrong store, and a check that catches it. */
 interface WrongStore extends Pick<StoreUnderTest, 'createStore' | 'entries'> {

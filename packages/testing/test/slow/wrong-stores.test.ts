@@ -1,7 +1,7 @@
 // headgate-testing catches each wrong store, by the check that is named beside it, with a message about the fault.
 import { expect } from 'chai';
 import { CheckError, storeChecks } from 'headgate-testing';
-import { memory } from '../../../test/support/stores.js';
+import { memory } from '../../../../test/support/stores.js';
 import { faulty, plausible } from './wrong-stores.js';
 
 for (const [title, wrong] of Object.entries({
