@@ -86,10 +86,10 @@ async function sendAll(send: Send, accounts: readonly (string | undefined)[]): P
 /** `5 x 200 in 101 to 104 ms, then 7 x 429 in 1 to 2 ms`: answers of one kind in one part. */
 function describe(answers: readonly Answer[]): string {
   const parts: Answer[][] = [];
+  const kindOf = ({ status, ms }: Answer): string => `${status}${ms > SLOW_MS}`;
   for (const answer of answers) {
     const last = parts.at(-1);
-    const isSame = last?.[0]?.status === answer.status && last[0]!.ms > SLOW_MS === answer.ms > SLOW_MS;
-    if (isSame) last!.push(answer);
+    if (last && kindOf(last[0]!) === kindOf(answer)) last.push(answer);
     else parts.push([answer]);
   }
   const texts = parts.map((part) => {

@@ -1,12 +1,24 @@
 import type { Algorithm, AnyKernel, Params, Policy, StrictPolicy, Traits } from '../algorithms/index.js';
 
-export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
+export type {
+  Algorithm,
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policy,
+  StrictPolicy,
+} from '../algorithms/index.js';
+
+/**
+ * A policy as text, such as `'300/1m'`: any string. The fields exclude it beside objects with a limit, because an editor would otherwise take
+ * the method `anchor` of strings for the field of a calendar policy, and show nothing.
+ */
+export type PolicyText = string & { readonly length: number; readonly limit?: undefined };
 
 /** Policies: an array of policies, each as data or as text such as `'300/1m'`, or a single text for a single policy. */
 export type Policies = string | readonly (Policy | string)[];
 
 /** The same for options, where the compiler rejects fields of other algorithms. */
-export type StrictPolicies = string | readonly (StrictPolicy | string)[];
+export type StrictPolicies = PolicyText | readonly (StrictPolicy | PolicyText)[];
 
 /** A validated policy. Divisions are done and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {

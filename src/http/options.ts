@@ -12,7 +12,7 @@ import {
 } from '../common/options.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type { EitherLimitOrPolicies, NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
@@ -103,7 +103,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request instead of Headgate. Status and headers are already set. */
+  /** Answers a denied request instead of Headgate: `handler(req, res, decision)`, with the request and response (reply) of the framework. Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;
@@ -151,9 +151,15 @@ export interface NoQuota {
   limiter?: undefined;
 }
 
+/** A policy inline. */
+export interface InlineQuota {
+  policies?: EitherLimitOrPolicies | undefined;
+  limiter?: undefined;
+}
+
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & InlineQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function checkFixedCost(option: string, cost: unknown): Cost {

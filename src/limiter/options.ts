@@ -17,7 +17,14 @@ import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
-import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type {
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policies,
+  Policy,
+  StrictPolicies,
+  StrictPolicy,
+} from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './switch.js';
@@ -98,7 +105,10 @@ export interface OnlyTiers {
 
 /** The options of `createLimiter`: a policy inline, `policies`, or `tiers`. */
 export type CreateLimiterOptions = LimiterOptions &
-  ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
+  (
+    | (StrictPolicy & { policies?: EitherLimitOrPolicies | undefined })
+    | (NoPolicy & (JointPolicies | OnlyTiers))
+  );
 
 type KeyOf<T> = T extends unknown ? keyof T : never;
 
