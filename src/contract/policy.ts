@@ -9,8 +9,8 @@ export type {
 } from '../algorithms/index.js';
 
 /**
- * A policy as text, such as `'300/1m'`: any string. The fields exclude it beside objects with a limit, because an editor would otherwise take
- * the method `anchor` of strings for the field of a calendar policy, and show nothing.
+ * The text of a policy in place of options: any string, such as `'300/1m'`. Its optional field distinguishes a text from options, so that editors
+ * show the field `anchor` of a calendar policy, and not the method `anchor` of strings.
  */
 export type PolicyText = string & { readonly length: number; readonly limit?: undefined };
 
@@ -18,7 +18,7 @@ export type PolicyText = string & { readonly length: number; readonly limit?: un
 export type Policies = string | readonly (Policy | string)[];
 
 /** The same for options, where the compiler rejects fields of other algorithms. */
-export type StrictPolicies = PolicyText | readonly (StrictPolicy | PolicyText)[];
+export type StrictPolicies = string | readonly (StrictPolicy | string)[];
 
 /** A validated policy. Divisions are done and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {

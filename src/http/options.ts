@@ -28,7 +28,7 @@ type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }[
 export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** The options of all HTTP adapters in addition to the policy. */
-export interface RequestOptions<Req, Res> extends CommonOptions {
+export type RequestOptions<Req, Res> = CommonOptions & {
   /**
    * The name of the request's tier, one of `tiers`, or a sync or async function of the request that returns it. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
@@ -123,7 +123,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>>;
   /** Receives every decision, for logs and metrics. An error that the callback throws is reported as a process warning. */
   onDecision?: Callback<[decision: Decision, request: Req], void>;
-}
+};
 
 /** The policies of an adapter. */
 export interface RequestPolicies<Req> {

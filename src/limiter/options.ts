@@ -107,7 +107,7 @@ export interface OnlyTiers {
 export type CreateLimiterOptions = LimiterOptions &
   (
     | (StrictPolicy & { policies?: EitherLimitOrPolicies | undefined })
-    | (NoPolicy & (JointPolicies | OnlyTiers))
+    | (NoPolicy & (OnlyTiers | JointPolicies))
   );
 
 type KeyOf<T> = T extends unknown ? keyof T : never;

@@ -262,7 +262,7 @@ describe('the packed packages', function () {
       { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
       { module: 'commonjs', moduleResolution: 'bundler' },
     ],
-    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler' }],
+    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler', exactOptionalPropertyTypes: true }],
   };
   const modern = [
     { module: 'node16' },
