@@ -29,6 +29,9 @@ export type ErrorCode =
   | 'HEADGATE_ABORTED'
   | 'HEADGATE_CLOSED';
 
+/** The folder of all other pages that messages name. The package does not contain them. */
+export const DOCS = 'https://github.com/headgate/headgate/blob/main/docs';
+
 /** The page that explains every code. The package contains it. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 

@@ -68,7 +68,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** The most of these requests with the same key: 1 to `maxWaiting`. @default a tenth of it, rounded down, but at least 1 */
   maxWaitingPerKey?: number;
   /**
-   * Whether operators can change limits at run time, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each decision
+   * Whether operators can change limits at run time, for one key or for all: see `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each decision
    * then also reads the override of its key. @default false
    */
   overrides?: boolean;
