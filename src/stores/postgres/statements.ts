@@ -1,6 +1,6 @@
 // The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
 // because PostgreSQL allows parameters in single statements only.
-import type { StateChange } from '../state/key-state.js';
+import type { StateChange } from '../state/key-record.js';
 
 /** The time by the server's clock in whole ms since the epoch. */
 const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8';

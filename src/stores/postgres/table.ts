@@ -1,7 +1,7 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 import { runUpdate, type Update } from '../state/updates.js';
 import type { Connection } from './connection.js';
 import type { Row } from './pool.js';

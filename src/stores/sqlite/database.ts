@@ -13,7 +13,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
-import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 
 /** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {

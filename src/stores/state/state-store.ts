@@ -3,7 +3,9 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
-import { idKey, JointState, stateKeys, type StateChange } from './key-state.js';
+import type { StateChange } from './key-record.js';
+import { JointState } from './key-state.js';
+import { idKey, stateKeys } from './state-keys.js';
 import {
   isPromise,
   type Change,

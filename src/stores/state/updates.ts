@@ -1,6 +1,6 @@
 // The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
 import { performance } from '../../common/real-time.js';
-import type { StateChange } from './key-state.js';
+import type { StateChange } from './key-record.js';
 import type { Askers, StateBackend } from './state-store.js';
 
 /** An update that waits for its transaction. */
