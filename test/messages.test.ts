@@ -1,4 +1,4 @@
-// Likely mistakes: the error of each, the moment when it is thrown, and the page that it names.
+// Likely mistakes: the error, the moment of the error, and the page behind the error's link.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';

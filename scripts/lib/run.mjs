@@ -14,11 +14,11 @@ export function listFiles(...folders) {
 }
 
 /**
- * Runs a command in the repository and shows its output. Returns its exit status (1 if a signal ended it).
+ * Runs a command in the repository and shows the command's output.
  * @param {string} command
  * @param {string[]} args
- * @param {NodeJS.ProcessEnv} [env] added to this process's environment
- * @returns {number}
+ * @param {NodeJS.ProcessEnv} [env] added to the environment of this process
+ * @returns {number} the exit status (1 if a signal ended the command)
  */
 export function run(command, args, env = {}) {
   const { status, error } = spawnSync(command, args, {

@@ -246,7 +246,7 @@ describe('headgate/opentelemetry', () => {
   });
 
   it('reports whether a store is up, its time down, and the number of servers that are down', async () => {
-    // Metrics read all limiters of the process. Other tests have left some whose stores never answer, and reading them starts probes.
+    // Metrics read all limiters of the process. Earlier tests left limiters on stores without answers, and reading such limiters starts probes.
     const others = openLimiters().filter(({ source, health }) => !source.embedded && health.state === 'up');
     await new Promise((resolve) => setTimeout(resolve, others.length > 0 ? 2500 : 0));
     const gone = openLimiters().filter(({ health }) => health.state === 'down');

@@ -80,7 +80,7 @@ describe('clientKey', () => {
       // NAT64 with a provider's own prefix, and next to the well-known prefix.
       ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
       ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
-      // Networks that differ in one bit from those of IPv4 addresses.
+      // Networks one bit away from the networks of IPv4 addresses.
       ['::fffe:192.0.2.1', 96, '::fffe:0:0/96'],
       ['64:ff9b::1:192.0.2.1', 96, '64:ff9b::1:0:0/96'],
     ];

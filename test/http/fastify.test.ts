@@ -271,7 +271,7 @@ describe('the Fastify plugin', () => {
       await limiter.reset('127.0.0.1');
       expect(await statuses(1, '/')).to.deep.equal([200]);
       await app.close();
-      // The plugin closes the limiters that it created, but not this one.
+      // The plugin closes the limiters that it created, not a limiter that the test passed.
       expect((await limiter.peek('127.0.0.1')).remaining).to.equal(0);
     });
   });

@@ -1,4 +1,4 @@
-// docs/keys.md: with its settings, a client is known by its own address, whatever header it sends.
+// docs/keys.md: with the settings of the page, a client counts by its own address, whatever header it sends.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';

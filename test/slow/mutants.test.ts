@@ -1,4 +1,4 @@
-// npm run mutants: the mutants that it makes, their selection by a seed, the tests that it runs, and the verdict on each mutant.
+// npm run mutants: the mutants, the selection by a seed, the tests to run, and the verdict on each mutant.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

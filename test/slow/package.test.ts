@@ -254,7 +254,7 @@ describe('the packed packages', function () {
     expect(steady(ours)).to.deep.equal(steady(theirs));
   });
 
-  /** The module settings of each TypeScript version, besides those that all versions support. */
+  /** The module settings of each TypeScript version, besides the settings that every version supports. */
   const typescripts: Record<string, readonly object[]> = {
     'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
     'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],

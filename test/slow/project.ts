@@ -14,7 +14,7 @@ type Packages = Readonly<Record<string, string>>;
 
 let built: Promise<string> | undefined;
 
-/** Builds the package once for all tests of this process. Returns its folder. */
+/** Builds the package once per process. Returns the package's folder. */
 async function build(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-built-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -81,7 +81,7 @@ export async function getProgram(name: string, version: string): Promise<string>
   return stdout.trim();
 }
 
-/** Runs a program in a project, and returns its standard output. If it fails, its output is in the error. */
+/** Runs a program in a project, and returns the program's standard output. A failure's error contains the output. */
 export async function runIn(
   project: string,
   command: string,

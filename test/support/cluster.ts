@@ -18,7 +18,7 @@ export interface TestCluster {
 
 const SLOTS = 16384;
 
-/** Starts a cluster of primaries that share the slots evenly. Resolves when all servers agree that the cluster is up. */
+/** Starts a cluster of primaries with an even share of the slots each. Resolves when all servers agree that the cluster is up. */
 export async function startCluster(
   kind: ServerKind,
   count = 3,
@@ -33,7 +33,7 @@ export async function startCluster(
     '2000',
     ...more,
   ];
-  // A node that restarts reads its place in the cluster from its directory.
+  // A restarted node reads its place in the cluster from its directory.
   const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), 'headgate-cluster-')));
   const servers = await Promise.all(dirs.map((dir) => startServer(kind, { args, dir })));
   const nodes = servers.map(({ port }) => new Redis(port));

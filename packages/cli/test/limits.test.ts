@@ -185,7 +185,7 @@ for (const kind of serverKinds) {
         ['peek', 'a', '--name', 'api', '--policy', '9/1m'],
       ]) {
         const { code, stderr } = await headgate([...args, ...where]);
-        // That is all that `limits` is for.
+        // Reporting limits is the only purpose of `limits`, so failing to read the limits fails the command.
         expect(code, stderr).to.be.oneOf(args[0] === 'limits' ? [1] : [0, 5]);
         expect(stderr).to.contain(`warning: the limiters are unknown: the key ${publishedKey(prefix)} has`);
       }

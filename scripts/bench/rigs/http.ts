@@ -1,4 +1,4 @@
-// A server that answers hello, behind one limiter or none. The load comes from another process.
+// A server that answers hello, with or without a limiter in front. The load comes from another process.
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import express, { type RequestHandler } from 'express';

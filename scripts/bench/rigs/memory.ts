@@ -1,4 +1,4 @@
-// One limiter in memory, called as its own middleware calls it.
+// One limiter in memory, called like the limiter's own middleware calls it.
 import { subscribe } from 'node:diagnostics_channel';
 import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
 import { createLimiter } from 'headgate';
@@ -50,7 +50,7 @@ const called = (middleware: Middleware): Ask => {
 };
 const keyGenerator = (request: unknown): string => (request as { key: string }).key;
 
-/** A decision by a count: the peer's middleware decides by it with a few lines that it does not export. */
+/** A decision from a count, as the peer's middleware makes it in a few lines without an export. */
 function counter(): MemoryStore {
   const store = new MemoryStore();
   store.init({ windowMs: WINDOW_MS } as Parameters<MemoryStore['init']>[0]);

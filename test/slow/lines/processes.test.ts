@@ -1,4 +1,4 @@
-// Processes that wait for the same slots: each gets its share of the turns, on Redis and on an SQLite file, also if others are killed.
+// Processes that wait for the same slots: each process gets its share of the turns, on Redis and on an SQLite file, also after crashes.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Drives every collection that grows with clients' requests past its bound, and reports how far it grew. Argument: a Redis server's port.
+// Drives every collection that grows with clients' requests past its bound, and reports the sizes. Argument: a Redis server's port.
 import { kept, peaks } from './collections.js';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -24,7 +24,7 @@ export interface Report {
   /** The entries in use by file, while no request is open (`idle`), and after all is closed (`closed`). */
   readonly idle: Readonly<Record<string, number>>;
   readonly closed: Readonly<Record<string, number>>;
-  /** The additional listeners of many limiters, or requests, compared with one; by the object that they listen to. */
+  /** The additional listeners of many limiters or requests, compared with a single limiter or request, by listened-to object. */
   readonly listeners: Readonly<Record<string, number>>;
   /** Bytes per round, when the same work is repeated. */
   readonly growth: number;

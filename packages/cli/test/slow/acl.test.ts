@@ -1,4 +1,4 @@
-// The permissions that docs/cli.md lists are enough for every command, and none of them is too many.
+// The permissions in docs/cli.md are enough for every command, and every permission is needed.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

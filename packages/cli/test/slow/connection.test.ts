@@ -300,7 +300,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       const env = { REDIS_URL: 'redis://no-such-host.invalid' };
       expect((await headgate(['list', '--redis', redis], { cwd, env })).code).to.equal(0);
       const admin = new Redis(guarded.port, { password: 'p@ss:w/rd?' });
-      // This one alone: also after a command that has failed.
+      // Unlike the commands above, this call must not reach the server, not even after a failed command.
       await headgate(['peek', 'a', '--name', 'n', '--policy', '1/1s', '--redis', `${redis}/3`, '--cluster'], {
         cwd,
       });
