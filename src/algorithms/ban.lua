@@ -25,11 +25,11 @@ local function ban_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local state = { 0, 0, 0, 0, 0 }
-  -- A ban never exceeds 366 days. Headgate did not write a value that claims a longer one.
+  -- A ban never exceeds 366 days, so Headgate did not write a longer value.
   if denials and tonumber(length) <= 366 * 86400000 then
     state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
   end
-  -- After a clock that went back, or under a shorter span, a ban must not become longer than it was.
+  -- After a clock that went back, or under a shorter span, a ban must not grow.
   local before = state[2] + state[3]
   state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
   if writable and (state[2] + state[3] < before or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end

@@ -10,7 +10,7 @@
 local kernel_name, kernel_params = 'calendar', 4
 
 --- section charge
--- Combines look and commit for the common case of states that end with this period. See charge.lua.
+-- Combines look and commit for the common case of states that end with the current period. See charge.lua.
 
 local limit, stop = p[at + 1] + 0, p[at + 3] + 0
 if now >= stop then stop = p[at + 4] + 0 end
@@ -67,7 +67,7 @@ local function calendar_read(key, p, now, writable)
     sound = used < 2 ^ 53
   end
   if not sound or expiry <= now then
-    -- An ended counter is left to its TTL: if the clock goes back, it counts again, as if no request had come meanwhile.
+    -- An ended counter is left to its TTL: if the clock goes back, the counter is in force again, as if no request had come meanwhile.
     if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
     return 0, 0
   end

@@ -147,10 +147,10 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 
 --- section adjust
 
--- The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
--- earliest. Drained units cannot be returned, because the key could already have spent them again.
+-- The part of a charge that certainly has not drained yet. A charge drains after earlier charges, and not before its own time. Drained
+-- units cannot be returned, because the key could already have spent the units again.
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
-  -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
+  -- Marks are rounded up to a millisecond. Subtract the most that rounding can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
   if p.record then
     -- The rate may have changed since. Histories are in ticks of the configured rate.
