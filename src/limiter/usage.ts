@@ -22,7 +22,7 @@ export interface PolicyUsage {
   readonly key: string;
   /** Units per window, or slots, as the key's override sets them. */
   readonly limit: number;
-  /** Units that are charged now; of a bucket, the units of the burst that cannot be spent now. At most `limit`, or the burst. */
+  /** The units charged now; of a bucket, the units of the burst that cannot be spent now. At most `limit`, or the burst. */
   readonly used: number;
   /** Whole units that could be spent now. */
   readonly remaining: number;
@@ -38,7 +38,7 @@ export interface Usage {
   readonly policies: readonly PolicyUsage[];
   /** The end of the key's ban, ms since 1970, or `undefined` if the key is not banned. */
   readonly bannedUntil: number | undefined;
-  /** The override of the key itself, or of the first of several keys that has one. */
+  /** The override of the key itself, or of the first of several keys with an override. */
   readonly override: Override | undefined;
 }
 
