@@ -38,8 +38,8 @@ export interface StateBackend {
     askers: Askers,
   ): MaybePromise<void>;
   /**
-   * Like `update` for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one
-   * for each key, or none is. Without this method, such limiters and requests with ids are refused.
+   * Like `update` for several keys at once, for limiters with keys of several dimensions. Either every result of `change` is written, one
+   * for each key, or nothing is. Without this method, such limiters and requests with ids are refused.
    */
   updateAll?(
     keys: readonly string[],
@@ -60,13 +60,13 @@ interface Job<T = unknown> {
   readonly id?: string | undefined;
   run(state: JointState): T;
   answer?: T;
-  /** Whether the update under way answers this job, or rejects it. */
+  /** Whether the update under way answers or rejects the job. */
   isTaken?: boolean;
   resolve?(answer: unknown): void;
   reject?(error: unknown): void;
 }
 
-/** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
+/** A subject for all keys of a limiter. No limiter has the empty name, because names have at least one character. */
 function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
   const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
   return { subject: { set, key: name }, by: DEFAULT_DIMENSION };

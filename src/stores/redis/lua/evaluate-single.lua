@@ -12,7 +12,7 @@
 --- include common
 --- include algorithm
 
--- The variables that the algorithm's section `charge` reads and writes (see charge.lua). The reply has room for one verdict.
+-- The variables of the algorithm's section `charge` (see charge.lua). The reply has room for a single verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
 local requests = last
 
@@ -112,7 +112,7 @@ while request <= requests do
       headgate_heal(key, kernel_look, params)
     end
     if not wait then
-      -- `remaining` is the error. It replaces a limit that was appended before.
+      -- `remaining` is the error, and replaces a limit that was appended before.
       reply[filled + 1], reply[filled + 2] = remaining, nil
       filled = filled + 1
     else

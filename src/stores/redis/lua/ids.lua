@@ -31,7 +31,7 @@ end
 
 --- section decisions
 
--- Answers a repetition: appends its first verdicts. Returns whether it did.
+-- Answers a repetition by appending the first verdicts. Returns whether the request is a repetition.
 local function recall(request)
   origin = 0
   local value, first = id_read(KEYS[request * stride + stride])
@@ -47,7 +47,7 @@ local function recall(request)
   return true
 end
 
--- Remembers the verdicts reply[from] to reply[to] of a request that was charged. Returns the error, if there is one.
+-- Remembers the verdicts reply[from] to reply[to] of a charged request. Returns the error, if any.
 local function remember(request, from, to)
   local parts = { id_policies, struct.pack('>d', step) }
   for n = from, to do parts[#parts + 1] = struct.pack('>d', reply[n]) end
