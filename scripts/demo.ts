@@ -1,6 +1,5 @@
 // npm run demo: two servers on loopback with common quotas, like two processes, every algorithm on both, and real requests to all servers.
-// `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis instead of in
-// memory.
+// `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis, not in memory.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -175,8 +175,7 @@ export interface Traits {
   /** The name of its units in header fields (`qu` of draft-11), or undefined for requests. */
   readonly unit: string | undefined;
   /**
-   * Milliseconds until one more unit is available, or a later time if the state does not contain the exact time. Undefined if
-   * unpredictable.
+   * Milliseconds until one more unit is available, or a later time if the state does not contain the exact time. Undefined if unpredictable.
    *
    * @param remaining from an admitting verdict, like `resetMs`
    */
@@ -194,9 +193,8 @@ export interface Traits {
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
-   * The integers for the Lua file in place of `params` at a moment (ms since the epoch), if the integers depend on the time. If the
-   * server's time is too far from the moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends the integers for the
-   * server's time.
+   * The integers for the Lua file in place of `params` at a moment (ms since the epoch), if the integers depend on the time. If the server's
+   * time is too far from the moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends the integers for the server's time.
    */
   readonly sent?: (now: number) => readonly number[];
   /** The time span that the limit refers to, ms: a window or a lease. */

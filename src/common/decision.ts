@@ -83,8 +83,7 @@ export interface DecisionFields {
    * window at most. Nothing is given back once the charge's window is over or its key was reset. Calls for a denied request have no effect.
    * Slots of concurrency policies are not units: see `release`.
    *
-   * @param actual whole units, 0 to 1e12, or units by policy name: `{ tokens: 523 }`. A policy without a name in the object keeps its
-   * charge
+   * @param actual whole units, 0 to 1e12, or units by policy name: `{ tokens: 523 }`. A policy without a name in the object keeps its charge
    * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, or the store's error
    */
   settle(actual: number | Readonly<Record<string, number>>): Promise<void>;

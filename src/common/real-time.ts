@@ -1,7 +1,6 @@
-// Real time for everything that waits for a server. Tests with fake timers must not stop real time, or a decision on Redis would wait for
-// ever. This module copies Node's functions before later fakes replace the functions. If fakes are already there, substitutes beyond the
-// reach of fakes are used. The timers that reveal fakes start at the first call: on Cloudflare Workers no timer may start while modules
-// load.
+// Real time for everything that waits for a server. Tests with fake timers must not stop real time, or a decision on Redis would wait for ever.
+// This module copies Node's functions before later fakes replace the functions. If fakes are already there, substitutes beyond the reach of
+// fakes are used. The timers that reveal fakes start at the first call: on Cloudflare Workers no timer may start while modules load.
 import { Socket } from 'node:net';
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';

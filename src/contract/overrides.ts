@@ -2,8 +2,7 @@
 // - A change is the operator's wish: a policy, some of a policy's fields, or another tier.
 // - An entry is a change with a time: the beginning and end of its force, and the limits for each policy.
 // - A record is the stored list of a key's entries, the newest first.
-// - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies
-// it.
+// - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
 import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';

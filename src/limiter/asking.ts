@@ -227,8 +227,7 @@ export class Asking {
    * @param unreported the decisions that the caller reports. By default, every decision is reported here
    * @param id the request's id
    * @param again repeats the question if an override changes the policies. Absent for the first question
-   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited
-   * once
+   * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
    */
   decide(

@@ -66,9 +66,9 @@ const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
  * Limits a method, or all methods of a class, including static methods. Inherited methods are not changed, nor are methods with their own
- * decorator, methods named by a symbol, and methods that a decorator names as `fallback`. The options are the options of {@link
- * rateLimited}. In `key`, `cost` and `fallback`, `this` is the method's. A limited method returns a promise, so the original must return a
- * promise, too. Each method has a separate quota, unless a common `limiter` or `name` is given.
+ * decorator, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In
+ * `key`, `cost` and `fallback`, `this` is the method's. A limited method returns a promise, so the original must return a promise,
+ * too. Each method has a separate quota, unless a common `limiter` or `name` is given.
  *
  * @example
  * class Mailer {

@@ -182,12 +182,11 @@ export class Limiter {
    * `overrides: true`.
    *
    * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
-   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
-   * see `OverrideChange`. An earlier override is replaced
+   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier: see
+   * `OverrideChange`. An earlier override is replaced
    * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until removed
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
-   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's
-   * error
+   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
    */
   override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
     return this.internals.operations.override(key, change, note);

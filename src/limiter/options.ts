@@ -52,11 +52,10 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    */
   warnings?: Warnings;
   /**
-   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
-   * 1,000,000. Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer
-   * waiting requests than another key replaces the last request of the key with the most waiting requests. The option only concerns
-   * requests that wait: an adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default
-   * 10_000
+   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to 1,000,000.
+   * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
+   * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
+   * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
    */
   maxWaiting?: number;
   /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */

@@ -27,7 +27,7 @@ declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- Express' types are extended this way
   namespace Express {
     interface Request {
-      /** The decision of the last limiter on the request's way. */
+      /** The decision of the last limiter that the request passed. */
       rateLimit?: Decision;
     }
   }

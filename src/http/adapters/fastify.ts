@@ -55,7 +55,7 @@ export const FASTIFY_TABLE = {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The decision of the last limiter on the request's way. */
+    /** The decision of the last limiter that the request passed. */
     rateLimit?: Decision;
   }
   interface RouteRateLimits {

@@ -91,10 +91,9 @@ export class OverriddenSets {
   }
 
   /**
-   * A set as overrides change it, in the only place that knows the order of changes. The tier comes first: the tier of a key, or else of
-   * all keys; of two keys with a tier, the key of the dimension that the limiter names last. The changes of the tier's policies follow: the
-   * change of all keys, except where a key has a separate tier, and the changes of each key. The store itself applies changes of limits
-   * alone.
+   * A set as overrides change it, in the only place that knows the order of changes. The tier comes first: the tier of a key, or else of all
+   * keys; of two keys with a tier, the key of the dimension that the limiter names last. The changes of the tier's policies follow: the change
+   * of all keys, except where a key has a separate tier, and the changes of each key. The store itself applies changes of limits alone.
    */
   #overridden(set: PolicySet, changes: ClientChanges): PolicySet {
     const keyChanges = this.#keyChanges(changes);

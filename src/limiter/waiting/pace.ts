@@ -97,7 +97,7 @@ export class Pace {
   }
 
   /**
-   * Whether a question may have units added. A smaller cost might be admitted although an earlier, larger cost is denied. So the smaller
+   * Whether units may be added to a question. A smaller cost might be admitted although an earlier, larger cost is denied. So the smaller
    * cost has to be asked later, unless the store has units for all costs.
    */
   hasUnits(sum: number, isLess: boolean): boolean {

@@ -32,9 +32,8 @@ export interface LineQuestion {
 const linedSets = perSet(() => new Map<string, PolicySet>());
 
 /**
- * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices, so
- * the same process would take the slots again and again. A hidden policy, the last, therefore counts the slots taken by each waiting
- * process.
+ * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices, so the
+ * same process would take the slots again and again. A hidden policy, the last, therefore counts the slots taken by each waiting process.
  */
 export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion): PolicySet {
   const at = slotsAt(set);

@@ -30,10 +30,9 @@ const DENIED = 4;
 const VACANT_BIT = 1 << 31;
 
 /**
- * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
- * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint determines the key's home, and the key is there or a few rows behind. A search thus waits for one line of memory, and fetches
- * the key's state meanwhile.
+ * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open addressing
+ * and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's fingerprint determines
+ * the key's home, and the key is there or a few rows behind. A search thus waits for one line of memory, and fetches the key's state meanwhile.
  *
  * Rows are numbered from 1. Row 0 stays empty, and represents a key without state.
  */

@@ -21,8 +21,7 @@ export interface States {
 }
 
 /**
- * Runs the change of an update. @returns false if the question itself failed, so that nothing was written @throws the error of a failed
- * database
+ * Runs the change of an update. @returns false if the question itself failed, so that nothing was written @throws the error of a failed database
  */
 export function runUpdate(states: States, { keys, change, reject }: Update, now: number): boolean {
   const before = keys.map((key) => states.read(key));

@@ -57,9 +57,8 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests exactly like the other adapters. Without this filter, Nest's default filter answers with the same problem
- * details, on Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this filter to the controller to
- * give it precedence.
+ * Answers denied requests exactly like the other adapters. Without this filter, Nest's default filter answers with the same problem details, on
+ * Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this filter to the controller to give it precedence.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]

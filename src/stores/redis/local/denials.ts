@@ -49,10 +49,9 @@ interface KnownSet {
 }
 
 /**
- * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies.
- * The memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset,
- * ban or unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the
- * latest.
+ * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies. The
+ * memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset, ban or
+ * unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the latest.
  */
 export class Denials {
   readonly #longest: number;

@@ -33,9 +33,8 @@ export interface Sliceable extends Store {
 }
 
 /**
- * A store that charges slices of hot keys' quota in advance, and admits requests from the slices. `Ahead` explains why no limit is
- * exceeded. A decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on a client share
- * slices.
+ * A store that charges slices of hot keys' quota in advance, and admits requests from the slices. `Ahead` explains why no limit is exceeded. A
+ * decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on a client share slices.
  */
 export class Slices implements Store {
   readonly #store: Sliceable;
