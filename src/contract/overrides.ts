@@ -115,7 +115,7 @@ class ParsedRecord {
 
   /**
    * The entry in force at a time, or for a policy if an id is given. The newest entry comes first, so a key's own entry takes precedence
-   * over a later entry of all keys.
+   * over the entries of all keys, which follow.
    */
   at(time: number, id?: string): OverrideEntry | undefined {
     return this.#entries.find((entry) => isInForce(entry, time, id));
