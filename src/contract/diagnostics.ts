@@ -4,10 +4,7 @@ import type { Health } from './health.js';
 import type { Key } from './key.js';
 import type { Store } from './store.js';
 
-/**
- * Published on `headgate:decision`: each reported decision of a limiter, including decisions of shadows and lists. A request that waits is
- * reported at the end of the wait.
- */
+/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;

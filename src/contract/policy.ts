@@ -24,7 +24,7 @@ export interface CompiledPolicy {
   readonly attempts: boolean;
   /** The dimension of the counted key. */
   readonly by: string;
-  /** The traits of the policy's algorithm, for code that must not know the algorithm. */
+  /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;
   /** The algorithm that evaluates the policy. */
   readonly kernel: AnyKernel;

@@ -59,7 +59,7 @@ export interface PolicySet {
    * because the caller has another answer by then.
    */
   readonly timeout: number;
-  /** The name of the tier, for reports, if the policies come from a tier. */
+  /** The name of the tier, if the policies are those of a tier. Reports show it. */
   readonly tier?: string;
 }
 

@@ -16,7 +16,7 @@ function programs(heading: string): { before: string; after: string } {
   return { before: before!, after: after! };
 }
 
-/** A program with some texts replaced. The program must contain each replaced text. */
+/** A program with other texts in place of those that it must contain. */
 function changed(code: string, texts: readonly [was: string, is: string][]): string {
   return texts.reduce((result, [was, is]) => {
     expect(result).to.contain(was);

@@ -141,7 +141,7 @@ export class OverriddenSets {
     const { checks, tiers, scope, store } = this.#parts;
     try {
       const { change } = JSON.parse(json) as { change: OverrideChange };
-      // A change may name policies that only further tiers, or further requests, have.
+      // A change may name policies that only other tiers, or other requests, have.
       const sets = [set.policies.filter(isOf(by)), ...checks.policiesBy(by)];
       const isSole = sets.every((policies) => policies.length <= 1);
       const changes = checks.byPolicy(change, by, sets, isSole);

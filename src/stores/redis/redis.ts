@@ -66,9 +66,8 @@ export interface RedisStoreOptions {
    */
   slices?: boolean | SliceOptions;
   /**
-   * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`,
-   * or a `clock`, turns publishing off. Bans are recorded in any case. See docs/redis.md.
-   *
+   * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
+   * switches this off. Bans are recorded in any case. See docs/redis.md.
    * @default '30s'
    */
   publish?: Duration | false;
@@ -104,7 +103,7 @@ function checkPrefix(option: string, prefix: unknown): string {
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   checkShape('redisStore', options, Object.keys(REDIS_TABLE));
   const commands = commandsOf(client);
-  // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
   const {
     slices: slicing,

@@ -27,7 +27,7 @@ export interface Batch {
 export interface Carrier {
   /** Whether the servers are a cluster, where a batch may have only one key because keys are on several servers. */
   readonly cluster: boolean;
-  /** Whether an error means that a batch may have only a single key, and that the server ran nothing of the batch. */
+  /** Whether an error means that a batch may have only one key, and that the server ran nothing of the batch. */
   refusesKeys(error: unknown): boolean;
   /** Sends a batch as one call. */
   send(batch: Batch, done: Done): void;

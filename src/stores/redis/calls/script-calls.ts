@@ -97,7 +97,7 @@ class Sending implements ScriptCall {
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#call.script;
     const state = scripts.get(sha);
-    // Each server of a cluster needs the script, so in a cluster a call brings the script if the call's server lacks it.
+    // Each server of a cluster needs the script, so in a cluster a call brings the script if its server lacks it.
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);

@@ -18,7 +18,7 @@ export interface TopOptions {
 /** The rows of `TopOptions`. */
 export const TOP_TABLE = { sample: integer(1, 10_000, 16) } satisfies OptionTable<TopOptions>;
 
-/** The counts of a limiter in an instance and second. A pair is the admitted and the denied decisions. */
+/** The counts of one limiter in one instance and second. A pair is the admitted and the denied decisions. */
 export interface CountedLimiter {
   readonly name: string;
   readonly counts: readonly [number, number];
@@ -62,7 +62,7 @@ interface Counts {
   readonly sampled: [admitted: number, denied: number];
 }
 
-/** Counts decisions in this process, and sends the counts to Redis once a second. Every decision is counted, so counting must be cheap. */
+/** Counts decisions in this process, and sends the counts to Redis once a second. Each decision calls it, so it must be cheap. */
 export class Traffic {
   readonly #aside: Aside;
   readonly #key: string;
