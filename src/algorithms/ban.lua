@@ -1,11 +1,11 @@
 -- Bans: repeated denials ban a key, longer each time.
 --
--- State:   "denials counted banned length last", decimal: the denials, and the end of the window in which they count; the
---          ban's end and length; the length of the last ban by denials, from which the next one grows. The key expires
---          once none of these counts.
+-- State:   "denials counted banned length last", decimal: the denials, and the end of the window of the denials; the
+--          ban's end and length; the length of the last ban by denials, from which the next ban grows. The key expires
+--          once nothing in the state counts.
 -- Params:  after (denials, or 0 for never), within (ms), first (ms), factor (thousandths), max (ms)
--- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that this denial starts
---          (ms) or 0
+-- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that begins with the
+--          denial (ms) or 0
 
 -- The time at which the state expires. Earlier bans are remembered for `max` after the end of the last one.
 local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end

@@ -1,7 +1,7 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   usually one integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31, but 2^31 in place of 0).
---          One INCRBY then charges, and returns both. If they do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
+-- State:   usually an integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31, but 2^31 in place of 0).
+--          An INCRBY then charges, and returns both. If units and end do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 

@@ -1,9 +1,9 @@
--- GCRA: token bucket, leaky bucket and gcra are this one kernel. Worst case in any window: burst + limit.
+-- GCRA: token bucket, leaky bucket and gcra are the same kernel. Worst case in any window: burst + limit.
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
--- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
---          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of its last write (6, ms),
---          and the first two params of that time (4, 7), and the ticks owed beyond the ceiling (7).
+-- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract (4).
+--          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of the last write (6, ms),
+--          and the first two params at the write (4, 7), and the ticks owed beyond the ceiling (7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks returned

@@ -1,12 +1,12 @@
--- The processes that wait for the slots of a concurrency policy. Only waiting requests use it, in addition to the policy. The units that a
--- process takes are counted, and a process that is ahead gives way to a waiting process that has taken fewer.
+-- The processes that wait for the slots of a concurrency policy. Waiting requests use the line in addition to the policy. The units taken
+-- by a process are counted, and a process that is ahead gives way to a waiting process with fewer units.
 --
--- State:   numbers, four per process: its number, the units that it has taken, the time of its last question (ms), and whether it waits for
---          more (1 or 0)
--- Params:  the number of the process, whether it has further waiting requests (1 or 0), the turns of all processes in a round
--- Returns: look: wait, place, life, state; commit: place, life; adjust: 0, life, 0. The place is 0 if no other process asked lately.
---          Otherwise it is 1, plus the number of processes that come first, plus 256 for each turn that the others take before one of
---          them gives way
+-- State:   numbers, four per process: the process' number, the units taken, the time of the last question (ms), and whether the process waits
+--          for more (1 or 0)
+-- Params:  the number of the process, whether the process has further waiting requests (1 or 0), the turns of all processes in a round
+-- Returns: look: wait, place, life, state; commit: place, life; adjust: 0, life, 0. The place is 0 if no further process asked lately.
+--          Otherwise the place is 1, plus the number of processes that come first, plus 256 per turn of the rest before one of the first
+--          gives way
 
 local kernel_name, kernel_params = 'line', 3
 

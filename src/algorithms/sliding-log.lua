@@ -1,9 +1,9 @@
 -- Sliding log: remembers the time of each admitted unit. Exact: at most `limit` in any window, and never less.
 --
--- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: the log's
---          start (6, ms), places in the ring (4), the oldest run that counts (4), the number of runs that count (4), the units before
---          them (3), the units up to the newest run's end (3), the newest run's time since the log's start (5, ms). Then 8 bytes per
---          run: its time since the log's start (5), the units up to its end (3). Units are counted modulo 2^24, the precision of
+-- State:   a ring of runs in one string. A run is the units admitted in one millisecond. Header of 29 bytes, big-endian: the log's
+--          start (6, ms), places in the ring (4), the oldest counted run (4), the number of counted runs (4), the units before the
+--          oldest (3), the units up to the newest run's end (3), the newest run's time since the log's start (5, ms). Then 8 bytes per
+--          run: the time since the log's start (5), the units up to the run's end (3). Units are counted modulo 2^24, the precision of
 --          `struct`. The key expires when its newest unit leaves.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged

@@ -1,7 +1,7 @@
--- The common case of a decision by one algorithm as a function, `kernel_charge`. It is nil if the algorithm has no section `charge`.
+-- The common case of a decision by one algorithm as a function, `kernel_charge`, or nil if the algorithm has no section `charge`.
 --
--- KEYS:  the keys of the script that includes this file
--- ARGV:  the arguments of the script that includes this file
+-- KEYS:  the keys of the including script
+-- ARGV:  the arguments of the including script
 -- Reply: empty
 
 local kernel_charge

@@ -1,11 +1,11 @@
--- evaluate.lua for sets of one policy without a ban, the most common ones by far: the same decisions in less code. The functions of the
--- policy's algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of its params. Shadows
--- need no special code, because they charge nothing where they would deny.
+-- evaluate.lua for sets of one policy without a ban, by far the most common sets: the same decisions in less code. The functions of the
+-- policy's algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of the params. Shadows
+-- need no special code, because a shadow charges nothing where it would deny.
 --
 -- KEYS:  one per request; with overrides, then the keys of the records (`headgate_records` in overrides.lua)
--- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params already include, the record
---        of all keys; the policy's params; per request its cost, or one cost for all, or nothing if all cost 1; to look without writing, a
---        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for them
+-- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that is already in the params, the record
+--        of all keys; the policy's params; per request the cost, or a common cost, or nothing if every cost is 1; to look without writing, a
+--        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for overrides
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an
 --        override has set it; or, if the params lack a change, nil and the change (see headgate_client_change in overrides.lua)
 

@@ -1,12 +1,12 @@
 -- The limits of keys with an override. This file is part of scripts that decide for limiters with overrides.
 --
--- A record is the value of a key beside the state. Each of its lines is an entry, and the newest comes first. An entry begins with its
--- start and its end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
--- policy, its id and numbers: its limit, then the params that differ (none if only the limit differs); last the change as JSON. See
+-- A record is the value of a key beside the state. Each line is an entry, and the newest comes first. An entry begins with the start
+-- and the end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
+-- policy, the id and numbers: the limit, then the differing params (none if only the limit differs); last the change as JSON. See
 -- contract/overrides.ts.
 --
--- KEYS:  the keys of the script, of which `headgate_records` reads the last ones
--- ARGV:  the arguments of the script; the last one is the kind of keys that were sent for overrides
+-- KEYS:  the keys of the script, the last of which `headgate_records` reads
+-- ARGV:  the arguments of the script; the last is the kind of keys that were sent for overrides
 -- Reply: empty
 
 -- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the

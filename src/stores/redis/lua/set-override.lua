@@ -1,7 +1,7 @@
 -- Changes the record of a key's overrides (see overrides.lua).
 --
 -- KEYS:  the record; unless it is in another slot, the key that exists while the limiter has overrides
--- ARGV:  deadline (see common.lua), an entry without its times (empty: the entry in force ends), its duration (ms; 0: until it is removed),
+-- ARGV:  deadline (see common.lua), an entry without times (empty: the entry in force ends), the duration (ms; 0: until removed),
 --        the longest time for which a charge counts (ms), how long a record without an end is kept (ms), the maximum of entries
 -- Reply: step, the record before the change
 
