@@ -3,7 +3,7 @@ import { ensureDependencies } from './lib/dependencies.mjs';
 import { read, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-/** The other versions. `npm test` runs all tests on the current Node. */
+/** The versions to add: `npm test` runs all tests on the current Node. */
 const MAJORS = [20, 22, 24, 26].filter((major) => !process.versions.node.startsWith(`${major}.`));
 
 /**

@@ -34,7 +34,7 @@ const REFUSED: Functions = [
   [net, /^(connect|createConnection|createServer)$/],
 ];
 
-/** All functions that do more than define. */
+/** The functions that do more than define. */
 const WORK: Functions = [
   ...REFUSED,
   [Date, /^now$/],

@@ -299,7 +299,7 @@ describe('the page of an error’s code', () => {
       errorOf(() => limiter.wait('key', { cost: 6 })),
       errorOf(() => away.consume('key')),
     ]);
-    // Repeats until the store is down, because that error quotes another one.
+    // Repeats until the store is down, because the last error quotes an earlier error.
     for (let last; last?.code !== 'HEADGATE_STORE_AWAY'; errors.push(last)) {
       last = await errorOf(() => away.reset('key'));
       await new Promise((resolve) => setTimeout(resolve, 20));

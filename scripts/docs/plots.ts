@@ -141,7 +141,7 @@ async function algorithms(): Promise<string> {
   return rows('What each algorithm admits of the same requests', height, parts);
 }
 
-/** The units that a client gets if it asks all the time, by the number of segments. */
+/** The units of a client that asks all the time, by the number of segments. */
 async function segments(): Promise<string> {
   const demand = series(0, 400, 100);
   const choices = [2, 5, 10, 60].map(

@@ -17,7 +17,7 @@ import { root } from './run.mjs';
 const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
 
-/** The syntax that all supported versions of Node run. */
+/** The syntax of the oldest supported version of Node. */
 const TARGET = 'node20';
 
 /** The folders of the packages to build. The first package is `headgate`, which the rest import. */

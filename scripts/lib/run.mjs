@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process';
 export const root = new URL('../../', import.meta.url).pathname;
 
 /**
- * The files of the repository, including new files that git does not ignore.
+ * The files of the repository, including new files unless git ignores them.
  * @param {...string} folders the folders to list; all files if empty
- * @returns {string[]} their paths from the root
+ * @returns {string[]} the paths from the root
  */
 export function listFiles(...folders) {
   const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...folders]);

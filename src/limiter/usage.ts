@@ -22,7 +22,7 @@ export interface PolicyUsage {
   readonly key: string;
   /** Units per window, or slots, as the key's override sets them. */
   readonly limit: number;
-  /** The units charged now; of a bucket, the units of the burst that cannot be spent now. At most `limit`, or the burst. */
+  /** Units that are charged now; of a bucket, the units of the burst that cannot be spent now. At most `limit`, or the burst. */
   readonly used: number;
   /** Whole units that could be spent now. */
   readonly remaining: number;

@@ -1,4 +1,4 @@
-// Diagnostics channels, and the OpenTelemetry metrics that are built on them.
+// Diagnostics channels, and the OpenTelemetry metrics on top.
 import diagnostics, { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -24,7 +24,7 @@ import { servers } from '../support/shared-servers.js';
 
 /** A cluster of two servers that fails while `fails` is set. */
 class Switched implements Store {
-  /** All servers, or one of them. */
+  /** Every server fails, or a single server. */
   fails: boolean | 'one' = false;
 
   async decide(query: Query): Promise<Reply> {

@@ -39,7 +39,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
   const room = new WaitingRoom(most, most, timing, {
     isShared: distance > 0,
     decide: async (key, cost, set, peek) => {
-      // Questions of one moment count as one call.
+      // Questions of the same moment count as a single call.
       if (!together) calls++;
       together = true;
       // Endless questions would keep the test from going on.
@@ -270,7 +270,7 @@ describe('waiting, in the test’s time', () => {
       ['b', 'admitted', 1000],
       ['c', 'admitted', 2000],
     ]);
-    // One call when the request is first in line, and one when its turn has come.
+    // A call when the request is first in line, and a call when its turn has come.
     expect(calls()).to.equal(5);
   });
 

@@ -16,7 +16,7 @@ function hextets(address: bigint): string[] {
   return Array.from({ length: 8 }, (_, i) => ((address >> BigInt(112 - 16 * i)) & 0xffffn).toString(16));
 }
 
-/** One address in its many forms. */
+/** An address in its many forms. */
 const forms: Readonly<Record<string, (address: bigint) => string>> = {
   full: (address) => hextets(address).join(':'),
   'leading zeros': (address) =>
@@ -89,7 +89,7 @@ describe('clientKey', () => {
 
   it('remembers a bounded number of addresses, and always returns the same keys', () => {
     const address = (i: number) => `2001:db8:${i.toString(16)}::1`;
-    // The cache is only visible by the map that it uses.
+    // The cache is only visible by its map.
     const { set } = Map.prototype;
     let largest = 0;
     Map.prototype.set = function (this: Map<unknown, unknown>, key: unknown, value: unknown) {

@@ -43,7 +43,7 @@ export async function pipelined(port: number, n: number): Promise<Answer[]> {
   return parse(text);
 }
 
-/** Reads answers with a Content-Length, one after the other. */
+/** Reads answers with a Content-Length, in order. */
 function parse(text: string): Answer[] {
   const answers: Answer[] = [];
   while (text !== '') {

@@ -12,7 +12,7 @@ const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8'
 
 interface Row {
   readonly name: string;
-  /** The field as it arrives, after the part that the client invented. */
+  /** The field on arrival, after the part that the client invented. */
   readonly forwarded: string;
   readonly trusted: number;
   readonly hasPort: boolean;

@@ -74,7 +74,7 @@ describe('law 11, policies that come with each request', () => {
         // A client that comes again and again stays denied.
         expect(by(limiter, 'a', policy(0)).allowed).to.equal(false);
       }
-      // In reverse order: each admitted policy evicts one of the others.
+      // In reverse order: each admitted policy evicts another policy.
       for (let i = 3 * MAX_POLICIES - 1; i > 2 * MAX_POLICIES; i--)
         expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(false);
       for (let i = 1; i < MAX_POLICIES; i++)

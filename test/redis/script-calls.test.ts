@@ -17,7 +17,7 @@ const turn = () => new Promise(setImmediate);
 describe('script calls', () => {
   const { now } = performance;
   let time: number;
-  /** The commands that were written, with the function that takes the answer. */
+  /** The written commands, with the function that takes the answer. */
   let sent: { command: string; text: string; deadline: string; done: Done }[];
   let beforeWriting: () => void;
   let isReady: boolean;

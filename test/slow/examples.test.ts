@@ -79,7 +79,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** The statuses of `count` requests, sent one after the other. */
+/** The statuses of `count` consecutive requests. */
 async function statuses(count: number, url: string, init?: RequestInit): Promise<number[]> {
   const received: number[] = [];
   for (let i = 0; i < count; i++) received.push((await fetch(url, init)).status);

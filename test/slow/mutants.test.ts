@@ -101,7 +101,7 @@ describe('mutants', () => {
         encoding: 'utf8',
         env: { ...process.env, HEADGATE_TESTS: 'test/bad-input.test.ts', HEADGATE_SERVERS: 'none' },
       });
-      // Mutants of one condition and one comparison.
+      // Mutants of a condition and a comparison.
       expect(stdout, stderr).to.match(
         /duration\.ts \| +100\.00 \| +100\.00 \| +3 \| +0 \| +0 \| +0 \| +0 \|/,
       );

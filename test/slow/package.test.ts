@@ -479,7 +479,7 @@ describe('the packed packages', function () {
     }
   }
 
-  /** A project with all peers, and the files that are only compiled. */
+  /** A project with all peers, and the files to compile only. */
   function typesProject(): string {
     const project = join(directory, 'types');
     if (existsSync(project)) return project;
@@ -511,7 +511,7 @@ describe('the packed packages', function () {
     }
   }
 
-  /** Compiles one program that uses the types of both module systems. */
+  /** Compiles a program that uses the types of both module systems. */
   async function compileConsumer(consumer: string) {
     const sources = {
       'consumer.mts': 'consumer',

@@ -34,13 +34,7 @@ async function build(): Promise<string> {
   return folder;
 }
 
-/**
- * Makes a project with these packages and Headgate.
- *
- * @param files files of this folder to copy into the project
- * @returns the project's folder, to be removed by the caller
- * @throws if npm cannot install a package, with npm's reason
- */
+/** Makes a project with the given packages and Headgate. */
 export async function makeProject(packages: Packages, ...files: string[]): Promise<string> {
   const headgate = await (built ??= build());
   const project = mkdtempSync(join(tmpdir(), 'headgate-project-'));

@@ -19,7 +19,7 @@ export interface Killed {
   readonly kills: number;
   /** Units that two callers got, or more than the limit. */
   readonly overAdmitted: number;
-  /** Units that a caller got, and that the file does not count. */
+  /** Units granted to a caller and missing in the file. */
   readonly lost: number;
   /** Units that were spent without an answer: the units of open requests at a process's death. */
   readonly unlogged: number;

@@ -9,9 +9,9 @@ export interface TestCluster {
   readonly servers: readonly TestServer[];
   /** Kills a server. `start` starts it again, empty, in its old place in the cluster. */
   kill(i: number): Promise<void>;
-  /** Resolves when all servers agree again that the cluster is up. */
+  /** Resolves when the servers agree again that the cluster is up. */
   start(i: number): Promise<void>;
-  /** A new client that is ready. The caller must disconnect it. */
+  /** A new client, ready for use. The caller must disconnect the client. */
   connect(): Promise<Cluster>;
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// Settings that all random tests share.
+// Settings for every random test.
 import { allowTime } from './hooks.js';
 
 /** HEADGATE_RUNS=20 runs each random test 20 times as long. */

@@ -48,7 +48,7 @@ for (const kind of serverKinds) {
       limiters.push(...made);
       return made;
     };
-    /** All keys but those of the log, which outlives the limiters. */
+    /** All keys except the keys of the log, which outlives the limiters. */
     const keys = async () =>
       (await client.keys(`${prefix}:*`)).filter((key) => !/\{bans\}:(options|automatic)/.test(key));
     const limits = async () => (await json('limits', ...where)) as Told;

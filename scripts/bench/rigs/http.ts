@@ -46,7 +46,7 @@ function flexible({ redisPort, limit }: HttpRigOptions, keyPrefix: string) {
     : new RateLimiterRedis({ ...options, storeClient: new Redis(redisPort) });
 }
 
-/** The fields that its README sets. */
+/** The fields from the peer's README. */
 function flexibleHeaders({ msBeforeNext, remainingPoints }: RateLimiterRes, limit: number) {
   return {
     'Retry-After': msBeforeNext / 1000,

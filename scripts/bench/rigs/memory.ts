@@ -99,7 +99,7 @@ const subjects = {
   },
 };
 
-/** The decisions that must be denied. Only Headgate's limiter supports it. */
+/** The decisions to deny. Only Headgate's limiter supports the choice. */
 export type Denied = 'none' | 'half' | 'all';
 
 export type MemorySubject = keyof typeof subjects;
@@ -119,7 +119,7 @@ export async function start({ subject, ...limits }: Limits & { subject: MemorySu
 
   /** Microseconds of CPU, including garbage collection, because a busy machine makes the wall clock meaningless. */
   async function decide(batch: readonly string[], count: number, denied?: Denied): Promise<number> {
-    // Peers have no options, so comparisons with them pass none.
+    // Peers have no options, so comparisons pass no options either.
     const one = denied && { cost: 1 };
     // Once a key is charged, a cost of the whole limit is denied.
     const whole = { cost: limits.limit };

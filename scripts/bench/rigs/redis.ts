@@ -36,7 +36,7 @@ export interface RedisOptions {
   readonly cluster?: boolean;
   /** The name of Headgate's limiter, if limiters with other limits use the same server. */
   readonly scope?: string;
-  /** The number of policies that decide, all alike. */
+  /** The number of deciding policies, all alike. */
   readonly policies?: number;
   /** The window of Headgate's limiter, ms. */
   readonly window?: number;

@@ -505,7 +505,7 @@ async function clusterOf(
     },
   };
   return {
-    // The keys of a load may all be on the other servers.
+    // The keys of a load may be on healthy servers only.
     scene: { ...breakings[fault], mayGoUnnoticed: true },
     client,
     async end() {

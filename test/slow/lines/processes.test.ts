@@ -109,7 +109,7 @@ describe('processes that wait for slots on Redis', function () {
       await crew.pass(30);
       const before = await scripts();
       const turns = await crew.pass(200);
-      // One call of each turn releases its slot.
+      // A call of each turn releases the slot.
       expect(((await scripts()) - before) / 200 - 1).to.be.at.most(2);
       expect(leastShare(turns)).to.be.at.least(0.8);
       expect(crew.failures).to.deep.equal([]);

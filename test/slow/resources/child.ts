@@ -220,7 +220,7 @@ async function waits(): Promise<Limiter> {
   return limiter;
 }
 
-/** Requests that are held for their turn, and cancelled. */
+/** Requests that wait for their turn and are cancelled. */
 async function holds(): Promise<Limiter> {
   const limiter = createLimiter({
     ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '100d' },
@@ -291,7 +291,7 @@ async function servers(): Promise<void> {
   for (let i = 0; i < 1200; i++) void store.decide({ set, key: `key-${i}`, cost: 1, peek: false, lease: '' });
 }
 
-/** Limiters and stores on a client that other users share. */
+/** Limiters and stores on a shared client. */
 async function shared(): Promise<void> {
   for (let i = 0; i < 100; i++) {
     const store = redisStore(redis, { prefix: prefix(), ...(i % 2 === 0 && { slices: true }) });

@@ -67,7 +67,7 @@ describe('the permissions that docs/cli.md lists', () => {
         rmSync(cwd, { recursive: true });
       });
 
-      /** The commands that fail with these permissions. */
+      /** The commands that fail with the given permissions. */
       async function failures(commands: readonly string[][], allowed: readonly string[]): Promise<string[]> {
         await admin.call('ACL', 'SETUSER', 'user', 'reset', 'on', '>password', '~hg:*', ...allowed);
         await admin.flushall();

@@ -248,7 +248,7 @@ describe('help and version', () => {
   });
 });
 
-/** A directory where only these packages are installed, outside of this repository. */
+/** A directory outside of this repository, with only the given packages installed. */
 function withPackages(...names: string[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'headgate-cli-'));
   mkdirSync(join(directory, 'node_modules'));
