@@ -20,7 +20,7 @@ const require = createRequire(import.meta.url);
 /** The syntax of the oldest supported version of Node. */
 const TARGET = 'node20';
 
-/** The folders of the packages to build. The first package is `headgate`, which the rest import. */
+/** The packages of the repository that are built, by their folders. The first is `headgate`, which the others import. */
 export const PACKAGES = ['.', 'packages/testing'];
 
 /**

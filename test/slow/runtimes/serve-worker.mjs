@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { build } from 'esbuild';
 import { Miniflare } from 'miniflare';
 
-/** The runtime's modules of Node are imported, also by code that requires a module. */
+/** The modules of Node that the runtime has are imported, also by code that requires them. */
 const nodeModules = {
   name: 'modules of Node',
   setup({ onResolve, onLoad }) {
