@@ -1,4 +1,4 @@
-// npm run lua:check: lints the Lua in whole scripts, as Redis runs it, and checks that each file documents its inputs and its result.
+// npm run lua:check: lints the Lua in whole scripts, as Redis runs the scripts, and checks that each file documents its inputs and result.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -38,7 +38,7 @@ interface Script {
   readonly source: string;
 }
 
-/** Each script for one algorithm with each, the others also with all of them; with and without bans and overrides. */
+/** Every script with each algorithm alone; scripts for several policies also with all algorithms; with and without bans and overrides. */
 function scripts(): Script[] {
   const alone = kernels.map((kernel) => [kernel]);
   return scriptNames.flatMap((name) => {

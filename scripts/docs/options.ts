@@ -22,12 +22,12 @@ import { SQLITE_TABLE } from '../../src/stores/sqlite/sqlite.js';
 
 type Table = Readonly<Record<string, Omit<Row<never>, 'accepts'>>>;
 
-/** A table of options, and the public types that document them. */
+/** A table of options, and the public types with their documentation. */
 interface Section {
   readonly title: string;
   readonly text: string;
   readonly table: Table;
-  /** The first type that has an option documents it. */
+  /** The first type with an option documents the option. */
   readonly types: readonly string[];
 }
 

@@ -27,7 +27,7 @@ export type {
   TokenBucketPolicy,
 };
 
-/** One named quota: plain data, so that it can come from JSON. */
+/** A named quota as plain data, which can come from JSON. */
 export type Policy =
   | FixedWindowPolicy
   | SlidingWindowPolicy
@@ -55,7 +55,7 @@ export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of a policy that does not name one. */
+/** The algorithm of a policy without the field `algorithm`. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** The rows of the fields of policies. */

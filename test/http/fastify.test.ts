@@ -271,7 +271,7 @@ describe('the Fastify plugin', () => {
       await limiter.reset('127.0.0.1');
       expect(await statuses(1, '/')).to.deep.equal([200]);
       await app.close();
-      // The plugin closes the limiters that it created, but not this one.
+      // The plugin closes the limiters that it created, not a limiter of the test.
       expect((await limiter.peek('127.0.0.1')).remaining).to.equal(0);
     });
   });
@@ -284,7 +284,7 @@ describe('the Fastify plugin', () => {
       app.get('/b', { config: { rateLimit: strict } }, ok);
       app.get('/users/:id', { config: { rateLimit: strict } }, ok);
       for (const url of ['/a', '/b', '/users/1']) expect(await statuses(2, url)).to.deep.equal([200, 429]);
-      // A route's quota covers all values of its parameters.
+      // A route has a single quota, whatever the values of its parameters.
       expect(await statuses(1, '/users/2')).to.deep.equal([429]);
     });
 

@@ -79,7 +79,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** The statuses of `count` requests, sent one after the other. */
+/** The statuses of `count` consecutive requests. */
 async function statuses(count: number, url: string, init?: RequestInit): Promise<number[]> {
   const received: number[] = [];
   for (let i = 0; i < count; i++) received.push((await fetch(url, init)).status);
@@ -398,7 +398,7 @@ describe('examples', function () {
       429,
     ]);
 
-    // The address has used 13 of its 20 attempts, including those at locked accounts. Further attempts ban it, but no other address.
+    // The address has used 13 of its 20 attempts, including attempts at locked accounts. Further attempts ban the address, and no other.
     const further = await statuses(28, login, guess);
     expect(further).to.deep.equal(times(28, 429));
     const banned = await fetch(login, guess);
@@ -453,7 +453,7 @@ describe('examples', function () {
       expect(denied.status).to.equal(429);
       expect(await json(denied)).to.deep.include({ 'violated-policies': ['requests'] });
       expect(Number(denied.headers.get('Retry-After'))).to.be.within(1, 13);
-      // Five requests reserve all 10,000 tokens of their user. Other users are not affected.
+      // Five requests reserve all 10,000 tokens of a user. The remaining users are not affected.
       const large = { prompt: 'a'.repeat(1000), maxTokens: 1000 };
       const all = await Promise.all(Array.from({ length: 5 }, () => complete('bob', large)));
       for (const { status } of all) expect(status).to.equal(200);

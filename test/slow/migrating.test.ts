@@ -61,7 +61,7 @@ async function serve(code: string): Promise<{ url: string; output: () => string 
   expect(code).to.contain('listen(3000)');
   const { child, output } = await start(code.replace('listen(3000)', `listen(${port}, '127.0.0.1')`));
   const url = `http://127.0.0.1:${port}`;
-  // A path that no program has. Even so it may be counted, so nothing is asked that all requests share.
+  // A path of no program. The request may be counted nevertheless, so the test uses no quota that all requests share.
   while (!(await fetch(`${url}/is-it-there`).catch(() => undefined))) {
     if (child.exitCode !== null) throw new Error(output());
     await new Promise((resolve) => setTimeout(resolve, 50));

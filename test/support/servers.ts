@@ -26,7 +26,7 @@ export interface TestServer {
   readonly pid: number;
   /** Stops the server in order. Resolves when the server is gone, even if it was gone before. */
   stop(): Promise<void>;
-  /** Sends a signal: SIGKILL crashes the server (resolves when it is gone), SIGSTOP stalls it, SIGCONT wakes it. */
+  /** Sends a signal: SIGKILL crashes the server (and resolves at its end), SIGSTOP stalls the server, SIGCONT resumes it. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
@@ -88,7 +88,7 @@ function launch(program: string, port: number, dir: string, { args = [], config 
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-10_000)));
   }
-  // Only its own log proves that this server is the one that listens on the port.
+  // Only the server's own log proves that this server, and not an older process, listens on the port.
   const ready = new Promise<void>((resolve) => {
     child.stdout.on('data', () => {
       if (/Ready to accept connections|Sentinel ID is/.test(output)) resolve();

@@ -22,7 +22,7 @@ export function identifier(table: string): string {
 export interface Patience {
   /** The longest time for a statement, and for the lock of a row. */
   readonly statement: number;
-  /** The longest time between the two texts. A process that dies while it is unreachable holds its locks no longer than this. */
+  /** The longest time between the two texts. An unreachable process that dies holds its locks no longer than this time. */
   readonly idle: number;
 }
 
