@@ -119,7 +119,12 @@ function groupByFolder(files, most) {
   return groups;
 }
 
-/** The runs of a tier, in consecutive steps. */
+/**
+ * The runs of a tier, in steps that follow each other.
+ *
+ * @param {boolean} slow
+ * @returns {{ runs: Run[], width: number }[]}
+ */
 function stepsOf(slow) {
   const all = listFiles('test', 'packages/*/test/*').filter((file) => file.endsWith('.test.ts'));
   const isSlow = (/** @type {string} */ file) => file.includes('test/slow/');
