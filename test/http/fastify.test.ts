@@ -483,6 +483,44 @@ describe('the Fastify plugin', () => {
       await other.close();
     });
 
+    it("a context leaves the root's quota by `config.rateLimit: {}` in a hook, as docs/fastify-encapsulation.md does", async () => {
+      await app.register(rateLimitPlugin, { limit: 2, window });
+      await app.register(async (child) => {
+        child.addHook('onRoute', (route) => {
+          route.config = { rateLimit: {}, ...route.config };
+        });
+        await child.register(rateLimitPlugin, { name: 'partners', limit: 4, window });
+        child.get('/orders', ok);
+        child.get('/offers', ok);
+        child.get('/export', { config: { rateLimit: '1/1m' } }, ok);
+      });
+      app.get('/', ok);
+      expect(await statuses(3, '/orders')).to.deep.equal([200, 200, 200]);
+      expect(await statuses(2, '/offers')).to.deep.equal([200, 429]);
+      expect(await statuses(2, '/export')).to.deep.equal([200, 429]);
+      expect(await statuses(3, '/')).to.deep.equal([200, 200, 429]);
+    });
+
+    it('a context has no limit by `config.rateLimit: false` in a hook', async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window });
+      await app.register(async (child) => {
+        child.addHook('onRoute', (route) => {
+          route.config = { rateLimit: false, ...route.config };
+        });
+        child.get('/health', ok);
+      });
+      expect(await statuses(3, '/health')).to.deep.equal([200, 200, 200]);
+    });
+
+    it("skips routes by their pattern in the root's options", async () => {
+      const skip: RateLimitOptions['skip'] = ({ routeOptions }) =>
+        routeOptions.url?.startsWith('/partners/') ?? false;
+      await app.register(rateLimitPlugin, { limit: 1, window, skip });
+      app.get('/partners/:id', ok);
+      expect(await statuses(2, '/partners/a')).to.deep.equal([200, 200]);
+      expect(await statuses(2, '/partners/a/b')).to.deep.equal([404, 429]);
+    });
+
     it('twice in one context: both apply', async () => {
       await app.register(rateLimitPlugin, { name: 'a', store, limit: 3, window });
       await app.register(rateLimitPlugin, { name: 'b', store, limit: 2, window });

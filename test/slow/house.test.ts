@@ -1,4 +1,4 @@
-// The promises of CONTRIBUTING.md and docs/extending.md.
+// The promises of CONTRIBUTING.md and docs/contributing/algorithms.md.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
