@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { createServer, type AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import express from 'express';
@@ -11,6 +10,7 @@ import { rateLimit } from 'headgate/express';
 import request from 'supertest';
 import ts from 'typescript';
 import { plots } from '../../scripts/docs/plots.js';
+import { freePort } from '../support/servers.js';
 
 const root = new URL('../../', import.meta.url).pathname;
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -183,11 +183,3 @@ describe('docs', () => {
     expect(listed.filter((page) => !index.includes(`(${page.slice('docs/'.length)})`))).to.deep.equal([]);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { createServer as createPort, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
@@ -12,6 +12,7 @@ import type { Usage } from 'headgate';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../../examples/trpc.js';
 import { compilePrograms, programDirectory } from '../support/programs.js';
+import { freePort } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients } from '../support/stores.js';
 
@@ -69,14 +70,6 @@ async function serve(name: string, env?: NodeJS.ProcessEnv): Promise<Example> {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return example;
-}
-
-async function freePort(): Promise<number> {
-  const server = createPort().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** The statuses of `count` consecutive requests. */

@@ -1,7 +1,7 @@
+import { once } from 'node:events';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findProgram } from '../../scripts/programs.mjs';
@@ -142,12 +142,22 @@ function ping(port: number): Promise<boolean> {
   });
 }
 
+/** Ports below those that systems give to connections. A connection of a test that runs beside could take a port before its server does. */
+const FIRST_PORT = 12_000;
+const PORTS = 20_000;
+
+/** A port on which nothing listens. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    await new Promise((resolve) => server.close(resolve));
+    if (isFree) return port;
+  }
 }
 
 /** The running servers. The hooks fail a run that leaves any behind. */
