@@ -9,7 +9,7 @@ export interface ConcurrencyPolicy extends PolicyBase {
   algorithm: 'concurrency';
   /** Slots: the units held at a time, 1 to 100,000. */
   limit: number;
-  /** A slot that is not given back, because its process died, is free again after this long: ms, or `'30s'`, `'5m'`. */
+  /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
 }
 
@@ -24,7 +24,7 @@ interface Lease {
   stop: number;
 }
 
-/** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
+/** The leases of a key, ordered by their ends. All leases are equally long, so the lease taken or renewed last is the last in order. */
 class Leases extends List<Lease> {
   readonly byId = new Map<string, Link<Lease>>();
   /** The units of all leases, including ended leases. */
@@ -80,7 +80,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     if (cost > limit) {
       this.wait = -1;
     } else if (leases && cost > 0 && held + cost > limit) {
-      // Add up the units of the leases that end first until enough are free. The last of these leases gives the wait.
+      // Add up the units of the leases that end first until enough units are free. The last added lease gives the wait.
       let leaving = held + cost - limit;
       let each = leases.first!;
       while ((leaving -= each.value.stop > now ? each.value.units : 0) > 0) each = each.after!;

@@ -27,7 +27,7 @@ export type {
   TokenBucketPolicy,
 };
 
-/** One named quota: plain data, so that it can come from JSON. The default algorithm is last, because compilers compare with the last one. */
+/** A named quota as plain data, which can come from JSON. The default algorithm is last, because compilers compare with the last type. */
 export type Policy =
   | FixedWindowPolicy
   | SlidingLogPolicy
@@ -71,7 +71,7 @@ export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of a policy that does not name one. */
+/** The algorithm of a policy without the field `algorithm`. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** The rows of the fields of policies. */
@@ -83,7 +83,7 @@ export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' 
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
 
-/** The kernels, by the names of their files. docs/extending.md explains how to add one. */
+/** The kernels, by the names of their files. docs/contributing/algorithms.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

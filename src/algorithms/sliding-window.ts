@@ -86,7 +86,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#countsFrom = 8 / width;
   }
 
-  /** Widens all counters. A column begins with one byte per counter, and few ever need more than two. */
+  /** Widens all counters. A column begins with a byte per counter, and few columns need more than two. */
   #widen(width: number): void {
     const before = this.sibling(0);
     before.#stops = this.#stops;
@@ -156,7 +156,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.reset = this.#stop - now;
   }
 
-  /** Charges the current segment. The stored segments age accordingly, and those that are too old are dropped. */
+  /** Charges the current segment. The stored segments age accordingly, and expired segments are dropped. */
   #charge(row: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
     this.#total += units;
     if (this.#total > this.#most) this.#widen(widthOf(this.#total));
@@ -271,7 +271,7 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
       capacity: limit,
       drains: false,
       paceMs: undefined,
-      // Units count with the segment that they were charged in.
+      // Units count with the segment of their charge.
       slices: { endsIn: (resetMs) => resetMs - segments * segment, lostPerMs: 0 },
       unit: undefined,
       nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),

@@ -26,7 +26,7 @@ import type { Texts } from './texts.js';
  * Creates a limiter for the requests of a framework.
  *
  * @param given the options, or the text of a single policy
- * @param caller the function that received these options, for error messages
+ * @param caller the function that received the options, for error messages
  * @throws HeadgateError as `createLimiter`
  */
 export function createFlow<Req extends object, Res>(
@@ -46,7 +46,7 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #asking: Internals['asking'];
-  /** The options `enabled` of these options and of the limiter. Without switches that are always on. */
+  /** The options `enabled` of the adapter and of the limiter, without switches that are always on. */
   readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;

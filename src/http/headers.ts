@@ -27,9 +27,9 @@ export interface HeaderTarget<Res> {
 }
 
 /**
- * Writes the header fields of one decision.
+ * Writes the header fields of a decision.
  *
- * @param stacked whether another limiter may already have written on the response
+ * @param stacked whether an earlier limiter may already have written on the response
  * @returns the names of the policies on this response
  */
 export type WriteHeaders = <Res>(
@@ -67,7 +67,7 @@ export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((p
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
 
-/** Newest first: if two dialects define the same field, the newer one writes it. */
+/** Newest first: of two dialects with the same field, the newer dialect writes the field. */
 const DIALECTS = [
   'draft-11',
   'draft-7',

@@ -33,7 +33,7 @@ interface Facts {
   readonly warn: Warn;
   /** Whether addresses matter regardless of the keys, because there are lists. */
   readonly lists: boolean;
-  /** For each dimension: the name of the user's option that returns its keys. */
+  /** For each dimension: the name of the user's option for its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
   /** Returns the default key of an address. */
   readonly clientKey: ClientKey;
@@ -54,7 +54,7 @@ export class SetupChecks<Req extends object> {
     this.#facts = facts;
   }
 
-  /** For limiters that a user creates: a limiter that receives a request in the same turn of the event loop was created for that request. */
+  /** For limiters created by a user: a limiter with a request in the same turn of the event loop was created for the request. */
   made(): void {
     if (!isTest()) this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
@@ -105,7 +105,7 @@ export class SetupChecks<Req extends object> {
 
 const isForwarded = ({ headers }: Proxies): boolean => headers['x-forwarded-for'] !== undefined;
 
-/** Whether the framework trusts some proxies, but not the one that sent the request, whose address then is not in X-Forwarded-For. */
+/** Whether the framework trusts some proxies, but not the sender of the request, whose address then is not in X-Forwarded-For. */
 const isUnread = ({ trusts, peer, headers }: Proxies, ip: string | undefined): boolean =>
   trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
 

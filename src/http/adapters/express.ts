@@ -28,7 +28,7 @@ declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- Express' types are extended this way
   namespace Express {
     interface Request {
-      /** The decision of the last limiter that this request passed. */
+      /** The decision of the last limiter that the request passed. */
       rateLimit?: Decision;
     }
   }
@@ -88,7 +88,7 @@ function misplaced(why: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
 }
 
-/** Defines the accessor, unless another property has its name. Returns false for requests of other servers than Express. */
+/** Defines the accessor, unless another property has the name. Returns false for requests of other servers than Express. */
 function prepare(prototype: object): boolean {
   let express: object | undefined;
   let known: PropertyDescriptor | undefined;
@@ -132,7 +132,7 @@ const framework: Framework<Request, Response> = {
 /**
  * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other;
  * if a later limiter denies the request, the earlier limiters do not charge. Without a limit: 1,000 requests a minute per client address
- * (`req.ip`). Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
+ * (`req.ip`). Servers with requests without `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
  * address of the connection as the client.
  *
  * @example

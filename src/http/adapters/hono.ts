@@ -20,7 +20,7 @@ export type RateLimitHandler = MiddlewareHandler & {
 
 declare module 'hono' {
   interface ContextVariableMap {
-    /** The decision of the last limiter that this request passed. */
+    /** The decision of the last limiter that the request passed. */
     rateLimit: Decision;
   }
 }

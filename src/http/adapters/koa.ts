@@ -19,7 +19,7 @@ export type RateLimitHandler = Middleware & {
   readonly limiter: Limiter;
 };
 
-/** Koa has one object for a request and its response. */
+/** Koa has a single object for a request and its response. */
 const framework: Framework<Context, Context> = {
   handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,

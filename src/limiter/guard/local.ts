@@ -63,6 +63,6 @@ function localSet(set: PolicySet, share: number): PolicySet {
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
     return { ...policy, attempts: set.policies[i]!.attempts };
   });
-  // The substitute has no override records, so it decides by the ones known now.
+  // The substitute has no override records, so the overrides known now decide.
   return { ...set, policies: compiled, overrides: undefined, isInLine: false };
 }

@@ -34,7 +34,7 @@ export class ChangeChecks {
   }
 
   /**
-   * The changes that an operator's change means for each policy.
+   * An operator's change as a change for each policy.
    *
    * @param by the dimension of the key; undefined for all keys
    * @param sets the policies of each tier that the change concerns
@@ -74,7 +74,7 @@ export class ChangeChecks {
   }
 
   /**
-   * Refuses another tier for a key that some requests of the limiter do not have, because these requests would ignore it.
+   * Refuses another tier for a key that some requests of the limiter do not have, because requests without the key would ignore the tier.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */
@@ -143,7 +143,7 @@ function isEmpty(change: unknown): boolean {
   );
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless it is a policy as text, or some fields of one */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless the change is a policy as text, or some fields of a policy */
 function checkPolicyChange(name: string, change: unknown): void {
   if (typeof change === 'string') return;
   if (isEmpty(change)) throw invalidOption(name, change, EXAMPLE);

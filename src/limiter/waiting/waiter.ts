@@ -21,7 +21,7 @@ export interface Who {
   readonly set: PolicySet;
   /** Texts that distinguish the keys: see `idsOf`. */
   readonly ids: readonly string[];
-  /** The tenant, if the keys do not name it. Tenants that wait for the same key take turns. @default the keys */
+  /** The tenant, if the keys do not name the tenant. Tenants that wait for the same key take turns. @default the keys */
   readonly tenant?: string;
   /** The tenant's part of the turns, as a multiple of another tenant's: at least 1. @default 1 */
   readonly weight?: number;
@@ -44,13 +44,13 @@ export interface Waiter {
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
   /**
-   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets its place as soon as it is
-   * known to have to wait.
+   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets a place as soon as the
+   * wait is certain.
    */
   hasPlace: boolean;
   /** Gives up the turn of a held waiter. */
   turn: AbortController | undefined;
-  /** The reason why the waiter gave up. Its charge is given back before the wait ends with this error. */
+  /** The reason for giving up. The waiter's charge is given back before the wait ends with this error. */
   error: unknown;
 }
 

@@ -210,7 +210,7 @@ export class Waits {
     return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp, reported }, hold));
   }
 
-  /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
+  /** @param isLast whether the request came after every held request, and waits behind the last even without a delay */
   async #hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,

@@ -21,7 +21,7 @@ import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
 
-/** A store that decides by one key. */
+/** A store that decides by a single key. */
 export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
@@ -93,8 +93,8 @@ export const warnOfHiddenCluster = perSet((set): void => {
 });
 
 /**
- * Decides by keys of several dimensions one after the other. If one denies, the charges are returned. Until then they may cause the denial
- * of a simultaneous request.
+ * Decides by keys of several dimensions, one after the other. If a key denies, the earlier charges are returned. Until then the charges may
+ * cause the denial of a simultaneous request.
  */
 export class Across implements ByOneKey {
   readonly #store: ByOneKey;
@@ -189,7 +189,7 @@ export class Across implements ByOneKey {
       else errors.push(coded(each.reason));
     const [first] = errors;
     if (first) {
-      // A caller that learns that nothing was charged repeats the whole call.
+      // A caller repeats the whole call after an error that excludes a charge, so any other error comes first.
       const undecided = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
       if (undecided || replies.length === 0) throw undecided ?? first;
       throw new HeadgateError(

@@ -1,4 +1,4 @@
-// A user's file that uses every sub-path. Each TypeScript compiles it in each of its module settings.
+// A user's file with every sub-path. Each TypeScript version compiles the file in each of its module settings.
 import express, { type Request } from 'express';
 import Fastify from 'fastify';
 import { createLimiter, memoryStore, type Decision } from 'headgate';
