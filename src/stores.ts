@@ -1,5 +1,5 @@
 /**
- * Building blocks for a store of your own. See "A store" in docs/extending.md.
+ * Building blocks for a store of your own. See "A store" in https://github.com/headgate/headgate/blob/main/docs/extending.md.
  *
  * @module
  */

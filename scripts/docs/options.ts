@@ -39,7 +39,14 @@ const SECTIONS: readonly Section[] = [
     text: 'The fields of a policy: inline among the options, or in `policies`. [Choosing an algorithm](choosing.md) shows which algorithm has which fields.',
     table: POLICY_TABLE,
     types: [
-      ...['PolicyBase', 'QuotaPolicy', 'SlidingWindowPolicy', 'TokenBucketPolicy', 'LeakyBucketPolicy'],
+      ...[
+        'PolicyBase',
+        'QuotaPolicy',
+        'WindowPolicy',
+        'SlidingWindowPolicy',
+        'TokenBucketPolicy',
+        'LeakyBucketPolicy',
+      ],
       ...['CalendarPolicy', 'ConcurrencyPolicy'],
     ],
   },

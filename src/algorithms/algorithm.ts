@@ -1,3 +1,5 @@
+import type { Duration } from '../common/duration.js';
+
 /** The integers for an algorithm's Lua file and TypeScript file, in the order in which Lua reads them. */
 export type Params = Readonly<Record<string, number>>;
 
@@ -5,7 +7,7 @@ export type Params = Readonly<Record<string, number>>;
 export interface PolicyBase {
   /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Optional for a sole policy. @default 'default' */
   name?: string;
-  /** Units per window: a whole number of at least 1. */
+  /** Units per window or period: a whole number of at least 1. */
   limit: number;
   /** Evaluate and report, never deny. @default false */
   shadow?: boolean;
@@ -28,6 +30,12 @@ export interface QuotaPolicy extends PolicyBase {
    * digits, `-`, `_` and `.`. The draft registers only the first two. It does not change any decision. @default 'requests'
    */
   unit?: string;
+}
+
+/** The fields of all policies that count requests in a window. */
+export interface WindowPolicy extends QuotaPolicy {
+  /** The length of the window, in which `limit` units are admitted: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
+  window: Duration;
 }
 
 /** A policy's fields at compilation: `limit` is validated, every other field is as the user passed it. */

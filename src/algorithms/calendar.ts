@@ -4,7 +4,7 @@ import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
 export interface CalendarPolicy extends QuotaPolicy {
-  /** The algorithm. */
+  /** Counts in periods of the calendar, for plans and budgets: the count begins anew at midnight, on Monday or on the first of the month. */
   algorithm: 'calendar';
   /** Hours, days, weeks, months or years on the calendar of the time zone. */
   period: Period;

@@ -5,9 +5,11 @@ import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } fro
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
-  /** The algorithm. */
+  /** Limits how many units are held at a time, not how often. Over HTTP, a request holds its slot until the response has ended. */
   algorithm: 'concurrency';
-  /** The time after which a slot is free again if it is not given back. */
+  /** Slots: the units held at a time, 1 to 100,000. */
+  limit: number;
+  /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
 }
 

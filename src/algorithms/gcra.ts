@@ -8,7 +8,7 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Rates,
   type Returned,
   type Saved,
@@ -16,21 +16,17 @@ import {
 import { FIELD_TABLE } from './fields.js';
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
-export interface TokenBucketPolicy extends QuotaPolicy {
-  /** The algorithm. The two names have the same meaning. */
+export interface TokenBucketPolicy extends WindowPolicy {
+  /** Admits bursts of `burst` units, then a steady rate of `limit` per `window`. The two names have the same meaning. */
   algorithm: 'token-bucket' | 'gcra';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
   /** The most units that can be spent at once. In redis-cell: `max_burst + 1`. @default limit */
   burst?: number;
 }
 
 /** A leaky bucket: a meter equal to the token bucket. With `maxDelay`, requests are held until their turn. */
-export interface LeakyBucketPolicy extends QuotaPolicy {
-  /** The algorithm. */
+export interface LeakyBucketPolicy extends WindowPolicy {
+  /** As `'token-bucket'`. With `maxDelay`, requests wait for their turn at a steady rate instead of being denied. */
   algorithm: 'leaky-bucket';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
   /** The most units that can be spent at once. @default limit */
   burst?: number;
   /** The longest time to hold a request for its turn instead of denying the request. With 0, the bucket is only a meter. @default 0 */

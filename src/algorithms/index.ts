@@ -27,23 +27,39 @@ export type {
   TokenBucketPolicy,
 };
 
-/** A named quota as plain data, which can come from JSON. */
+/** A named quota as plain data, which can come from JSON. The default algorithm is last, because compilers compare with the last type. */
 export type Policy =
   | FixedWindowPolicy
-  | SlidingWindowPolicy
   | SlidingLogPolicy
   | TokenBucketPolicy
   | LeakyBucketPolicy
   | ConcurrencyPolicy
-  | CalendarPolicy;
+  | CalendarPolicy
+  | SlidingWindowPolicy;
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
 /** The fields that policies have. */
 export type PolicyField = FieldOf<Policy>;
 
+/** The type of a field that the policy's algorithm does not have. The name is part of the compiler's message. */
+export interface NotOfThisAlgorithm {
+  readonly [NOTE]: never;
+}
+
+/** The type of `policies` beside an inline policy. The name is part of the compiler's message. */
+export interface EitherLimitOrPolicies {
+  readonly [NOTE]: never;
+}
+
+declare const NOTE: unique symbol;
+
+// `window` is undefined, so that it distinguishes policies. Further such fields would make TypeScript 7 refuse policies of several algorithms.
 type Without<P> = P extends unknown
-  ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
+  ? P & {
+      [Field in Exclude<FieldOf<Policy>, keyof P>]?:
+        (Field extends 'window' ? never : NotOfThisAlgorithm) | undefined;
+    }
   : never;
 
 /** A policy as written in options: fields of other algorithms are type errors. */

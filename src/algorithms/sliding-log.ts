@@ -1,10 +1,10 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { toMilliseconds, toText } from '../common/duration.js';
 import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,
   type AlgorithmDefinition,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Returned,
   type Saved,
 } from './algorithm.js';
@@ -13,11 +13,9 @@ import {
  * At most `limit` units in any window, exactly, because each admission is remembered. Admissions of the same millisecond share 8 bytes.
  * `limit` up to 1,000,000.
  */
-export interface SlidingLogPolicy extends QuotaPolicy {
-  /** The algorithm. */
+export interface SlidingLogPolicy extends WindowPolicy {
+  /** Remembers each admission, so a unit is free exactly one window after its use. Takes 8 bytes a unit. */
   algorithm: 'sliding-log';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
 }
 
 type SlidingLogParams = {

@@ -1,4 +1,4 @@
-import { toText, type Duration } from '../common/duration.js';
+import { toText } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import {
   areNumbers,
@@ -7,18 +7,16 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Returned,
   type Saved,
 } from './algorithm.js';
 import { FIELD_TABLE } from './fields.js';
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
-export interface SlidingWindowPolicy extends QuotaPolicy {
-  /** The algorithm, which may be omitted. */
+export interface SlidingWindowPolicy extends WindowPolicy {
+  /** The default, which may be omitted: at most `limit` in any window, counted in `segments` sub-windows. */
   algorithm?: 'sliding-window';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number;
 }

@@ -29,6 +29,9 @@ export type ErrorCode =
   | 'HEADGATE_ABORTED'
   | 'HEADGATE_CLOSED';
 
+/** The folder of the other pages that messages name. The package does not contain these pages. */
+export const DOCS = 'https://github.com/headgate/headgate/blob/main/docs';
+
 /** The page about every code, in the package. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 

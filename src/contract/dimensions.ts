@@ -20,7 +20,7 @@ export interface SlotOptions {
   /**
    * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
    * other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
-   * cluster still decide in one step. See docs/redis.md. @default false
+   * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis.md. @default false
    */
   acrossSlots?: boolean;
 }

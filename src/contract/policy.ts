@@ -1,6 +1,18 @@
 import type { Algorithm, AnyKernel, Params, Policy, StrictPolicy, Traits } from '../algorithms/index.js';
 
-export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
+export type {
+  Algorithm,
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policy,
+  StrictPolicy,
+} from '../algorithms/index.js';
+
+/**
+ * The text of a policy in place of options: any string, such as `'300/1m'`. Its optional field distinguishes a text from options, so that editors
+ * show the field `anchor` of a calendar policy, and not the method `anchor` of strings.
+ */
+export type PolicyText = string & { readonly length: number; readonly limit?: undefined };
 
 /** Policies: an array of policies, each as data or as text such as `'300/1m'`, or a single text for a single policy. */
 export type Policies = string | readonly (Policy | string)[];

@@ -216,8 +216,11 @@ export class Flow<Req extends object, Res> {
     before: Trail | undefined,
   ): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
+    const hasSlots = holdsSlots(decision.set);
+    const isFollowed = hasSlots || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
+    if (hasSlots && !decision.allowed)
+      return this.#conclude(this.#options.limiter.internals.waits.untilSlot(decision), req, res, before);
     // A request from the line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res, before);

@@ -168,10 +168,18 @@ function quotaOf(decision: LimiterDecision, texts: Texts): Quota | undefined {
  * The effective window (`t`): the seconds over which a client should spread `r` units. The minimum is the time that `r` units take at the
  * policy's rate, and the time to the next unit.
  */
-function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
+function effectiveWindow(
+  policy: CompiledPolicy,
+  verdict: Verdict,
+  decision: LimiterDecision,
+): number | undefined {
   const { limit, window, traits } = policy;
   const { allowed, remaining, retryAfterMs, resetAfterMs } = verdict;
-  if (!allowed && retryAfterMs !== undefined) return seconds(retryAfterMs);
+  if (!allowed && retryAfterMs !== undefined) {
+    // The decision may have the expected time until a slot, which is shorter.
+    const latestMs = traits.holdsSlots ? (decision.retryAfterMs ?? Infinity) : Infinity;
+    return seconds(Math.min(retryAfterMs, latestMs));
+  }
   if (!traits.nextUnitMs) return undefined;
   const next = traits.nextUnitMs(remaining, resetAfterMs);
   return seconds(Math.max(next, (remaining * window) / limit));
@@ -190,7 +198,7 @@ function structuredItems(
       list += `${items[i]}0;t=${retryAfterSeconds(decision)}`;
     } else {
       const verdict = decision.policies[i]!;
-      const window = effectiveWindow(policies[i]!, verdict);
+      const window = effectiveWindow(policies[i]!, verdict, decision);
       list += items[i]! + verdict.remaining + (window === undefined ? '' : `;t=${window}`);
     }
     if (keys) list += keys[i]!;

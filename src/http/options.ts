@@ -12,7 +12,7 @@ import {
 } from '../common/options.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type { EitherLimitOrPolicies, NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
@@ -28,7 +28,7 @@ type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }[
 export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** The options of all HTTP adapters in addition to the policy. */
-export interface RequestOptions<Req, Res> extends CommonOptions {
+export type RequestOptions<Req, Res> = CommonOptions & {
   /**
    * The name of the request's tier in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
@@ -103,7 +103,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request instead of Headgate. Status and headers are already set. */
+  /** Answers a denied request instead of Headgate: `handler(req, res, decision)`, with the request and response (reply) of the framework. Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;
@@ -123,7 +123,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>>;
   /** Receives every decision, for logs and metrics. An error that the callback throws is reported as a process warning. */
   onDecision?: Callback<[decision: Decision, request: Req], void>;
-}
+};
 
 /** The policies of an adapter. */
 export interface RequestPolicies<Req> {
@@ -151,9 +151,15 @@ export interface NoQuota {
   limiter?: undefined;
 }
 
+/** A policy inline. */
+export interface InlineQuota {
+  policies?: EitherLimitOrPolicies | undefined;
+  limiter?: undefined;
+}
+
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & InlineQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function checkFixedCost(option: string, cost: unknown): Cost {

@@ -1,3 +1,4 @@
+import { DOCS } from '../common/errors.js';
 import { isIP, isIPv6 } from 'node:net';
 import type { Warn, WarningCode } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -121,7 +122,7 @@ const PROXY_WARNINGS: readonly [WarningCode, (proxy: Proxies, ip: string | undef
       'HEADGATE_UNTRUSTED_PROXY',
       (proxy, ip) => isForwarded(proxy) && (proxy.trusts === 'nobody' || isUnread(proxy, ip)),
       'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
-        "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass `clientIp`: see docs/keys.md. " +
+        `Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/keys.md. ` +
         'If no proxy is in front, a client sent the header; ignore this warning.',
     ],
     [

@@ -7,7 +7,7 @@ import { HeadgateError, invalidOption } from '../common/errors.js';
 import { readOptions } from '../common/options.js';
 import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
-import type { Policies } from '../contract/policy.js';
+import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
@@ -47,7 +47,7 @@ import { Tiers } from './tiers.js';
  * on one store; `HEADGATE_POLICY_MISMATCH` for a limiter of the same name with other policies
  */
 export function createLimiter<Given = never>(
-  given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
+  given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | PolicyText,
 ): Limiter {
   const options = optionsOf(given as CreateLimiterOptions | string);
   checkOptions('createLimiter', options, CREATING_OPTIONS);
@@ -70,7 +70,7 @@ export interface Assembly {
 
 /** `createLimiter` for options that were already checked. @throws as `createLimiter` */
 export function assembleLimiter(
-  options: LimiterOptions & { policies?: Policies | undefined },
+  options: LimiterOptions & { policies?: Policies | EitherLimitOrPolicies | undefined },
   { defaultName = 'default', dynamic = false, cost = 0, tier, dimensions: known = [] }: Assembly = {},
 ): Limiter {
   const { maxWaiting, shadow, enabled, warnings: warn, ...checked } = readOptions(LIMITER_TABLE, options);

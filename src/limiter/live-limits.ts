@@ -1,4 +1,4 @@
-import { HeadgateError } from '../common/errors.js';
+import { DOCS, HeadgateError } from '../common/errors.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import type { Warn } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -72,7 +72,7 @@ export class LiveLimits {
       throw new HeadgateError(
         'HEADGATE_OVERRIDES',
         'overrides: this store does not support overrides. Use memoryStore, redisStore, sqliteStore or stateStore, or give the store the ' +
-          'property `overrides`: see docs/extending.md.',
+          `property \`overrides\`: see ${DOCS}/extending.md.`,
       );
     }
     const checks = new ChangeChecks(tiers, dynamic);

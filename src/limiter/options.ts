@@ -17,7 +17,14 @@ import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
-import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type {
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policies,
+  Policy,
+  StrictPolicies,
+  StrictPolicy,
+} from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './switch.js';
@@ -61,7 +68,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
   maxWaitingPerKey?: number;
   /**
-   * Whether operators can change limits at run time, for a single key or all keys: see `Limiter.override` and docs/changing-limits.md. Each
+   * Whether operators can change limits at run time, for a single key or all keys: see `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
    * decision then also reads the override of the request's key. @default false
    */
   overrides?: boolean;
@@ -98,7 +105,10 @@ export interface OnlyTiers {
 
 /** The options of `createLimiter`: a policy inline, `policies`, or `tiers`. */
 export type CreateLimiterOptions = LimiterOptions &
-  ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
+  (
+    | (StrictPolicy & { policies?: EitherLimitOrPolicies | undefined })
+    | (NoPolicy & (OnlyTiers | JointPolicies))
+  );
 
 type KeyOf<T> = T extends unknown ? keyof T : never;
 

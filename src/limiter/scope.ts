@@ -1,4 +1,4 @@
-import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { DOCS, HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkCosts, costsOf, type Cost, type Costs } from '../contract/costs.js';
 import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -147,6 +147,6 @@ export function checkDimensions(store: Store, set: PolicySet): void {
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
     'store: this store does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
-      'or support dimensions, and add the method `checkDimensions`: see docs/extending.md.',
+      `or support dimensions, and add the method \`checkDimensions\`: see ${DOCS}/extending.md.`,
   );
 }

@@ -104,8 +104,8 @@ describe('the packed packages', function () {
       'package.json',
       'LICENSE',
       ...['README.md', 'SECURITY.md'],
-      // Errors name this page by its path.
-      'docs/errors.md',
+      // For agents, and for errors, which name the page by its path.
+      ...['llms.txt', 'docs/agents.md', 'docs/errors.md'],
       ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
@@ -262,7 +262,7 @@ describe('the packed packages', function () {
       { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
       { module: 'commonjs', moduleResolution: 'bundler' },
     ],
-    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler' }],
+    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler', exactOptionalPropertyTypes: true }],
   };
   const modern = [
     { module: 'node16' },

@@ -219,7 +219,7 @@ function addHook(route: RouteOptions, { hook, handle }: Limit): void {
 
 /**
  * The plugin of @fastify/rate-limit 11 on Headgate, with the same options, headers, hooks and answers, so that only the import changes.
- * `docs/migrating/fastify-rate-limit.md` lists the differences.
+ * https://github.com/headgate/headgate/blob/main/docs/migrating/fastify-rate-limit.md lists the differences.
  *
  * @example
  * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })

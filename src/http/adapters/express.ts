@@ -9,6 +9,7 @@ import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Spread } from '../../limiter/options.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../headers.js';
 
@@ -143,7 +144,7 @@ const framework: Framework<Request, Response> = {
  * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
 export function rateLimit<Req extends Request = Request, Given = never>(
-  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | string = {},
+  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | PolicyText = {},
 ): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Call the function: app.use(rateLimit()).');

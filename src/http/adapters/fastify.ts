@@ -27,6 +27,7 @@ import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf, type Spread } from '../../limiter/options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../headers.js';
 
@@ -70,7 +71,7 @@ declare module 'fastify' {
      * `fastify.rateLimit().limiter.reset(key)`.
      */
     rateLimit<Given = never>(
-      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | string,
+      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | PolicyText,
     ): onRequestHookHandler<
       RawServer,
       RawRequest,

@@ -1,4 +1,4 @@
-import type { HeadgateError } from '../../common/errors.js';
+import { DOCS, type HeadgateError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
@@ -324,6 +324,6 @@ export class RedisStore implements Store {
 function warnOfUnlisted(error: Error): void {
   warnOnce(
     'HEADGATE_OVERRIDES_UNLISTED',
-    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} docs/failure.md lists the permissions.`,
+    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} ${DOCS}/failure.md lists the permissions.`,
   );
 }

@@ -37,6 +37,16 @@ export function waitFor(decision: Decision): number {
   return decision.retryAfterMs ?? Infinity;
 }
 
+/** Policies of several algorithms from one list, as TypeScript infers their type. */
+export function limiterOf(names: readonly ('fixed-window' | 'gcra' | 'concurrency')[]) {
+  const policies = names.map((algorithm) =>
+    algorithm === 'concurrency'
+      ? { name: algorithm, algorithm, limit: 3, lease: '1h' }
+      : { name: algorithm, algorithm, limit: 3, window: '1h' },
+  );
+  return createLimiter({ policies });
+}
+
 export async function limitAll(redis: Redis): Promise<void> {
   const app = express();
   app.use(rateLimit({ ...quota, store: redisStore(redis), keyGenerator: (req: UserRequest) => req.user.id }));

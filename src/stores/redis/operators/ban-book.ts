@@ -1,3 +1,4 @@
+import { DOCS } from '../../../common/errors.js';
 import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
@@ -47,7 +48,7 @@ export function bookKeys(
 
 const UNLISTED_WARNING =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
-  'docs/failure.md lists the permissions.';
+  `${DOCS}/failure.md lists the permissions.`;
 
 /** The keys of the log of automatic changes, and of the last options of limiters, in the same slot. */
 export function configurationKeys(prefix: string, names: readonly string[]): string[] {

@@ -1,3 +1,4 @@
+import { DOCS } from '../../../common/errors.js';
 import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
@@ -223,7 +224,7 @@ async function overridesFound(
     const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     const message =
       `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
-      'Remove or replace them: see "Changing limits without a deployment" in docs/changing-limits.md.';
+      `Remove or replace them: see "Changing limits without a deployment" in ${DOCS}/changing-limits.md.`;
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
     const words = error instanceof Error ? plainWords(error.message) : String(error);
