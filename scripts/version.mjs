@@ -24,6 +24,7 @@ if (process.argv[2] === 'check') {
   writeFileSync('CHANGELOG.md', `${before}## [Unreleased]\n\n## [${version}] - ${today}\n${after}`);
   const source = readFileSync('src/common/version.ts', 'utf8');
   writeFileSync('src/common/version.ts', source.replace(/'[^']*'/, `'${version}'`));
+  writeFileSync('README.md', readFileSync('README.md', 'utf8').replace(/(· version )\S+/, `$1${version}`));
   // All packages are released together.
   for (const name of readdirSync('packages')) {
     const manifest = `packages/${name}/package.json`;
