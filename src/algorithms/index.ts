@@ -4,6 +4,7 @@ import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
+import { shares } from './shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
@@ -61,7 +62,8 @@ export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, object>>;
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
-export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
+export type Kernel =
+  'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar' | 'shares';
 
 /** The kernels, by the names of their files. docs/extending.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
@@ -71,4 +73,5 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   gcra,
   concurrency,
   calendar,
+  shares,
 };

@@ -4,6 +4,7 @@ import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import { notifyUser, type Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
+import { checkWeight, visiblePolicies } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -122,8 +123,8 @@ export class Asking {
   announceTo(store: Store, dynamic: boolean, ipv6Subnets: ReadonlySet<number>): void {
     const { name, ban } = this.#set;
     const { sets } = this.#tiers;
-    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
-    const policies = () => (sets.size > 0 ? this.#set.policies : this.#scope.configured);
+    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, visiblePolicies(own)]));
+    const policies = () => visiblePolicies(sets.size > 0 ? this.#set.policies : this.#scope.configured);
     const { banBy, slotBy } = this.#scope.by;
     const overrides = this.#live !== undefined;
     const shadow = this.#shadow;
@@ -152,7 +153,8 @@ export class Asking {
       const cost = options === undefined ? 1 : costOf(options);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      return Promise.resolve(this.decide(key, cost, set, peek));
+      const weight = options?.weight === undefined ? undefined : checkWeight('weight', options.weight);
+      return Promise.resolve(this.decide(key, cost, set, peek, undefined, undefined, weight));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -191,18 +193,19 @@ export class Asking {
     cost: Cost,
     set: PolicySet,
     peek: boolean,
+    weight?: number,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, again, undefined, weight);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, again, undefined, weight);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, again),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure),
+      (read) => this.decide(key, cost, read, peek, again, undefined, weight),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure, weight),
     );
   }
 
@@ -212,6 +215,7 @@ export class Asking {
    * @param peek whether the decision is only looked up, without a charge
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
+   * @param weight the weight of the tenant, if the request has its own
    * @throws (or rejects) as `consume`
    */
   decide(
@@ -221,6 +225,7 @@ export class Asking {
     peek: boolean,
     again?: LiveQuery['again'],
     failure?: HeadgateError,
+    weight?: number,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
     // The switch is read once per decision, even if the question is repeated.
@@ -229,7 +234,7 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek);
+      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, weight);
     }
     let set = given;
     let keys: Keys;
@@ -247,7 +252,17 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: LiveQuery = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const query: LiveQuery = {
+      set,
+      key: keys,
+      cost,
+      costs,
+      weight,
+      peek: peek || cost === 0,
+      lease,
+      call,
+      again,
+    };
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;

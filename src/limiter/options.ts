@@ -122,7 +122,7 @@ export const LIMITER_TABLE = {
 export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 
 /** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
-export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
+export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => !['name', 'shadow', 'weight'].includes(field));
 
 /** The options that create a limiter. */
 export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS];
@@ -137,6 +137,8 @@ export interface TierOption {
 export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12, or units by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. @default 1 */
   cost?: Cost;
+  /** The weight of the tenant in policies with `share`, 1 to 1,000. @default the policy's weight */
+  weight?: number | undefined;
 }
 
 /** Options of `wait`. */
@@ -203,7 +205,7 @@ function checkLimiterName(option: string, name: unknown): string {
   throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }
 
-const CONSUME_OPTIONS = ['cost', 'tier'];
+const CONSUME_OPTIONS = ['cost', 'tier', 'weight'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 export function costOf(options: ConsumeOptions): Cost {

@@ -1,5 +1,6 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
+import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import {
   perSet,
@@ -53,13 +54,14 @@ export class Local {
 /** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
-  const policies = set.policies.map(({ name, source }): Policy => {
+  const visible = visiblePolicies(set.policies);
+  const policies = visible.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
-    return { ...policy, attempts: set.policies[i]!.attempts };
+    return { ...policy, attempts: visible[i]?.attempts ?? false };
   });
   // The substitute has no override records, so it decides by the ones known now.
   return { ...set, policies: compiled, overrides: undefined };

@@ -3,8 +3,10 @@ import type { Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
+import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';
 import type { Place } from './place.js';
+import { Shares } from './shares.js';
 
 export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
@@ -45,6 +47,8 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
   for (const place of places) if (!look(place, costsOf(place), now, !peek)) admitted = false;
+  const shares = sharedOf(set).length > 0 ? new Shares(places, query, now, step) : undefined;
+  if (shares && !shares.admitted) admitted = false;
   let full: number | undefined;
   for (const place of places) {
     const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
@@ -57,6 +61,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     if (!peek) started += charge(place, costs, place.part.set.ban, now, lease, admitted);
     if (place.next) waitAcross(place, place.next, costsOf(place), now);
   }
+  shares?.report(admitted);
   const reply = { now, step, ban: started, verdicts: verdictsOf(columnsOf(places)) };
   return full === undefined ? reply : { ...reply, full };
 }
