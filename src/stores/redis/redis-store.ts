@@ -198,6 +198,7 @@ export class RedisStore implements Store {
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
+    if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
     plan.records?.push(queries, keys, args, this.#isCluster);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);

@@ -83,6 +83,8 @@ export interface Plan {
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
+  /** Whether a limit is shared, so that each request has a weight. */
+  readonly shares: boolean;
   /** Undefined if the limiter does not support overrides. */
   readonly records: Records | undefined;
 }
@@ -123,6 +125,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
+      shares: kernels.includes('shares'),
       records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }

@@ -17,7 +17,7 @@ export function policyArgs(policies: readonly CompiledPolicy[], now: number): st
     String(policies.length),
     ...policies.flatMap((policy) => [
       policy.kernel,
-      String((policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0)),
+      String((policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4)),
       ...paramArgs(policy, now),
     ]),
   ];

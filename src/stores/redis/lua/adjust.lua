@@ -94,8 +94,7 @@ end
 at = at + 1 + #policies
 --- end
 
-local reply = { step }
-local filled = 1
+local changes = {}
 for i, policy in ipairs(policies) do
   local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
@@ -124,7 +123,30 @@ for i, policy in ipairs(policies) do
       write_history(KEYS[#policies + i], history, charge, changed, now + life)
     end
   end
-  reply[filled + 1] = units > 0 and changed or 0
-  filled = headgate_add_verdict(reply, filled + 1, 0, remaining, reset)
+  changes[i] = { key = KEYS[i], policy = policy, units = units, mark = mark, remaining = remaining, reset = reset }
+  changes[i].charged = units > 0 and changed or 0
+end
+
+--- if shares
+for _, each in ipairs(shares_of(policies, changes)) do
+  local limit, pool, tenant = each.limit, each.pool, each.tenant
+  local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
+  local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
+  local shares = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, limit.reset)
+  if limit.units ~= 0 then
+    shares_adjust(shares, limit.units, limit.mark)
+    shares_write(pool.key, shares.pool, pool.policy)
+    shares_write(tenant.key, shares.tenant, tenant.policy)
+  end
+  limit.remaining = shares_remaining(shares, limit.remaining)
+  tenant.remaining, tenant.reset = limit.remaining, limit.reset
+  pool.remaining, pool.reset = math.floor(shares.share), limit.reset
+end
+--- end
+
+local reply, filled = { step }, 1
+for _, change in ipairs(changes) do
+  reply[filled + 1] = change.charged
+  filled = headgate_add_verdict(reply, filled + 1, 0, change.remaining, change.reset)
 end
 return reply

@@ -7,7 +7,7 @@
 --        the set has a ban; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
---        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
+--        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua)
@@ -16,7 +16,7 @@
 --- include policies
 
 -- The ban's key, if the set has a ban, precedes the keys of a request's policies.
-local ban_keys, has_leases = 0, false
+local ban_keys, has_leases, has_weights = 0, false, false
 --- if ban
 ban_keys = 1
 --- end
@@ -27,6 +27,9 @@ kernels[kernel_name] = { params = kernel_params, charge = kernel_charge }
 --- if algorithm.lease
 has_leases = true
 --- end
+--- end
+--- if shares
+has_weights = true
 --- end
 
 local configured, at = headgate_policies(2)
@@ -59,7 +62,7 @@ local function has_record(request)
 end
 --- end
 
-local costs = #ARGV - at + 1 - (has_leases and requests or 0)
+local costs = #ARGV - at + 1 - (has_leases and requests or 0) - (has_weights and requests or 0)
 -- The cost of a request's i-th policy is ARGV[at + request * per_request + i * per_policy], or 1 if `costs` is 0.
 local per_request, per_policy = costs > 1 and 1 or 0, 0
 if costs > requests then
@@ -175,6 +178,12 @@ for i = 1, count do
   has_attempts = has_attempts or configured[i].attempts
 end
 
+--- if shares
+-- The shared policies, each with its verdicts: `limit`, `pool`, `tenant`. `is_denied_elsewhere`: whether another policy denies, so that the
+-- request is not part of the tenant's demand.
+local shared, is_denied_elsewhere = shares_of(configured, verdicts), false
+--- end
+
 -- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
 local writable, lease, admitted
 -- The rest of the key's ban, ms; or, below 0, the length of the ban that begins with this denial. `denials` is the ban's state.
@@ -203,7 +212,7 @@ local function read_request()
     verdict.cost = writable and cost or -1 - cost
     if policy.check then policy.check(policy, now) end
   end
-  lease = has_leases and ARGV[#ARGV - requests + request + 1]
+  lease = has_leases and ARGV[#ARGV - (has_weights and 2 or 1) * requests + request + 1]
 end
 
 local function admits(verdict) return verdict.wait == 0 or verdict.wait < -1 end
@@ -225,6 +234,25 @@ local function look()
     verdict.wait, verdict.remaining, verdict.reset, verdict.a, verdict.b, verdict.c = wait, remaining, reset, a, b, c
     if not admits(verdict) and not policy.shadow then admitted = false end
   end
+--- if shares
+  is_denied_elsewhere = false
+  for _, verdict in ipairs(verdicts) do
+    local policy = verdict.policy
+    if not admits(verdict) and not (policy.shadow or policy.shared) then is_denied_elsewhere = true end
+  end
+  for _, each in ipairs(shared) do
+    local limit, tenant = each.limit, each.tenant
+    local weight = tonumber(ARGV[#ARGV - requests + request + 1])
+    each.wait = limit.wait
+    each.shares = shares_new(tenant.policy, limit.policy[1], weight, each.pool.a, tenant.a, limit.reset)
+    each.is_fair = shares_look(each.shares, limit.cost, limit.remaining)
+    -- A limit does not admit a tenant beyond its share.
+    if not each.is_fair then
+      if limit.wait == 0 then limit.wait = 1 end
+      if not limit.policy.shadow then admitted = false end
+    end
+  end
+--- end
 end
 
 -- Returns the charges of a request of which a later policy could not be charged.
@@ -277,6 +305,35 @@ local function charge()
   end
 end
 
+--- if shares
+-- Records the request with its tenants, unless it only looks, and makes the verdicts.
+local function record()
+  if changes or banned > 0 then return end
+  for _, each in ipairs(shared) do
+    local limit, pool, tenant, shares, wait = each.limit, each.pool, each.tenant, each.shares, each.wait
+    local policy, cost = limit.policy, limit.cost
+    local is_denied = not each.is_fair or wait ~= 0
+    local is_charged = admitted and not is_denied
+    if writable and cost > 0 and wait ~= -1 and (is_charged or is_denied and not is_denied_elsewhere) then
+      shares_note(shares, cost, is_charged)
+      shares_write(pool.key, shares.pool, pool.policy)
+      shares_write(tenant.key, shares.tenant, tenant.policy)
+    end
+    local remaining, later = shares_remaining(shares, limit.remaining), wait
+    local share = math.floor(shares.share)
+    if is_denied and wait ~= -1 then
+      later = shares_wait(shares, cost, wait, function(time)
+        local _, left = policy.look(limit.key, policy, 0, time, false)
+        return left
+      end)
+    end
+    limit.wait, limit.remaining = later, remaining
+    tenant.wait, tenant.remaining, tenant.reset = later, remaining, limit.reset
+    pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
+  end
+end
+--- end
+
 -- Restores missing TTLs. A charge always leaves a TTL.
 local function heal()
   if not writable then return end
@@ -308,7 +365,7 @@ local function report(failure)
     local verdict = verdicts[i]
     local policy, wait = verdict.policy, verdict.wait
 --- if overrides
-    if policy.wait_across and not admits(verdict) then
+    if policy.wait_across and not policy.shared and not admits(verdict) then
       wait = policy.wait_across(policy.look, verdict.key, policy, verdict.cost, wait)
     end
     if policy.limit then
@@ -324,6 +381,9 @@ while request < requests do
   take_back()
   read_request()
   local failure = look() or charge()
+--- if shares
+  if not failure then record() end
+--- end
   heal()
   report(failure)
   request = request + 1

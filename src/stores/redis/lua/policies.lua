@@ -2,7 +2,7 @@
 --
 -- KEYS:  the keys of the script that follows
 -- ARGV:  the arguments of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
---        shadow, 2: it counts attempts), its params
+--        shadow, 2: it counts attempts, 4: its limit is shared), its params
 -- Reply: empty
 
 -- The functions of the script's algorithms, by the algorithm's name.
@@ -26,7 +26,7 @@ local function headgate_policies(at)
     local policy
     policy, at = headgate_params(kernel, at + 2)
     if flags > 0 then
-      policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
+      policy.shadow, policy.attempts, policy.shared = flags % 2 == 1, flags % 4 > 1, flags > 3
     end
     policies[i] = setmetatable(policy, { __index = kernel })
   end

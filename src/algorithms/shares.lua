@@ -1,0 +1,224 @@
+-- Fair shares of one limit: see docs/fair-shares.md. A shared policy has two states beside its own: the pool, of all tenants of one limit,
+-- and the tenant. Both count by the segments of the shared policy. A tenant is light as long as it asks for less than its share; of the
+-- light tenants only sums are known. A heavy tenant adds its weight to the pool, and is bounded by its share.
+--
+-- State:   MessagePack of an array: the start of the newest segment, the step at which the pool was created (a tenant's state from another
+--          pool is void), the start of the segment in which the tenant was over its share most recently, the weight that it then added;
+--          then four rings, newest segment first: the units that light tenants asked for, the squares of their costs, the pool's weights of
+--          heavy tenants or the units that the tenant used, the units that the tenant asked for as a heavy one
+-- Params:  limit, segment (ms), counted segments, default weight
+-- Returns: look: 0, limit, reset, state (or nil, error); commit: limit, reset; adjust: limit, reset, charged
+
+local kernel_name, kernel_params = 'shares', 4
+
+--- section look
+
+-- The standard deviations of the light tenants' demand that are kept for them; the segments for which a tenant is heavy after it asked for
+-- more than its share; the largest stored sum.
+local SHARES_MARGIN, SHARES_HEAVY, SHARES_MAX = 3, 3, 2 ^ 52
+
+local function shares_sum(ring, passed, count)
+  local units = 0
+  for i = 1, count - passed do units = units + ring[i] end
+  return units
+end
+
+-- The state in the segment that begins at `start`.
+local function shares_advanced(state, p, start, born)
+  local made = { start = start, born = born, mark = 0, weight = 0, light = {}, squares = {}, used = {}, asked = {} }
+  local segments, passed = p[3], p[3]
+  if state then
+    -- If the clock went back, no segment begins in the future.
+    passed = math.min(segments, math.max(0, math.floor((start - state[1]) / p[2])))
+  end
+  for i = 1, passed do made.light[i], made.squares[i], made.used[i], made.asked[i] = 0, 0, 0, 0 end
+  if passed == segments then return made end
+  for i = passed + 1, segments do
+    local at = 4 + i - passed
+    made.light[i], made.squares[i] = state[at], state[at + segments]
+    made.used[i], made.asked[i] = state[at + 2 * segments], state[at + 3 * segments]
+  end
+  made.born, made.mark, made.weight = state[2], math.min(start, state[3]), state[4]
+  return made
+end
+
+-- The decision for one request of a tenant. `reset` is the time until the shared policy is back at its full quota.
+local function shares_new(p, limit, weight, pool, tenant, reset)
+  local segment = p[2]
+  local start = now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
+  local s = { p = p, limit = limit, weight = weight > 0 and weight or p[4], start = start }
+  s.left = start + segment - now
+  s.pool = shares_advanced(pool, p, start, step)
+  local born = s.pool.born
+  s.tenant = shares_advanced(tenant and tenant[2] == born and tenant or nil, p, start, born)
+  return s
+end
+
+-- Estimates the shares after `passed` further segments have begun, `left` ms before the end of the current one.
+local function shares_estimate(s, passed, left)
+  local segment, segments, pool, tenant = s.p[2], s.p[3], s.pool, s.tenant
+  local span, heavy = segments * segment, math.min(SHARES_HEAVY, segments)
+  local own = shares_sum(tenant.light, passed, segments)
+  local light = math.max(0, shares_sum(pool.light, passed, segments) - own) * span / (span - left)
+  local squares = shares_sum(pool.squares, passed, segments) - shares_sum(tenant.squares, passed, segments)
+  local variance = math.max(0, squares) / segments
+  local weights = shares_sum(pool.used, passed, heavy)
+  s.is_marked = tenant.weight > 0 and (s.start - tenant.mark) / segment + passed < heavy
+  if s.is_marked then weights = weights - tenant.weight end
+  weights = math.max(0, weights) + s.weight
+  s.share = math.max(0, s.limit - light - SHARES_MARGIN * math.sqrt(variance)) * s.weight / weights
+  s.room = light / segments * (left / segment) + SHARES_MARGIN * math.sqrt(variance * (left / segment))
+  s.used = shares_sum(tenant.used, passed, segments)
+  s.asked = shares_sum(tenant.asked, passed, segments) + own
+end
+
+-- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
+local function shares_admits(s, cost, remaining)
+  if not s.is_marked and s.asked + cost <= s.share then return cost <= remaining end
+  return s.used + cost <= s.share and cost + s.room <= remaining
+end
+
+local function shares_look(s, cost, remaining)
+  shares_estimate(s, 0, s.left)
+  return cost == 0 or shares_admits(s, cost, remaining)
+end
+
+-- The units that the tenant could spend at once.
+local function shares_remaining(s, remaining)
+  shares_estimate(s, 0, s.left)
+  local light = s.is_marked and 0 or math.min(s.share - s.asked, remaining)
+  local heavy = math.min(s.share - s.used, remaining - s.room)
+  return math.max(0, math.floor(math.max(light, heavy)))
+end
+
+-- The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks.
+local function shares_wait(s, cost, from, remaining_at)
+  local segment, segments = s.p[2], s.p[3]
+  for passed = 0, segments do
+    local last = s.start + (passed + 1) * segment - 1
+    if last >= now + from then
+      local low, high = passed == 0 and now or s.start + passed * segment, last
+      local remaining = remaining_at(low)
+      shares_estimate(s, passed, 1)
+      if shares_admits(s, cost, remaining) then
+        while low < high do
+          local middle = math.floor((low + high) / 2)
+          shares_estimate(s, passed, last + 1 - middle)
+          if shares_admits(s, cost, remaining) then high = middle else low = middle + 1 end
+        end
+        return low - now
+      end
+    end
+  end
+  return (segments + 1) * segment
+end
+
+-- Moves the tenant from the light ones to the heavy ones.
+local function shares_mark(s)
+  local pool, tenant = s.pool, s.tenant
+  for i = 1, s.p[3] do
+    pool.light[i] = math.max(0, pool.light[i] - tenant.light[i])
+    pool.squares[i] = math.max(0, pool.squares[i] - tenant.squares[i])
+    tenant.asked[i] = math.min(SHARES_MAX, tenant.asked[i] + tenant.light[i])
+    tenant.light[i], tenant.squares[i] = 0, 0
+  end
+  local at = math.floor((s.start - tenant.mark) / s.p[2]) + 1
+  if s.is_marked then pool.used[at] = math.max(0, pool.used[at] - tenant.weight) end
+  pool.used[1] = pool.used[1] + s.weight
+  tenant.mark, tenant.weight = s.start, s.weight
+end
+
+local function shares_ask_lightly(s, cost)
+  local square = math.min(SHARES_MAX, cost * cost)
+  for _, state in ipairs({ s.pool, s.tenant }) do
+    state.light[1] = math.min(SHARES_MAX, state.light[1] + cost)
+    state.squares[1] = math.min(SHARES_MAX, state.squares[1] + square)
+  end
+end
+
+-- Records a request, after `shares_look`.
+local function shares_note(s, cost, is_charged)
+  local tenant = s.tenant
+  local is_over = s.asked + cost > s.share
+  if is_over then shares_mark(s) end
+  if not is_over and not s.is_marked then shares_ask_lightly(s, cost)
+  else tenant.asked[1] = math.min(SHARES_MAX, tenant.asked[1] + cost) end
+  if is_charged then tenant.used[1] = math.min(SHARES_MAX, tenant.used[1] + cost) end
+end
+
+local function shares_write(key, state, p)
+  local segments = p[3]
+  local saved = { state.start, state.born, state.mark, state.weight }
+  for i = 1, segments do
+    local at = 4 + i
+    saved[at], saved[at + segments] = state.light[i], state.squares[i]
+    saved[at + 2 * segments], saved[at + 3 * segments] = state.used[i], state.asked[i]
+  end
+  headgate_set(key, cmsgpack.pack(saved), state.start + segments * p[2])
+end
+
+-- The shared policies of a list of policies or verdicts. The hidden policies, a pool and a tenant for each, have their order.
+local function shares_of(policies, items)
+  local hidden, all = {}, {}
+  for i, policy in ipairs(policies) do
+    if policy.is_share then hidden[#hidden + 1] = i end
+  end
+  for i, policy in ipairs(policies) do
+    if policy.shared then
+      local at = 2 * #all + 1
+      all[#all + 1] = { at = i, limit = items[i], pool = items[hidden[at]], tenant = items[hidden[at + 1]] }
+    end
+  end
+  return all
+end
+
+-- The kernel of the hidden policies. A decision needs both states, and `shares_note` changes them.
+local function shares_read(key, p, cost, now)
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then return nil, value.err end
+  if not value then return 0, p[1], 0, false end
+  local is_known, state = pcall(cmsgpack.unpack, value)
+  if not is_known or type(state) ~= 'table' or #state ~= 4 + 4 * p[3] then return 0, p[1], 0, false end
+  local reset = math.min(state[1], now) + p[3] * p[2] - now
+  return 0, p[1], math.max(0, reset), reset > 0 and state
+end
+
+local function shares_commit(_, p, _, _, _) return p[1], 0 end
+
+local kernel_look, kernel_commit = shares_read, shares_commit
+
+--- section adjust
+
+-- Changes a charge. `mark`: the time at which the charge ends by itself, or 0 for the oldest units.
+local function shares_adjust(s, units, mark)
+  local pool, tenant = s.pool, s.tenant
+  local segment, segments = s.p[2], s.p[3]
+  shares_estimate(s, 0, s.left)
+  if units > 0 then
+    tenant.used[1] = math.min(SHARES_MAX, tenant.used[1] + units)
+    if s.is_marked then tenant.asked[1] = math.min(SHARES_MAX, tenant.asked[1] + units)
+    else shares_ask_lightly(s, units) end
+    return
+  end
+  local left, stop = -units, s.start + segments * segment
+  for i = segments, 1, -1 do
+    if mark == 0 or mark == stop - (i - 1) * segment then
+      local back = math.min(left, tenant.used[i])
+      local light = math.min(back, tenant.light[i])
+      local square = math.min(light * light, tenant.squares[i])
+      left, tenant.used[i] = left - back, tenant.used[i] - back
+      tenant.asked[i] = math.max(0, tenant.asked[i] - (back - light))
+      tenant.light[i], tenant.squares[i] = tenant.light[i] - light, tenant.squares[i] - square
+      pool.light[i] = math.max(0, pool.light[i] - light)
+      pool.squares[i] = math.max(0, pool.squares[i] - square)
+    end
+  end
+end
+
+headgate_kernel('shares', {
+  params = 4,
+  is_share = true,
+  look = shares_read,
+  commit = shares_commit,
+  adjust = function(_, p, units) return p[1], 0, math.max(0, units) end,
+})
