@@ -22,7 +22,10 @@ const seen = ({ allowed, reason, retryAfterMs, remaining, resetAfterMs, policies
 type Step = { wait: number; tenant: string; cost: number; weight: number | undefined; action: number };
 
 const step = fc.record({
-  wait: fc.oneof({ weight: 6, arbitrary: fc.integer({ min: 0, max: 40 }) }, fc.integer({ min: -2000, max: 12_000 })),
+  wait: fc.oneof(
+    { weight: 6, arbitrary: fc.integer({ min: 0, max: 40 }) },
+    fc.integer({ min: -2000, max: 12_000 }),
+  ),
   tenant: fc.constantFrom('a', 'b', 'c', 'd'),
   cost: fc.oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 12 }) }, fc.integer({ min: 0, max: 110 })),
   weight: fc.constantFrom(undefined, undefined, 1, 2, 5),
@@ -30,7 +33,11 @@ const step = fc.record({
 });
 
 /** Carries out one step. Returns its result as text. */
-async function carryOut(limiter: Limiter, held: Decision[], { tenant, cost, weight, action }: Step): Promise<string> {
+async function carryOut(
+  limiter: Limiter,
+  held: Decision[],
+  { tenant, cost, weight, action }: Step,
+): Promise<string> {
   if (action === 0) return seen(await limiter.peek(keyOf(tenant), { cost, weight }));
   if (action === 1 && held.length > 0) {
     await held.pop()!.refund();
@@ -50,12 +57,19 @@ describe('law 4, identity of shares', () => {
     if (name === 'memory') continue;
     for (const policies of [
       '100/10s by provider share tenant',
-      ['60/5s segments 5 by provider share tenant weight 2', 'token-bucket 40/10s by tenant', 'fixed-window 90/7s by provider'],
+      [
+        '60/5s segments 5 by provider share tenant weight 2',
+        'token-bucket 40/10s by tenant',
+        'fixed-window 90/7s by provider',
+      ],
     ])
       it(`memory and ${name}, ${String(policies)}`, () =>
         fc.assert(
           fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 150 }), async (steps) => {
-            const all = [stores.memory, create].map((each) => ({ ...limiterOf(each, policies), held: [] as Decision[] }));
+            const all = [stores.memory, create].map((each) => ({
+              ...limiterOf(each, policies),
+              held: [] as Decision[],
+            }));
             for (const each of steps) {
               const results: string[] = [];
               for (const { clock, limiter, held } of all) {
@@ -69,3 +83,183 @@ describe('law 4, identity of shares', () => {
         )).timeout(60_000);
   }
 });
+
+/** A deterministic source of numbers from 0 to 1. */
+function numbers(seed = 1): () => number {
+  let state = seed;
+  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+}
+
+interface Demand {
+  tenant: string;
+  /** Requests a second. */
+  rate: number;
+  cost?: number;
+  weight?: number;
+  from?: number;
+  to?: number;
+}
+
+interface Served {
+  asked: number;
+  denied: number;
+  units: number;
+}
+
+/**
+ * Serves Poisson arrivals for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit.
+ *
+ * @returns the counts by tenant
+ */
+async function serve(create: CreateStore, demands: readonly Demand[], seconds: number, since = 0) {
+  const { clock, limiter } = limiterOf(create);
+  const random = numbers();
+  const gap = ({ rate }: Demand) => (-Math.log(random()) / rate) * 1000;
+  const queue = demands.map((demand) => ({ demand, at: (demand.from ?? 0) * 1000 + gap(demand) }));
+  const served = new Map<string, Served>(
+    demands.map(({ tenant }) => [tenant, { asked: 0, denied: 0, units: 0 }]),
+  );
+  const window: { at: number; cost: number }[] = [];
+  let used = 0;
+  for (;;) {
+    const next = queue.reduce((first, each) => (each.at < first.at ? each : first));
+    if (next.at >= seconds * 1000) return served;
+    const { tenant, cost = 1, weight, to = Infinity } = next.demand;
+    const now = Math.floor(next.at);
+    clock.now = START + now;
+    const { allowed } = await limiter.consume(keyOf(tenant), { cost, weight });
+    while (window.length > 0 && window[0]!.at <= now - 10_000) used -= window.shift()!.cost;
+    if (allowed) {
+      window.push({ at: now, cost });
+      used += cost;
+      assert.ok(used <= 1000, `${used} units in a window`);
+    }
+    if (now >= since * 1000) {
+      const counts = served.get(tenant)!;
+      counts.asked++;
+      if (allowed) counts.units += cost;
+      else counts.denied++;
+    }
+    next.at += gap(next.demand);
+    if (next.at > to * 1000) next.at = Infinity;
+  }
+}
+
+const unitsOf = (served: ReadonlyMap<string, Served>, tenant: string): number => served.get(tenant)!.units;
+
+const within = (actual: number, expected: number, part: number, what: string) =>
+  assert.ok(Math.abs(actual / expected - 1) <= part, `${what}: ${actual} instead of ${expected}`);
+
+const light = (count: number, rate: number): Demand[] =>
+  Array.from({ length: count }, (_, i) => ({ tenant: `light ${i}`, rate: rate / count }));
+
+for (const [name, create] of Object.entries(stores)) {
+  // The servers need a millisecond for each of these thousands of decisions, and their decisions are the same.
+  const scale = name === 'memory' ? 1 : 0.4;
+
+  describe(`law 18, fair shares, on ${name}`, function () {
+    this.timeout(120_000);
+
+    it('gives a lone tenant all of the limit', async () => {
+      const { clock, limiter } = limiterOf(create);
+      let units = 0;
+      for (let i = 0; i < 3000; i++) {
+        clock.now += 3;
+        if ((await limiter.consume(keyOf('a'))).allowed) units++;
+      }
+      assert.ok(units >= 990, `${units}`);
+    });
+
+    it('divides the limit among backlogged tenants by weight', async () => {
+      const weights = [1, 2, 5, 1, 2, 5];
+      const demands = weights.map((weight, i) => ({ tenant: `${i}`, rate: 200, weight }));
+      const served = await serve(create, demands.slice(0, scale < 1 ? 3 : 6), 20 + 44 * scale, 20);
+      const all = [...served.values()].reduce((sum, { units }) => sum + units, 0);
+      const total = weights.slice(0, served.size).reduce((sum, weight) => sum + weight, 0);
+      for (const [i, weight] of weights.slice(0, served.size).entries())
+        within(unitsOf(served, `${i}`), (all * weight) / total, 0.03, `tenant ${i}`);
+    });
+
+    it('denies light tenants at most 1 % from one segment after a hog began', async () => {
+      const demands = [...light(50, 44), { tenant: 'hog', rate: 250, from: 15 }];
+      const served = await serve(create, demands, 116, 16);
+      let [asked, denied] = [0, 0];
+      for (const [tenant, counts] of served) {
+        if (tenant === 'hog') continue;
+        asked += counts.asked;
+        denied += counts.denied;
+      }
+      assert.ok(denied <= 0.01 * asked, `${denied} of ${asked}`);
+    });
+
+    it('gives a second hog as much as the first within a window', async () => {
+      const demands = [
+        { tenant: 'first', rate: 500 },
+        { tenant: 'second', rate: 500, from: 15 },
+      ];
+      const served = await serve(create, demands, 26, 15);
+      within(unitsOf(served, 'second'), unitsOf(served, 'first'), 0.05, 'second');
+    });
+
+    it('gives tenants with large and with small costs the same units', async () => {
+      const demands = [
+        { tenant: 'large', rate: 20, cost: 40 },
+        { tenant: 'small', rate: 300, cost: 1 },
+      ];
+      const served = await serve(create, demands, 15 + 66 * scale, 15);
+      within(unitsOf(served, 'large'), unitsOf(served, 'small'), 0.1, 'large');
+    });
+
+    it('rewards no retries', async () => {
+      const demands = [
+        { tenant: 'patient', rate: 80 },
+        { tenant: 'eager', rate: 1600 },
+      ];
+      const served = await serve(create, demands, 15 + 44 * scale, 15);
+      assert.ok(unitsOf(served, 'eager') <= 1.03 * unitsOf(served, 'patient'));
+    });
+
+    it('admits a denied cost exactly at its retryAfterMs', () =>
+      fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 60, maxLength: 120 }), async (steps) => {
+          const { clock, limiter } = limiterOf(create, '100/10s by provider share tenant');
+          for (const each of steps.map(({ wait, ...rest }) => ({ ...rest, wait: Math.abs(wait) % 300 }))) {
+            clock.now += each.wait;
+            await limiter.consume(keyOf(each.tenant), { cost: each.cost, weight: each.weight });
+          }
+          for (const tenant of ['a', 'b', 'c', 'd', 'e']) {
+            const cost = 1 + (steps.length % 30);
+            const { now } = clock;
+            const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
+            if (allowed) continue;
+            for (const early of [0.3, 0.7, 0.95, 1]) {
+              clock.now = now + Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early));
+              assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, false);
+            }
+            clock.now = now + retryAfterMs;
+            assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, true);
+            clock.now = now;
+          }
+        }),
+        runs(name, 60, 10),
+      ));
+
+    it('reports the reason fair-share if only the share denies, and the share', async () => {
+      const { clock, limiter } = limiterOf(create);
+      for (let i = 0; i < 110; i++) {
+        await limiter.consume(keyOf('light'), { cost: 4 });
+        clock.now += 100;
+      }
+      let decision = await limiter.consume(keyOf('hog'), { cost: 20 });
+      for (let i = 0; i < 40 && decision.allowed; i++)
+        decision = await limiter.consume(keyOf('hog'), { cost: 20 });
+      const [verdict] = decision.policies;
+      assert.equal(decision.reason, 'fair-share');
+      assert.ok(verdict!.share! > 500 && verdict!.share! < 560, `${verdict!.share}`);
+      assert.ok(verdict!.remaining < 20);
+      const { allowed, policies } = await limiter.consume(keyOf('light'), { cost: 20 });
+      assert.equal(allowed, true);
+      assert.ok(policies[0]!.share! > 300);
+    });
+  });
+}
