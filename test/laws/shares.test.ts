@@ -24,7 +24,7 @@ type Step = { wait: number; tenant: string; cost: number; weight: number | undef
 const step = fc.record({
   wait: fc.oneof(
     { weight: 6, arbitrary: fc.integer({ min: 0, max: 40 }) },
-    fc.integer({ min: -2000, max: 12_000 }),
+    fc.integer({ min: 0, max: 12_000 }),
   ),
   tenant: fc.constantFrom('a', 'b', 'c', 'd'),
   cost: fc.oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 12 }) }, fc.integer({ min: 0, max: 110 })),
@@ -223,7 +223,7 @@ for (const [name, create] of Object.entries(stores)) {
       fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 60, maxLength: 120 }), async (steps) => {
           const { clock, limiter } = limiterOf(create, '100/10s by provider share tenant');
-          for (const each of steps.map(({ wait, ...rest }) => ({ ...rest, wait: Math.abs(wait) % 300 }))) {
+          for (const each of steps.map(({ wait, ...rest }) => ({ ...rest, wait: wait % 300 }))) {
             clock.now += each.wait;
             await limiter.consume(keyOf(each.tenant), { cost: each.cost, weight: each.weight });
           }
