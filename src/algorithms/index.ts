@@ -50,7 +50,7 @@ type Without<P> = P extends unknown
 export type StrictPolicy = Without<Policy>;
 
 /** Forbids the fields of a policy where options take none. */
-export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?: undefined };
+export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow' | 'weight'>]?: undefined };
 
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;

@@ -189,6 +189,12 @@ local kernel_look, kernel_commit = shares_read, shares_commit
 
 --- section adjust
 
+-- The time until the segment of a pool ends, for a change that has left the limit without units and so without segments. Charges are found
+-- by the segments that they were made in.
+local function shares_reset_of_pool(p, pool)
+  return pool and pool[1] <= now and p[2] - (now - pool[1]) % p[2] or 0
+end
+
 -- Changes a charge. `mark`: the time at which the charge ends by itself, or 0 for the oldest units.
 local function shares_adjust(s, units, mark)
   local pool, tenant = s.pool, s.tenant

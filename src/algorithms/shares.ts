@@ -72,6 +72,14 @@ function advanced(state: SharesState | undefined, p: SharesParams, start: number
   return made;
 }
 
+/**
+ * The time until the segment of a pool ends, for a change that has left the limit without units and so without segments. Charges are found
+ * by the segments that they were made in.
+ */
+export function resetOfPool({ segment }: SharesParams, pool: SharesState | undefined, now: number): number {
+  return pool && pool.start <= now ? segment - ((now - pool.start) % segment) : 0;
+}
+
 /** The decision for one request of a tenant. It changes copies of both states. */
 export class Sharing {
   readonly #p: SharesParams;

@@ -7,7 +7,7 @@ import {
   type Policy,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { tenantDimension } from './shares.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkChoice, checkShape } from '../common/validate.js';
@@ -205,7 +205,12 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
   // The array is not frozen, because V8 reads the elements of frozen arrays slowly.
-  return compiled.concat(compiled.flatMap((policy) => hiddenOf(what, policy)));
+  return withHidden(compiled);
+}
+
+/** The policies, followed by the hidden policies of those that are shared. */
+export function withHidden(policies: readonly CompiledPolicy[]): readonly CompiledPolicy[] {
+  return policies.concat(policies.flatMap((policy) => hiddenOf(`policy ${show(policy.name)}`, policy)));
 }
 
 /**

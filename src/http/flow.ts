@@ -95,7 +95,14 @@ export class Flow<Req extends object, Res> {
     try {
       for (const each of this.#switches) if (!isOn(each)) return 'next';
       const { set, cost } = this.#options;
-      const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost };
+      const soFar: RequestSoFar<Req> = {
+        req,
+        key: undefined,
+        listed: undefined,
+        set,
+        cost,
+        weight: undefined,
+      };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
       const outcome = this.#proceed(decision, req, res, trail);
@@ -143,7 +150,7 @@ export class Flow<Req extends object, Res> {
       if (goesOn === true) continue;
       return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
     }
-    const { req, key, set, cost } = soFar;
+    const { req, key, set, cost, weight } = soFar;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
@@ -151,7 +158,7 @@ export class Flow<Req extends object, Res> {
     if (key === undefined) return undefined;
     const { wait } = this.#options;
     if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
-    return this.#asking.decide(key, cost, set!, false);
+    return this.#asking.decide(key, cost, set!, false, undefined, undefined, weight);
   }
 
   /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */

@@ -13,6 +13,7 @@ import {
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import { checkWeight } from '../contract/shares.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
@@ -59,6 +60,11 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * `{ tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
+  /**
+   * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
+   * A request that waits in line (`wait`) has the policy's weight. @default the policy's weight
+   */
+  weight?: number | Callback<[request: Req], MaybePromise<number>>;
   /**
    * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
    * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next one gets 503. A request that cannot be
@@ -171,6 +177,12 @@ export const REQUEST_TABLE = {
   clientIp: fn(),
   ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
   cost: orFunction<Cost, (request: Any) => MaybePromise<Cost>>(UNITS, checkFixedCost, 1),
+  weight: optional<
+    number | ((request: Any) => MaybePromise<number>),
+    number | ((request: Any) => MaybePromise<number>)
+  >('1 to 1000, or a function', (option, weight) =>
+    typeof weight === 'function' ? (weight as () => number) : checkWeight(option, weight),
+  ),
   wait: duration(),
   skip: fn(),
   allowList: list,

@@ -1,3 +1,4 @@
+import { checkWeight } from '../contract/shares.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
@@ -14,6 +15,8 @@ export interface RequestSoFar<Req> {
   /** The policies to decide by. */
   set: PolicySet | undefined;
   cost: Cost;
+  /** The tenant's weight, or undefined for the policy's. */
+  weight: number | undefined;
 }
 
 /** Returns whether the request continues with the next step. Otherwise the request is on a list, or is not limited. */
@@ -31,8 +34,19 @@ export function compileSteps<Req extends object, Res>(
   ipOf: (req: Req) => string | undefined,
   noteClient: (req: Req, ip: string | undefined) => void,
 ): readonly Step<Req>[] {
-  const { skip, clientIp, keyGenerator, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } =
-    options;
+  const {
+    skip,
+    clientIp,
+    keyGenerator,
+    needsKey,
+    clientKey,
+    denyList,
+    allowList,
+    keysOf,
+    setOf,
+    costOf,
+    weight,
+  } = options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
   if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, checkClientIp(ip))));
@@ -71,6 +85,14 @@ export function compileSteps<Req extends object, Res>(
     steps.push((soFar) => hasNoKey(soFar) || found(setOf(soFar.req), (set) => void (soFar.set = set)));
   if (costOf)
     steps.push((soFar) => hasNoKey(soFar) || found(costOf(soFar.req), (cost) => void (soFar.cost = cost)));
+  if (weight !== undefined)
+    steps.push((soFar) => {
+      const made = typeof weight === 'function' ? hasNoKey(soFar) || weight(soFar.req) : weight;
+      return found(
+        made,
+        (units) => void (soFar.weight = units === true ? undefined : checkWeight('weight', units)),
+      );
+    });
   return steps;
 }
 

@@ -121,11 +121,11 @@ export const LIMITER_TABLE = {
 /** The names of the options that are not part of a policy. */
 export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 
-/** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
+/** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter, and in adapters `weight` to the request. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => !['name', 'shadow', 'weight'].includes(field));
 
 /** The options that create a limiter. */
-export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS];
+export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS, 'weight'];
 
 /** Selects the policies that decide. */
 export interface TierOption {
@@ -142,7 +142,7 @@ export interface ConsumeOptions extends TierOption {
 }
 
 /** Options of `wait`. */
-export interface WaitOptions extends ConsumeOptions {
+export interface WaitOptions extends Omit<ConsumeOptions, 'weight'> {
   /** The longest wait: ms or `'5s'`, up to 366 days. @default no limit */
   timeout?: Duration;
   /** Ends the wait when it is aborted. */
@@ -167,7 +167,9 @@ export function hasPolicies(options: object): boolean {
 
 /** The policies in options: `policies`, or an inline one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): Policies {
-  const written = Object.entries(options).filter(([field]) => INLINE_FIELDS.includes(field));
+  const written = Object.entries(options).filter(
+    ([field]) => field === 'weight' || INLINE_FIELDS.includes(field),
+  );
   const { policies } = options as Partial<JointPolicies>;
   if (policies === undefined) {
     if (written.length > 0) return [Object.fromEntries(written) as unknown as Policy];

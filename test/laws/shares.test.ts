@@ -12,7 +12,7 @@ const keyOf = (tenant: string | undefined) => ({ provider: 'openai', tenant });
 
 function limiterOf(create: CreateStore, policies: string | string[] = POLICY) {
   const clock = new TestClock();
-  return { clock, limiter: createLimiter({ store: create(() => clock.now), policies }) };
+  return { clock, limiter: createLimiter({ store: create(() => clock.now), policies, timeout: '10s' }) };
 }
 
 /** The parts of a decision that all stores must agree on. */
@@ -213,7 +213,7 @@ for (const [name, create] of Object.entries(stores)) {
     it('rewards no retries', async () => {
       const demands = [
         { tenant: 'patient', rate: 80 },
-        { tenant: 'eager', rate: 1600 },
+        { tenant: 'eager', rate: 640 },
       ];
       const served = await serve(create, demands, 15 + 44 * scale, 15);
       assert.ok(unitsOf(served, 'eager') <= 1.03 * unitsOf(served, 'patient'));

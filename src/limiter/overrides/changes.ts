@@ -4,6 +4,7 @@ import { checkShape } from '../../common/validate.js';
 import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
 import { POLICY_FIELDS } from '../../contract/compile-policies.js';
 import { recordDimensions } from '../../contract/overrides.js';
+import { visiblePolicies } from '../../contract/shares.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Tiers } from '../tiers.js';
@@ -30,7 +31,9 @@ export class ChangeChecks {
 
   /** The policies of each tier by a dimension. @param by undefined for all dimensions */
   policiesBy(by: string | undefined): CompiledPolicy[][] {
-    return this.#dynamic ? [] : this.#tiers.all.map(({ policies }) => policies.filter(isOf(by)));
+    return this.#dynamic
+      ? []
+      : this.#tiers.all.map(({ policies }) => visiblePolicies(policies).filter(isOf(by)));
   }
 
   /**

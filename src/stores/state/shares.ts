@@ -1,4 +1,4 @@
-import { Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
+import { resetOfPool, Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
@@ -42,12 +42,12 @@ class Shared {
     this.tenant = new Spot(places, tenant);
   }
 
-  sharing(now: number, step: number, weight: number | undefined): Sharing {
+  sharing(now: number, step: number, weight: number | undefined, isChange = false): Sharing {
     const { limit, pool, tenant } = this;
     const params = tenant.policy.params as SharesParams;
     const poolState = (pool.column as SharesColumn).state(pool.row, now);
     const tenantState = (tenant.column as SharesColumn).state(tenant.row, now);
-    const { reset } = limit.column;
+    const reset = limit.column.reset || (isChange ? resetOfPool(params, poolState, now) : 0);
     const units = limit.policy.params['limit']!;
     return new Sharing(params, units, weight ?? params.weight, poolState, tenantState, now, reset, step);
   }
@@ -151,7 +151,7 @@ export function adjustShares(
     const history = of && returns.find(policies[each.policy]!.id, part.keyOf(key));
     const isReset = history?.isReset(of!.steps?.[each.policy] ?? of!.step) ?? false;
     const { remaining, reset } = limit.column;
-    const sharing = shared.sharing(now, step, undefined);
+    const sharing = shared.sharing(now, step, undefined, true);
     if (amount !== 0 && !isReset) {
       sharing.adjust(amount, of?.marks[each.policy]);
       shared.write(sharing, now);

@@ -132,7 +132,8 @@ for _, each in ipairs(shares_of(policies, changes)) do
   local limit, pool, tenant = each.limit, each.pool, each.tenant
   local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
   local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
-  local shares = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, limit.reset)
+  local reset = limit.reset == 0 and shares_reset_of_pool(pool.policy, pool_state) or limit.reset
+  local shares = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, reset)
   if limit.units ~= 0 then
     shares_adjust(shares, limit.units, limit.mark)
     shares_write(pool.key, shares.pool, pool.policy)
