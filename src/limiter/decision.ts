@@ -229,7 +229,8 @@ export function conclude(
 ): LimiterDecision {
   const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
   const { policies } = set;
-  const shared = sharedOf(query.set);
+  // A shared limit has keys of two dimensions.
+  const shared = typeof query.key === 'string' ? NOT_SHARED : sharedOf(query.set);
   // An array literal allocates exactly the needed room. Most limiters have one policy.
   const isSole = policies.length === 1 && reply.verdicts.length > 0 && typeof query.key === 'string';
   const list = isSole
@@ -273,6 +274,8 @@ export function conclude(
   // The compiler cannot check the combination of reason and wait. A test of every reason does.
   return decision as LimiterDecision;
 }
+
+const NOT_SHARED: readonly SharedPolicy[] = [];
 
 const MAX_LIMITED_SETS = 1000;
 

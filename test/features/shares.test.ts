@@ -10,7 +10,6 @@ import {
   type CreateLimiterOptions,
   type Decision,
   type Limiter,
-  type Policy,
 } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
@@ -45,7 +44,7 @@ describe('share, as an option', () => {
     const policy = parsePolicy('10000/1m by provider share tenant weight 5');
     assert.deepEqual(policy, { limit: 10000, window: '1m', by: 'provider', share: 'tenant', weight: 5 });
     assert.equal(
-      policyText({ ...policy, algorithm: 'sliding-window' } as Policy),
+      policyText({ ...policy, algorithm: 'sliding-window' }),
       '10000/1m by provider share tenant weight 5',
     );
     assert.equal(policyText('10/1s share tenant weight 1'), '10/1s share tenant');
@@ -74,7 +73,7 @@ describe('share, as an option', () => {
       /HEADGATE_INVALID_OPTION acrossSlots/,
     ],
   ] as const)
-    it(`is refused: ${what}`, () => assert.match(refusalOf(options as CreateLimiterOptions), message));
+    it(`is refused: ${what}`, () => assert.match(refusalOf(options), message));
 
   it('refuses a weight that is not a whole number from 1 to 1,000', async () => {
     const limiter = createLimiter({ policies: POLICY });
@@ -116,7 +115,7 @@ for (const [name, create] of Object.entries(stores)) {
         store: create(clock.read),
         policies: POLICY,
         ...options,
-      } as CreateLimiterOptions);
+      });
       return { clock, limiter };
     };
 

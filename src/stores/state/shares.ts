@@ -100,7 +100,7 @@ export class Shares {
       const isDenied = !isFair || !admits(wait);
       const isCharged = admitted && !isDenied;
       const now = this.#now;
-      let { sharing } = each;
+      const { sharing } = each;
       if (
         !this.#query.peek &&
         cost > 0 &&

@@ -129,7 +129,8 @@ export class Denials {
   /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
     // The store counts each request of a tenant as demand, and its share changes with the demand of other tenants.
-    if ((peek && cost === 0) || answer.clientChanges || sharedOf(set).length > 0) return;
+    if ((peek && cost === 0) || answer.clientChanges || (typeof key !== 'string' && sharedOf(set).length > 0))
+      return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? toTheNext(set, answer) : answer;
     // A denial by an override is not remembered, because a new override may come at any time.
