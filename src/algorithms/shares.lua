@@ -4,8 +4,9 @@
 --
 -- State:   MessagePack of an array: the start of the newest segment, the step at which the pool was created (a tenant's state from another
 --          pool is void), the start of the segment in which the tenant was over its share most recently, the weight that it then added;
---          then four rings, newest segment first: the units that light tenants asked for, the squares of their costs, the pool's weights of
---          heavy tenants or the units that the tenant used, the units that the tenant asked for as a heavy one
+--          the totals of four rings; the rings, newest segment first: the units that light tenants asked for (0), the squares of their costs
+--          (1), the pool's weights of heavy tenants or the units that the tenant used (2), the units that the tenant asked for as a heavy
+--          one (3)
 -- Params:  limit, segment (ms), counted segments, default weight
 -- Returns: look: 0, limit, reset, state (or nil, error); commit: limit, reset; adjust: limit, reset, charged
 
@@ -15,61 +16,74 @@ local kernel_name, kernel_params = 'shares', 4
 
 -- The standard deviations of the light tenants' demand that are kept for them; the segments for which a tenant is heavy after it asked for
 -- more than its share; the largest stored sum.
-local SHARES_MARGIN, SHARES_HEAVY, SHARES_MAX = 3, 3, 2 ^ 52
+local SHARES_MARGIN, SHARES_HEAVY, SHARES_MAX = 3, 3, 2 ^ 45
 
-local function shares_sum(ring, passed, count)
-  local units = 0
-  for i = 1, count - passed do units = units + ring[i] end
+-- The units of a ring after `passed` further segments have begun.
+local function shares_total(state, ring, segments, passed)
+  local units, stop = state[5 + ring], 8 + (ring + 1) * segments
+  for at = stop - passed + 1, stop do units = units - state[at] end
   return units
 end
 
--- The state in the segment that begins at `start`.
+-- Adds to the i-th segment of a ring.
+local function shares_add(state, ring, segments, i, units)
+  local at = 8 + ring * segments + i
+  local before = state[at]
+  local after = math.max(0, math.min(SHARES_MAX, before + units))
+  state[at], state[5 + ring] = after, state[5 + ring] + after - before
+end
+
+-- Moves a state to the segment that begins at `start`, or makes an empty one.
 local function shares_advanced(state, p, start, born)
-  local made = { start = start, born = born, mark = 0, weight = 0, light = {}, squares = {}, used = {}, asked = {} }
   local segments, passed = p[3], p[3]
   if state then
     -- If the clock went back, no segment begins in the future.
     passed = math.min(segments, math.max(0, math.floor((start - state[1]) / p[2])))
   end
-  for i = 1, passed do made.light[i], made.squares[i], made.used[i], made.asked[i] = 0, 0, 0, 0 end
-  if passed == segments then return made end
-  for i = passed + 1, segments do
-    local at = 4 + i - passed
-    made.light[i], made.squares[i] = state[at], state[at + segments]
-    made.used[i], made.asked[i] = state[at + 2 * segments], state[at + 3 * segments]
+  if passed == segments then
+    state = { start, born, 0, 0 }
+    for i = 5, 8 + 4 * segments do state[i] = 0 end
+    return state
   end
-  made.born, made.mark, made.weight = state[2], math.min(start, state[3]), state[4]
-  return made
+  for ring = 0, passed > 0 and 3 or -1 do
+    local base = 8 + ring * segments
+    state[5 + ring] = shares_total(state, ring, segments, passed)
+    for at = base + segments, base + passed + 1, -1 do state[at] = state[at - passed] end
+    for at = base + 1, base + passed do state[at] = 0 end
+  end
+  state[1], state[3] = start, math.min(start, state[3])
+  return state
 end
 
 -- The decision for one request of a tenant. `reset` is the time until the shared policy is back at its full quota.
 local function shares_new(p, limit, weight, pool, tenant, reset)
   local segment = p[2]
   local start = now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
-  local s = { p = p, limit = limit, weight = weight > 0 and weight or p[4], start = start }
-  s.left = start + segment - now
-  s.pool = shares_advanced(pool, p, start, step)
-  local born = s.pool.born
-  s.tenant = shares_advanced(tenant and tenant[2] == born and tenant or nil, p, start, born)
-  return s
+  pool = shares_advanced(pool, p, start, step)
+  tenant = shares_advanced(tenant and tenant[2] == pool[2] and tenant or nil, p, start, pool[2])
+  return {
+    p = p, limit = limit, weight = weight > 0 and weight or p[4], start = start, left = start + segment - now,
+    pool = pool, tenant = tenant, share = 0, room = 0, is_marked = false, used = 0, asked = 0,
+  }
 end
 
 -- Estimates the shares after `passed` further segments have begun, `left` ms before the end of the current one.
 local function shares_estimate(s, passed, left)
   local segment, segments, pool, tenant = s.p[2], s.p[3], s.pool, s.tenant
   local span, heavy = segments * segment, math.min(SHARES_HEAVY, segments)
-  local own = shares_sum(tenant.light, passed, segments)
-  local light = math.max(0, shares_sum(pool.light, passed, segments) - own) * span / (span - left)
-  local squares = shares_sum(pool.squares, passed, segments) - shares_sum(tenant.squares, passed, segments)
+  local own = shares_total(tenant, 0, segments, passed)
+  local light = math.max(0, shares_total(pool, 0, segments, passed) - own) * span / (span - left)
+  local squares = shares_total(pool, 1, segments, passed) - shares_total(tenant, 1, segments, passed)
   local variance = math.max(0, squares) / segments
-  local weights = shares_sum(pool.used, passed, heavy)
-  s.is_marked = tenant.weight > 0 and (s.start - tenant.mark) / segment + passed < heavy
-  if s.is_marked then weights = weights - tenant.weight end
+  local weights, first = 0, 8 + 2 * segments
+  for at = first + 1, first + heavy - passed do weights = weights + pool[at] end
+  s.is_marked = tenant[4] > 0 and (s.start - tenant[3]) / segment + passed < heavy
+  if s.is_marked then weights = weights - tenant[4] end
   weights = math.max(0, weights) + s.weight
   s.share = math.max(0, s.limit - light - SHARES_MARGIN * math.sqrt(variance)) * s.weight / weights
   s.room = light / segments * (left / segment) + SHARES_MARGIN * math.sqrt(variance * (left / segment))
-  s.used = shares_sum(tenant.used, passed, segments)
-  s.asked = shares_sum(tenant.asked, passed, segments) + own
+  s.used = shares_total(tenant, 2, segments, passed)
+  s.asked = shares_total(tenant, 3, segments, passed) + own
 end
 
 -- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
@@ -115,46 +129,41 @@ end
 
 -- Moves the tenant from the light ones to the heavy ones.
 local function shares_mark(s)
-  local pool, tenant = s.pool, s.tenant
-  for i = 1, s.p[3] do
-    pool.light[i] = math.max(0, pool.light[i] - tenant.light[i])
-    pool.squares[i] = math.max(0, pool.squares[i] - tenant.squares[i])
-    tenant.asked[i] = math.min(SHARES_MAX, tenant.asked[i] + tenant.light[i])
-    tenant.light[i], tenant.squares[i] = 0, 0
+  local pool, tenant, segments = s.pool, s.tenant, s.p[3]
+  for i = 1, (tenant[5] ~= 0 or tenant[6] ~= 0) and segments or 0 do
+    local light, square = tenant[8 + i], tenant[8 + segments + i]
+    shares_add(pool, 0, segments, i, -light)
+    shares_add(pool, 1, segments, i, -square)
+    shares_add(tenant, 3, segments, i, light)
+    shares_add(tenant, 0, segments, i, -light)
+    shares_add(tenant, 1, segments, i, -square)
   end
-  local at = math.floor((s.start - tenant.mark) / s.p[2]) + 1
-  if s.is_marked then pool.used[at] = math.max(0, pool.used[at] - tenant.weight) end
-  pool.used[1] = pool.used[1] + s.weight
-  tenant.mark, tenant.weight = s.start, s.weight
+  local at = math.floor((s.start - tenant[3]) / s.p[2]) + 1
+  if s.is_marked then shares_add(pool, 2, segments, at, -tenant[4]) end
+  shares_add(pool, 2, segments, 1, s.weight)
+  tenant[3], tenant[4] = s.start, s.weight
 end
 
 local function shares_ask_lightly(s, cost)
-  local square = math.min(SHARES_MAX, cost * cost)
-  for _, state in ipairs({ s.pool, s.tenant }) do
-    state.light[1] = math.min(SHARES_MAX, state.light[1] + cost)
-    state.squares[1] = math.min(SHARES_MAX, state.squares[1] + square)
-  end
+  local pool, tenant, segments, square = s.pool, s.tenant, s.p[3], cost * cost
+  shares_add(pool, 0, segments, 1, cost)
+  shares_add(pool, 1, segments, 1, square)
+  shares_add(tenant, 0, segments, 1, cost)
+  shares_add(tenant, 1, segments, 1, square)
 end
 
 -- Records a request, after `shares_look`.
 local function shares_note(s, cost, is_charged)
-  local tenant = s.tenant
+  local tenant, segments = s.tenant, s.p[3]
   local is_over = s.asked + cost > s.share
   if is_over then shares_mark(s) end
   if not is_over and not s.is_marked then shares_ask_lightly(s, cost)
-  else tenant.asked[1] = math.min(SHARES_MAX, tenant.asked[1] + cost) end
-  if is_charged then tenant.used[1] = math.min(SHARES_MAX, tenant.used[1] + cost) end
+  else shares_add(tenant, 3, segments, 1, cost) end
+  if is_charged then shares_add(tenant, 2, segments, 1, cost) end
 end
 
 local function shares_write(key, state, p)
-  local segments = p[3]
-  local saved = { state.start, state.born, state.mark, state.weight }
-  for i = 1, segments do
-    local at = 4 + i
-    saved[at], saved[at + segments] = state.light[i], state.squares[i]
-    saved[at + 2 * segments], saved[at + 3 * segments] = state.used[i], state.asked[i]
-  end
-  headgate_set(key, cmsgpack.pack(saved), state.start + segments * p[2])
+  headgate_set(key, cmsgpack.pack(state), state[1] + p[3] * p[2])
 end
 
 -- The shared policies of a list of policies or verdicts. The hidden policies, a pool and a tenant for each, have their order.
@@ -178,7 +187,7 @@ local function shares_read(key, p, cost, now)
   if type(value) == 'table' then return nil, value.err end
   if not value then return 0, p[1], 0, false end
   local is_known, state = pcall(cmsgpack.unpack, value)
-  if not is_known or type(state) ~= 'table' or #state ~= 4 + 4 * p[3] then return 0, p[1], 0, false end
+  if not is_known or type(state) ~= 'table' or #state ~= 8 + 4 * p[3] then return 0, p[1], 0, false end
   local reset = math.min(state[1], now) + p[3] * p[2] - now
   return 0, p[1], math.max(0, reset), reset > 0 and state
 end
@@ -201,22 +210,23 @@ local function shares_adjust(s, units, mark)
   local segment, segments = s.p[2], s.p[3]
   shares_estimate(s, 0, s.left)
   if units > 0 then
-    tenant.used[1] = math.min(SHARES_MAX, tenant.used[1] + units)
-    if s.is_marked then tenant.asked[1] = math.min(SHARES_MAX, tenant.asked[1] + units)
-    else shares_ask_lightly(s, units) end
+    shares_add(tenant, 2, segments, 1, units)
+    if s.is_marked then shares_add(tenant, 3, segments, 1, units) else shares_ask_lightly(s, units) end
     return
   end
   local left, stop = -units, s.start + segments * segment
   for i = segments, 1, -1 do
     if mark == 0 or mark == stop - (i - 1) * segment then
-      local back = math.min(left, tenant.used[i])
-      local light = math.min(back, tenant.light[i])
-      local square = math.min(light * light, tenant.squares[i])
-      left, tenant.used[i] = left - back, tenant.used[i] - back
-      tenant.asked[i] = math.max(0, tenant.asked[i] - (back - light))
-      tenant.light[i], tenant.squares[i] = tenant.light[i] - light, tenant.squares[i] - square
-      pool.light[i] = math.max(0, pool.light[i] - light)
-      pool.squares[i] = math.max(0, pool.squares[i] - square)
+      local back = math.min(left, tenant[8 + 2 * segments + i])
+      local light = math.min(back, tenant[8 + i])
+      local square = math.min(light * light, tenant[8 + segments + i])
+      left = left - back
+      shares_add(tenant, 2, segments, i, -back)
+      shares_add(tenant, 3, segments, i, light - back)
+      shares_add(tenant, 0, segments, i, -light)
+      shares_add(tenant, 1, segments, i, -square)
+      shares_add(pool, 0, segments, i, -light)
+      shares_add(pool, 1, segments, i, -square)
     end
   end
 end

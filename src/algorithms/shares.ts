@@ -21,8 +21,8 @@ export type SharesParams = {
 const MARGIN = 3;
 /** The segments for which a tenant is heavy after it asked for more than its share. */
 const HEAVY_SEGMENTS = 3;
-/** The largest stored sum. */
-const MAX_SUM = 2 ** 52;
+/** The largest number of a ring. The sum of a ring is then an exact integer. */
+const MAX_SUM = 2 ** 45;
 
 /** The state of a pool or of a tenant. Each ring has a number per segment, newest first. */
 export interface SharesState {
