@@ -49,8 +49,10 @@ type Without<P> = P extends unknown
 /** A policy as written in options: fields of other algorithms are type errors. */
 export type StrictPolicy = Without<Policy>;
 
-/** Forbids the fields of a policy where options take none. */
-export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow' | 'weight'>]?: undefined };
+/** Forbids the fields of a policy where options take none, except those that are also options. */
+export type NoPolicy<Allowed extends string = never> = {
+  [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow' | Allowed>]?: undefined;
+};
 
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;

@@ -182,7 +182,7 @@ local function shares_of(policies, items)
 end
 
 -- The kernel of the hidden policies. A decision needs both states, and `shares_note` changes them.
-local function shares_read(key, p, cost, now)
+local function shares_read(key, p, _, now)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return nil, value.err end
   if not value then return 0, p[1], 0, false end

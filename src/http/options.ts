@@ -153,7 +153,7 @@ export interface NoQuota {
 
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & NoQuota) | (NoPolicy<'weight'> & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function checkFixedCost(option: string, cost: unknown): Cost {

@@ -1,5 +1,6 @@
 // `share` beside the other features: options, refunds, resets, overrides, shadows, bans, tiers, a store that is down, headers.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import express from 'express';
 import { Redis } from 'ioredis';
 import {
@@ -13,8 +14,10 @@ import {
 } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
+import { startCluster } from '../support/cluster.js';
 import { clients, freshPrefix, stores, TestClock } from '../support/stores.js';
 import { serverKinds } from '../support/shared-servers.js';
+import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
 
 const POLICY = '100/10s by provider share tenant';
 
@@ -282,5 +285,42 @@ describe('share, over HTTP', () => {
     assert.equal(response.headers.get('x-ratelimit-remaining'), '0');
     assert.match(response.headers.get('ratelimit-policy')!, /q=100/);
     server.close();
+  });
+});
+
+describeSqlite('share, on SQLite', () => {
+  it('decides as in memory, from two stores on one file', async () => {
+    const path = join(makeDirectory(), 'limits.db');
+    const sqlite = [storeOn(path), storeOn(path)].map((store) => createLimiter({ store, policies: POLICY }));
+    let units = 0;
+    for (let i = 0; i < 30; i++)
+      if ((await sqlite[i % 2]!.consume(keyOf(i % 3 ? 'a' : 'b'), { cost: 10 })).allowed) units += 10;
+    assert.equal(units, 100);
+    assert.equal((await sqlite[0]!.peek(keyOf('c'))).policies[0]!.share! <= 50, true);
+    for (const limiter of sqlite) await limiter.close();
+  });
+});
+
+describe('share, in a cluster', () => {
+  it('has all keys of a limit in one slot', async function () {
+    this.timeout(60_000);
+    const cluster = await startCluster('redis');
+    const client = await cluster.connect();
+    try {
+      const limiter = createLimiter({
+        store: redisStore(client),
+        policies: POLICY,
+        timeout: '10s',
+        warnings: false,
+      });
+      const decisions = await Promise.all(
+        Array.from({ length: 150 }, (_, i) => limiter.consume(keyOf(`t${i % 2}`, `provider ${i % 5}`))),
+      );
+      assert.equal(decisions.filter(({ allowed, degraded }) => allowed && !degraded).length, 150);
+      await limiter.close();
+    } finally {
+      client.disconnect();
+      await cluster.stop();
+    }
   });
 });
