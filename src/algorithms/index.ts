@@ -67,6 +67,9 @@ export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, o
 export type Kernel =
   'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar' | 'shares';
 
+/** The kernel of the hidden policies of a shared policy. */
+export const SHARES_KERNEL: Kernel = 'shares';
+
 /** The kernels, by the names of their files. docs/extending.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,

@@ -2,6 +2,7 @@ import {
   algorithms,
   DEFAULT_ALGORITHM,
   POLICY_TABLE,
+  SHARES_KERNEL,
   type Algorithm,
   type Kernel,
   type Policy,
@@ -116,7 +117,7 @@ function shareOf(what: string, policy: Policy, by: string): string | undefined {
 function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
   const { name, by, share, source } = policy;
   if (share === undefined) return [];
-  const { tag, compile } = algorithms.shares;
+  const { tag, compile } = algorithms[SHARES_KERNEL];
   const { params, shape, traits } = compile(what, { ...source });
   const hidden = (suffix: string): CompiledPolicy =>
     Object.freeze({
@@ -124,7 +125,7 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
       share: undefined,
       isHidden: true,
       by: suffix === 'pool' ? by : tenantDimension(by, share),
-      kernel: 'shares',
+      kernel: SHARES_KERNEL,
       params: Object.freeze(params),
       traits: Object.freeze({ ...policy.traits, ...traits }),
       id: `${tag}@${shape}:${name}`,

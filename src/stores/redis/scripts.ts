@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Kernel } from '../../algorithms/index.js';
+import { SHARES_KERNEL, type Kernel } from '../../algorithms/index.js';
 import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -64,7 +64,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `shares`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`), or the algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *
@@ -100,7 +100,7 @@ function expand(text: string, features: Features, algorithm: Kernel | undefined)
 function has(subject: string, { kernels, ban, overrides }: Features, algorithm: Kernel | undefined): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
-  if (subject === 'shares') return kernels.includes('shares');
+  if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
   return sectionOf(subject, algorithm) !== undefined;
 }
 

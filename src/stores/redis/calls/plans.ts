@@ -1,3 +1,4 @@
+import { SHARES_KERNEL } from '../../../algorithms/index.js';
 import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet, type Query } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
@@ -125,7 +126,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
-      shares: kernels.includes('shares'),
+      shares: kernels.includes(SHARES_KERNEL),
       records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }

@@ -127,21 +127,21 @@ for i, policy in ipairs(policies) do
   changes[i].charged = units > 0 and changed or 0
 end
 
---- if shares
+--- if sharing
 for _, each in ipairs(shares_of(policies, changes)) do
   local limit, pool, tenant = each.limit, each.pool, each.tenant
   local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
   local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
   local reset = limit.reset == 0 and shares_reset_of_pool(pool.policy, pool_state) or limit.reset
-  local shares = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, reset)
+  local sharing = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, reset)
   if limit.units ~= 0 then
-    shares_adjust(shares, limit.units, limit.mark)
-    shares_write(pool.key, shares.pool, pool.policy)
-    shares_write(tenant.key, shares.tenant, tenant.policy)
+    shares_adjust(sharing, limit.units, limit.mark)
+    shares_write(pool.key, sharing.pool, pool.policy)
+    shares_write(tenant.key, sharing.tenant, tenant.policy)
   end
-  limit.remaining = shares_remaining(shares, limit.remaining)
+  limit.remaining = shares_remaining(sharing, limit.remaining)
   tenant.remaining, tenant.reset = limit.remaining, limit.reset
-  pool.remaining, pool.reset = math.floor(shares.share), limit.reset
+  pool.remaining, pool.reset = math.floor(sharing.share), limit.reset
 end
 --- end
 

@@ -28,7 +28,7 @@ kernels[kernel_name] = { params = kernel_params, charge = kernel_charge }
 has_leases = true
 --- end
 --- end
---- if shares
+--- if sharing
 has_weights = true
 --- end
 
@@ -178,7 +178,7 @@ for i = 1, count do
   has_attempts = has_attempts or configured[i].attempts
 end
 
---- if shares
+--- if sharing
 -- The shared policies, each with its verdicts: `limit`, `pool`, `tenant`. `is_denied_elsewhere`: whether another policy denies, so that the
 -- request is not part of the tenant's demand.
 local shared, is_denied_elsewhere = shares_of(configured, verdicts), false
@@ -234,7 +234,7 @@ local function look()
     verdict.wait, verdict.remaining, verdict.reset, verdict.a, verdict.b, verdict.c = wait, remaining, reset, a, b, c
     if not admits(verdict) and not policy.shadow then admitted = false end
   end
---- if shares
+--- if sharing
   is_denied_elsewhere = false
   for _, verdict in ipairs(verdicts) do
     local policy = verdict.policy
@@ -244,8 +244,8 @@ local function look()
     local limit, tenant = each.limit, each.tenant
     local weight = tonumber(ARGV[#ARGV - requests + request + 1])
     each.wait = limit.wait
-    each.shares = shares_new(tenant.policy, limit.policy[1], weight, each.pool.a, tenant.a, limit.reset)
-    each.is_fair = shares_look(each.shares, limit.cost, limit.remaining)
+    each.sharing = shares_new(tenant.policy, limit.policy[1], weight, each.pool.a, tenant.a, limit.reset)
+    each.is_fair = shares_look(each.sharing, limit.cost, limit.remaining)
     -- A limit does not admit a tenant beyond its share.
     if not each.is_fair then
       if limit.wait == 0 then limit.wait = 1 end
@@ -305,24 +305,24 @@ local function charge()
   end
 end
 
---- if shares
+--- if sharing
 -- Records the request with its tenants, unless it only looks, and makes the verdicts.
 local function record()
   if changes or banned > 0 then return end
   for _, each in ipairs(shared) do
-    local limit, pool, tenant, shares, wait = each.limit, each.pool, each.tenant, each.shares, each.wait
+    local limit, pool, tenant, sharing, wait = each.limit, each.pool, each.tenant, each.sharing, each.wait
     local policy, cost = limit.policy, limit.cost
     local is_denied = not each.is_fair or wait ~= 0
     local is_charged = admitted and not is_denied
     if writable and cost > 0 and wait ~= -1 and (is_charged or is_denied and not is_denied_elsewhere) then
-      shares_note(shares, cost, is_charged)
-      shares_write(pool.key, shares.pool, pool.policy)
-      shares_write(tenant.key, shares.tenant, tenant.policy)
+      shares_note(sharing, cost, is_charged)
+      shares_write(pool.key, sharing.pool, pool.policy)
+      shares_write(tenant.key, sharing.tenant, tenant.policy)
     end
-    local remaining, later = shares_remaining(shares, limit.remaining), wait
-    local share = math.floor(shares.share)
+    local remaining, later = shares_remaining(sharing, limit.remaining), wait
+    local share = math.floor(sharing.share)
     if is_denied and wait ~= -1 then
-      later = shares_wait(shares, cost, wait, function(time)
+      later = shares_wait(sharing, cost, wait, function(time)
         local _, left = policy.look(limit.key, policy, 0, time, false)
         return left
       end)
@@ -381,7 +381,7 @@ while request < requests do
   take_back()
   read_request()
   local failure = look() or charge()
---- if shares
+--- if sharing
   if not failure then record() end
 --- end
   heal()
