@@ -57,6 +57,7 @@ describe('law 4, identity of shares', () => {
     if (name === 'memory') continue;
     for (const policies of [
       '100/10s by provider share tenant',
+      ['60/5s by provider share tenant shadow', '200/10s by provider share tenant'],
       [
         '60/5s segments 5 by provider share tenant weight 2',
         'token-bucket 40/10s by tenant',

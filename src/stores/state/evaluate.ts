@@ -54,6 +54,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
     if (wait !== undefined) full = Math.max(full ?? 0, wait);
   }
+  shares?.deny();
   let started = 0;
   for (const place of places) {
     // If there is room for only some of the keys, only these keys limit the request.

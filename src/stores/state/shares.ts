@@ -88,6 +88,11 @@ export class Shares {
       return { shared: made, sharing, cost, wait, isFair };
     });
     this.admitted = this.#all.every(({ shared, isFair }) => isFair || shared.limit.policy.shadow);
+    this.deny();
+  }
+
+  /** Lets the limits deny tenants beyond their share. A look at a limit, as for a new place of its key, forgets it. */
+  deny(): void {
     for (const { shared, isFair } of this.#all) if (!isFair) shared.limit.column.wait ||= 1;
   }
 
