@@ -6,16 +6,15 @@ const floors = [
   '^src/stores/',
   '^src/limiter/',
   '^src/(http|telemetry)/',
-  '^src/(compat|testing)/[^/]+/|^src/testing/',
+  '^src/(compat|testing)/[^/]+/|^src/(testing|admin)/',
   '^src/([^/]+|compat/[^/]+)\\.ts$',
-  '^src/cli/',
 ];
 /** The doors of the package: each re-exports what its sub-path offers. */
 const doors = '^src/([^/]+|compat/[^/]+)\\.ts$';
 /** The clock for tests, which a service does not load. */
 const testing = '^src/testing(/|\\.ts$)';
-/** The command line: a program of its own, bundled with what it uses. */
-const cli = '^src/cli/';
+/** The interface for operators, which works on every store. */
+const admin = '^src/admin(/|\\.ts$)';
 const stores = '^src/stores/';
 const redis = '^src/stores/redis/';
 const adapters = '^src/http/adapters/';
@@ -27,22 +26,15 @@ export default {
     ...floors.slice(0, -1).map((floor, i) => ({
       name: `floor-${i + 1}-imports-nothing-above`,
       severity: /** @type {const} */ ('error'),
-      from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) },
+      from: { path: floor, pathNot: doors },
       to: { path: floors.slice(i + 1).join('|') },
     })),
     {
       name: 'doors-only-from-outside',
-      comment: 'Nothing in src/ but the command line comes in by a door.',
+      comment: 'Nothing in src/ comes in by a door.',
       severity: 'error',
-      from: { path: '^src/', pathNot: cli },
+      from: { path: '^src/' },
       to: { path: doors },
-    },
-    {
-      name: 'replay-only-by-doors',
-      comment: 'Replay and suggest import only public entry points.',
-      severity: 'error',
-      from: { path: '^src/cli/(replay/|commands/(replay|suggest)\\.ts$)' },
-      to: { path: '^src/', pathNot: [doors, cli] },
     },
     {
       name: 'nothing-imports-the-clock-for-tests',
@@ -68,7 +60,7 @@ export default {
       name: 'stores-stand-alone',
       comment: 'The stores share the state of a key and know nothing of each other.',
       severity: 'error',
-      from: { path: '^src/stores/(memory|redis|sqlite|state)/' },
+      from: { path: '^src/stores/(memory|redis|sqlite|postgres|state)/' },
       to: {
         path: stores,
         pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],
@@ -125,23 +117,33 @@ export default {
       severity: 'error',
       from: {
         path: '^src/',
-        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', cli],
+        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', admin],
       },
       to: { path: redis, reachable: true },
     },
     {
       name: 'sqlite-only-on-request',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', '^src/cli/'] },
+      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', admin] },
       to: { path: '^src/stores/sqlite/', reachable: true },
     },
     {
-      name: 'declared',
-      comment:
-        'What the package imports at run time, its users get: a dependency or a peer. The command line is bundled: it ships ' +
-        'what it uses.',
+      name: 'postgres-only-on-request',
       severity: 'error',
-      from: { path: '^(src|packages/[^/]+/src)/', pathNot: cli },
+      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$'] },
+      to: { path: '^src/stores/postgres/', reachable: true },
+    },
+    {
+      name: 'postgres-clients-by-shape',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: 'node_modules/(@types/)?pg' },
+    },
+    {
+      name: 'declared',
+      comment: 'What a package imports at run time, its users get: a dependency or a peer.',
+      severity: 'error',
+      from: { path: '^(src|packages/[^/]+/src)/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
         dependencyTypesNot: ['type-only', 'npm-peer'],

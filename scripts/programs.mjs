@@ -1,17 +1,26 @@
 // The programs that the tests run: their paths, and their installation on Debian and Ubuntu. `npm run servers` gets both servers.
 import { spawnSync } from 'node:child_process';
-import { realpathSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { read, root, run } from './lib/run.mjs';
 
-/** @typedef {'redis' | 'valkey' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
+/** @typedef {'redis' | 'valkey' | 'postgres' | 'pgbouncer' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
 
-/** The programs: the variable with their path, their possible names (first the package's), and the variable with a server's URL. */
+/**
+ * The programs: the variable with their path, their possible names (first the package's), the variable with a server's URL, the package, and
+ * a folder that is searched in addition to the PATH. */
 const programs =
-  /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string }>} */ ({
+  /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string, folder?: string }>} */ ({
     redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
     valkey: { variable: 'VALKEY_SERVER', commands: ['valkey-server'], url: 'VALKEY_URL' },
+    postgres: {
+      variable: 'POSTGRES',
+      commands: ['postgres'],
+      apt: 'postgresql',
+      folder: '/usr/lib/postgresql/*/bin',
+    },
+    pgbouncer: { variable: 'PGBOUNCER', commands: ['pgbouncer'] },
     chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
     prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
     luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },
@@ -24,9 +33,13 @@ const programs =
  * @returns {string}
  */
 export function findProgram(name) {
-  const { variable, commands } = programs[name];
+  const { variable, commands, folder = '' } = programs[name];
   const named = process.env[variable];
-  const [found] = spawnSync('which', named ? [named] : commands, { encoding: 'utf8' }).stdout.split('\n');
+  const path = `${process.env['PATH']}:${foldersOf(folder)}`;
+  const env = { ...process.env, PATH: path };
+  const [found] = spawnSync('which', named ? [named] : commands, { encoding: 'utf8', env }).stdout.split(
+    '\n',
+  );
   if (found) return found;
   if (named)
     throw new Error(
@@ -58,6 +71,14 @@ export function getPrograms(...names) {
       return install(packageOf(name)) ? [] : [message];
     }
   });
+}
+
+/** The folders of a pattern, the newest version first. @param {string} pattern */
+function foldersOf(pattern) {
+  const [parent = '', rest = ''] = pattern.split('*');
+  if (rest === '' || !existsSync(parent)) return '';
+  const versions = readdirSync(parent).sort((a, b) => Number(b) - Number(a));
+  return versions.map((version) => join(parent, version, rest)).join(':');
 }
 
 /** @param {ProgramName} name */

@@ -186,7 +186,9 @@ const each = args[0] === '--each' ? args.slice(1) : args.length === 0 ? [] : und
 
 ensureDependencies();
 const problems =
-  slow || !each ? getPrograms('redis', 'valkey', 'chromium', 'prometheus') : getPrograms('redis');
+  slow || !each
+    ? getPrograms('redis', 'valkey', 'postgres', 'pgbouncer', 'chromium', 'prometheus')
+    : getPrograms('redis');
 if (problems.length > 0) {
   console.error(problems.join('\n'));
   process.exit(1);

@@ -7,6 +7,7 @@ export type {
   JointPolicies,
   LimiterOptions,
   OnlyTiers,
+  RequestOptions,
   TierOption,
   WaitOptions,
 } from './limiter/options.js';
@@ -30,6 +31,7 @@ export type {
 } from './common/decision.js';
 export type { PolicyChange } from './contract/change-policy.js';
 export type { Override, OverrideChange, OverrideNote } from './limiter/overrides/override.js';
+export type { PolicyUsage, Usage } from './limiter/usage.js';
 export type { FailureOptions } from './limiter/guard/guard-options.js';
 export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';

@@ -38,4 +38,5 @@ export type {
   Reply,
   Store,
   Subject,
+  UsageReply,
 } from './contract/store.js';

@@ -21,6 +21,7 @@ import { http } from './parts/http.js';
 import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { outbound } from './parts/outbound.js';
+import { postgres } from './parts/postgres.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 import { slices } from './parts/slices.js';
@@ -29,7 +30,7 @@ import { waiting } from './parts/waiting.js';
 
 const parts = [
   ...[memory, denials, redis, alone, cost, overrides, distance, cluster],
-  ...[bytes, http, scaling, log, waiting, outbound, slices, sqlite],
+  ...[bytes, http, scaling, log, waiting, outbound, slices, sqlite, postgres],
 ];
 
 const { values, positionals } = parseArgs({

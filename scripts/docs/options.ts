@@ -14,6 +14,7 @@ import { REQUEST_TABLE } from '../../src/http/options.js';
 import { LIMITER_TABLE } from '../../src/limiter/options.js';
 import { CALL_TABLE } from '../../src/limiter/rate-limited.js';
 import { MEMORY_TABLE } from '../../src/stores/memory/memory.js';
+import { POSTGRES_TABLE } from '../../src/stores/postgres/postgres.js';
 import { SLICE_TABLE } from '../../src/stores/redis/local/slice-options.js';
 import { TOP_TABLE } from '../../src/stores/redis/operators/traffic.js';
 import { REDIS_TABLE } from '../../src/stores/redis/redis.js';
@@ -82,6 +83,12 @@ const SECTIONS: readonly Section[] = [
   { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
   { title: 'top of redisStore', text: '', table: TOP_TABLE, types: ['TopOptions'] },
   { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions'] },
+  {
+    title: 'postgresStore',
+    text: '`postgresSchema` has the first two.',
+    table: POSTGRES_TABLE,
+    types: ['PostgresStoreOptions', 'PostgresSchemaOptions'],
+  },
   {
     title: 'limitFetch',
     text: 'Options of outbound calls, beside the policies and the options of limiters. [Calling others](outbound.md) explains them.',

@@ -1,31 +1,30 @@
 // Builds the package. CommonJS holds the library, because every loader can load it: import, require, Jest, bundlers. The ES modules only
 // re-export it, so that a process has one copy, whichever loader it uses. The price is that bundlers cannot leave out the unused parts of a
-// sub-path. The command line is an ES module that imports the same copy.
+// sub-path. The command line is an ES module.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
-import { rollup, type OutputPlugin, type Plugin } from '@rollup/wasm-node';
+import { rollup, type Plugin } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
 import ts from 'typescript';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
-import { TARGET, writeCommandLine } from './command-line.js';
 import { root } from './run.mjs';
 
 /** The module that reads the Lua files. The package has their texts instead. */
 const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
 
-/** The entry of the command line. No sub-path has this name. */
-const COMMAND_LINE = 'command-line';
+/** The syntax that all supported versions of Node run. */
+const TARGET = 'node20';
 
 /** The packages of the repository that are built, by their folders. The first is `headgate`, which the others import. */
 export const PACKAGES = ['.', 'packages/testing'];
 
 /**
- * Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves with whether the types are right.
+ * Builds `cjs` and `esm`, each with a file per sub-path, and the declarations of both. Resolves with whether the types are right.
  *
  * @param folder the package. The packages beside `headgate` need its last build
  */
@@ -41,6 +40,17 @@ export async function buildPackage(directory: string, folder = '.'): Promise<boo
   return typesAreRight;
 }
 
+/** Builds the program of `headgate-cli`, one ES module, and the page of its reports. */
+export async function buildProgram(directory: string): Promise<void> {
+  const source = join(root, 'packages/cli/src');
+  const bundled = await rollup({ ...BUNDLE, input: { headgate: join(source, 'main.ts') } });
+  await bundled.write({ dir: directory, format: 'es' });
+  await bundled.close();
+  chmodSync(join(directory, 'headgate.js'), 0o755);
+  for (const file of ['page.js', 'page.css'])
+    cpSync(join(source, 'replay/page', file), join(directory, 'page', file));
+}
+
 /** The entry file of each sub-path, by its path in `src` and in `cjs`, without the extension. */
 function listDoors(folder: string): string[] {
   const { exports } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as {
@@ -51,21 +61,15 @@ function listDoors(folder: string): string[] {
     .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
 }
 
-/** Bundles the entry files and the command line. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
+/** Bundles the entry files. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
 async function bundle(doors: string[], directory: string, folder: string): Promise<void> {
   const bundled = await rollup({
-    input: {
-      ...Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
-      ...(folder === '.' && { [COMMAND_LINE]: join(root, 'src/cli/main.ts') }),
-    },
-    external: (id) => !id.startsWith('.') && !id.startsWith(root),
-    treeshake: { moduleSideEffects: false },
-    plugins: [readable],
+    ...BUNDLE,
+    input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
   });
-  // The chunks are the same in both formats, because the command line imports the names of one format from the other.
-  const chunks = { chunkFileNames: 'shared/[name].js', minifyInternalExports: false };
   await bundled.write({
-    ...chunks,
+    chunkFileNames: 'shared/[name].js',
+    minifyInternalExports: false,
     dir: join(directory, 'cjs'),
     format: 'cjs',
     exports: 'named',
@@ -73,27 +77,14 @@ async function bundle(doors: string[], directory: string, folder: string): Promi
     generatedCode: 'es2015',
     hoistTransitiveImports: false,
     interop: 'default',
-    plugins: [libraryOnly],
     // A stand-in for another limiter is called as `require` returns it.
     footer: ({ name, isEntry }) =>
       isEntry && name.startsWith('compat/')
         ? 'module.exports = Object.assign(exports.default, exports);'
         : '',
   });
-  if (folder !== '.') return bundled.close();
-  const { output } = await bundled.generate({ ...chunks, format: 'es' });
   await bundled.close();
-  const program = output.find(({ name }) => name === COMMAND_LINE);
-  if (program?.type !== 'chunk') throw new Error('The bundle has no command line.');
-  await writeCommandLine(program.code, directory);
 }
-
-const libraryOnly: OutputPlugin = {
-  name: 'library only',
-  generateBundle(_, output) {
-    delete output[`${COMMAND_LINE}.js`];
-  },
-};
 
 const readable: Plugin = {
   name: 'readable',
@@ -104,6 +95,13 @@ const readable: Plugin = {
   load: async (id) =>
     id.endsWith(LUA_FILES) ? `export const luaFiles = ${JSON.stringify(luaFiles)};` : bareCode(id),
   renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
+};
+
+/** The settings of every bundle: packages are imported, not copied. */
+const BUNDLE = {
+  external: (id: string) => !id.startsWith('.') && !id.startsWith(root),
+  treeshake: { moduleSideEffects: false },
+  plugins: [readable],
 };
 
 /** The code of a file without types and comments, which the package does not need: users read the declarations. */

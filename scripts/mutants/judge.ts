@@ -11,11 +11,11 @@ type Verdict = 'killed' | 'survived' | 'timed out';
 
 /** The tests of Lua files, because coverage cannot be measured in Redis. The first matching place names the tests. */
 const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
-  ['src/stores/redis/lua/note-bans.lua', ['cli/ban-book', 'cli/bans']],
-  ['src/stores/redis/lua/seal-bans.lua', ['cli/ban-book', 'cli/bans']],
-  ['src/stores/redis/lua/count.lua', ['slow/cli/top']],
-  ['src/stores/redis/lua/publish.lua', ['cli/limits']],
-  ['src/stores/redis/lua/check.lua', ['redis/check', 'cli/check', 'redis/']],
+  ['src/stores/redis/lua/note-bans.lua', ['packages/cli/test/ban-book', 'packages/cli/test/bans']],
+  ['src/stores/redis/lua/seal-bans.lua', ['packages/cli/test/ban-book', 'packages/cli/test/bans']],
+  ['src/stores/redis/lua/count.lua', ['packages/cli/test/slow/top']],
+  ['src/stores/redis/lua/publish.lua', ['packages/cli/test/limits']],
+  ['src/stores/redis/lua/check.lua', ['redis/check', 'packages/cli/test/check', 'redis/']],
   ['src/', ['vectors', 'identity', 'redis/', 'laws/', 'windows', 'bad-input', 'stores', 'features/']],
 ];
 
@@ -25,7 +25,9 @@ export function testsOf(file: string): string[] {
   const all = listFiles('test', 'packages/*/test/*').filter((test) => test.endsWith('.test.ts'));
   const tests = names.flatMap((name) =>
     all.filter(
-      (test) => test === `test/${name}.test.ts` || (name.endsWith('/') && test.startsWith(`test/${name}`)),
+      (test) =>
+        [`${name}.test.ts`, `test/${name}.test.ts`].includes(test) ||
+        (name.endsWith('/') && test.startsWith(`test/${name}`)),
     ),
   );
   return [...new Set(tests)];

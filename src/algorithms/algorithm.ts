@@ -180,6 +180,8 @@ export interface Traits {
    * @param remaining from a verdict that admits, like `resetMs`
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+  /** The end of the period that contains a moment, ms since the epoch, if the policy counts by periods of the calendar. */
+  readonly periodEnd?: (now: number) => number;
   /** The same policy with turns up to `ms` (whole ms) ahead. Absent if the policy cannot hold requests until their turn. */
   readonly reserving?: (ms: number) => {
     readonly params: Params;

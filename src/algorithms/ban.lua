@@ -57,16 +57,19 @@ local function ban_strike(key, p, now, state)
   return length
 end
 
--- Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans.
+-- Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans. Returns the rest of
+-- the ban before (ms), or nil and an error.
 local function ban_set(key, p, now, length)
   local state, err = ban_read(key, p, now, true)
-  if not state then return err end
+  if not state then return nil, err end
+  local left = math.max(0, state[3] - now)
   if length == 0 then
     redis.call('DEL', key)
   else
     state[3], state[4] = now + length, length
     ban_write(key, p, now, state)
   end
+  return left
 end
 
 local ban = { params = 5, look = ban_look, strike = ban_strike, set = ban_set }

@@ -85,7 +85,7 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
       window: lengths.usual,
       shape: id,
       life: lengths.most,
-      traits: counterTraits(limit),
+      traits: { ...counterTraits(limit), periodEnd: (now) => calendar.endAt(now) },
     };
   },
   createColumn: (rows) => new CalendarColumn(rows),

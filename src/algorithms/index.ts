@@ -4,6 +4,7 @@ import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
+import { line } from './line.js';
 import { shares } from './shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
@@ -70,6 +71,9 @@ export type Kernel =
 /** The kernel of the hidden policies of a shared policy. */
 export const SHARES_KERNEL: Kernel = 'shares';
 
+/** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
+export type AnyKernel = Kernel | 'line';
+
 /** The kernels, by the names of their files. docs/extending.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
@@ -79,4 +83,10 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   concurrency,
   calendar,
   shares,
+};
+
+/** The kernels of {@link algorithms}, and the others. */
+export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'createColumn'>>> = {
+  ...algorithms,
+  line,
 };

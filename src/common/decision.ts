@@ -5,6 +5,8 @@ export type Reason =
   | 'cost-exceeds-capacity'
   | 'banned'
   | 'queue-full'
+  | 'wait-timeout'
+  | 'aborted'
   | 'deny-listed'
   | 'allow-listed'
   | 'store-full'
@@ -66,6 +68,8 @@ export interface DecisionFields {
   readonly reason: Reason | undefined;
   /** Whether the guard (`onStoreError`) answered because the store could not. */
   readonly degraded: boolean;
+  /** Whether the request repeats the id of a charged request, and was not charged again. */
+  readonly repeated: boolean;
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
   /**

@@ -52,6 +52,9 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
+/** The note of a change without an operator and a reason. */
+export const NO_NOTE: BanNote = { by: null, reason: null };
+
 /** The rows of `BanOptions`. */
 export const BAN_TABLE = {
   after: integer(1, 1e6),
@@ -83,7 +86,7 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
 /** The most characters of each text of a note. */
 export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+/** Checks an operator and a reason. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function checkNote(what: string, note: BanNoteOptions): BanNote {
   checkShape(what, note, ['by', 'reason']);
   const text = (field: keyof BanNoteOptions): string | null => {

@@ -1,16 +1,21 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
+import type { Key } from './key.js';
 import type { Store } from './store.js';
 
-/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. */
+/** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;
+  /** The tier of the deciding policies, also if set by an override. `undefined` without a tier. */
+  readonly tier: string | undefined;
   /** Whether the whole limiter is a shadow. If it would have denied the request, `decision.reason` has the reason. */
   readonly shadow: boolean;
   /** Whether this process decided without a call to a remote store, by a remembered denial or by quota charged in advance. */
   readonly local: boolean;
+  /** The time for which the request waited in line or was held, ms. Absent for requests that could not wait. */
+  readonly waitedMs?: number;
   readonly decision: Decision;
 }
 
@@ -43,8 +48,20 @@ export interface OutboundMessage {
   readonly pauseMs: number;
 }
 
+/** Published on `headgate:change`: a change that this process made by hand. Pauses of `limitFetch` have an author that begins with `headgate/`. */
+export interface ChangeMessage {
+  readonly limiter: string;
+  readonly change: 'ban' | 'unban' | 'override' | 'remove-override' | 'reset';
+  /** The changed key, or `undefined` for all keys. */
+  readonly key: Key | undefined;
+  /** The operator and the reason, if given. */
+  readonly by?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
 // Publishers check `hasSubscribers` first, so that messages without a subscriber cost nothing.
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
 export const outboundChannel = channel('headgate:outbound');
+export const changeChannel = channel('headgate:change');

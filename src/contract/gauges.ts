@@ -11,6 +11,8 @@ export interface Gauges {
   readonly maxWaiting: number;
   /** Concurrency slots that requests of this process hold: not given back, and within their lease. */
   readonly slots: number;
+  /** 1 while an override of all keys is in force, as far as this process knows. Only the store knows the overrides of single keys. */
+  readonly overrides: number;
   /**
    * Keys of this limiter's name that have state in this process, or had it recently. The state is in a memory store, or in the substitute
    * that decides by `onStoreError: 'local'` while the store is down.

@@ -11,7 +11,7 @@ export const DEFAULT_DIMENSION = 'key';
 
 const NAME = /^[A-Za-z][\w-]{0,31}$/;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `name` is a valid name of a dimension */
+/** Checks the name of a dimension. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkDimension(option: string, name: unknown): string {
   if (typeof name === 'string' && NAME.test(name)) return name;
   const fix = "Use a dimension's name: a letter, then up to 31 letters, digits, _ and -.";

@@ -55,6 +55,8 @@ export interface RecordChange {
   readonly life: number;
   /** The operator who ends an override, and the reason. A new entry contains both. */
   readonly note?: BanNoteOptions;
+  /** The interface by which an operator makes the change, for the log. Absent for a method of a limiter. */
+  readonly from?: 'admin' | 'cli';
 }
 
 /** Applies a change to a record. @returns the record, and the end of its use. The script `set-override.lua` does the same. */

@@ -1,4 +1,4 @@
-import type { Algorithm, Kernel, Params, Policy, StrictPolicy, Traits } from '../algorithms/index.js';
+import type { Algorithm, AnyKernel, Params, Policy, StrictPolicy, Traits } from '../algorithms/index.js';
 
 export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
 
@@ -27,7 +27,7 @@ export interface CompiledPolicy {
   /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;
   /** The algorithm that evaluates it. */
-  readonly kernel: Kernel;
+  readonly kernel: AnyKernel;
   /** The kernel's integers, in the order in which its Lua file reads them. */
   readonly params: Params;
   /** The integers that its Lua file reads in place of `params` at a moment (ms since the epoch), or undefined if they are constant. */

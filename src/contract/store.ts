@@ -6,6 +6,7 @@ import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
+import type { Claim } from './claim.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
@@ -49,11 +50,17 @@ export interface PolicySet {
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record of them is read. */
   readonly overrides?: AppliedOverrides | undefined;
+  /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
+  readonly isInLine?: boolean;
+  /** The time for which the ids of charged requests are remembered, ms. */
+  readonly idsFor?: number | undefined;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
    */
   readonly timeout: number;
+  /** The name of the tier, if the policies are those of a tier. Reports show it. */
+  readonly tier?: string;
 }
 
 /**
@@ -117,8 +124,20 @@ export interface Query extends Subject, Costs {
   readonly peek: boolean;
   /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
   readonly lease: string;
+  /** The id of the request. A store with `remembersIds` answers a charged request with the same id again, without a charge. */
+  readonly id?: string | undefined;
   /** @internal The store's error at a read that this query needs. The guard answers without asking the store again. */
   failure?: HeadgateError;
+}
+
+/** The place of a process among the processes that wait for the same slots. */
+export interface Standing {
+  /** The number of waiting processes that have taken less. */
+  readonly before: number;
+  /** The turns that the others take before one of them gives way. */
+  readonly turns: number;
+  /** Whether the process gives way to one of them although a slot is free. */
+  readonly isAhead: boolean;
 }
 
 /** A store's answer to a query. */
@@ -154,10 +173,17 @@ export interface Reply {
    * those revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;
+  /**
+   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: this is the answer to that request.
+   * `'elsewhere'`: other policies decided about that request, so that the verdicts are those of a look.
+   */
+  readonly repeated?: 'charged' | 'elsewhere';
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
   readonly error?: HeadgateError | undefined;
+  /** Set by the limiter if other processes wait for the same slots. */
+  readonly standing?: Standing;
   /** Set by the guard if this process was too busy to ask the store in time, so that the store is not at fault. */
   readonly late?: boolean;
 }
@@ -233,6 +259,8 @@ export interface Change extends Subject {
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
   readonly charged: Charged | undefined;
+  /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
+  readonly claim?: Claim | undefined;
   /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
@@ -264,6 +292,12 @@ export interface OverrideStore {
 export interface ChangeReply extends Reply {
   /** The units that each policy was charged. A bound on debt may make them fewer than requested. */
   readonly charged: readonly number[];
+}
+
+/** A store's answer about the usage of a key: a look without a cost, also at the policies of a banned key. */
+export interface UsageReply extends Reply {
+  /** The record of overrides of each dimension, empty if there is none. Without dimensions if the set has no overrides. */
+  readonly records: Readonly<Record<string, OverrideRecord>>;
 }
 
 /** Whether a store's answer to a change contains the charge of each policy. */
@@ -304,10 +338,22 @@ export interface Store {
   adjust(change: Change): MaybePromise<ChangeReply>;
   /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
   lease(change: LeaseChange): MaybePromise<boolean>;
-  /** Forgets the charges of a key in the policies of a set, which cannot be given back afterwards. Bans stay. */
-  reset(subject: Subject): MaybePromise<void>;
-  /** Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. */
-  ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /**
+   * Forgets the charges of a key in the policies of a set, which cannot be given back afterwards. Bans stay.
+   *
+   * @param isLogged whether a store with a log for operators logs the change. @default true
+   */
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void>;
+  /**
+   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators.
+   *
+   * @param isLogged as in `reset`
+   */
+  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void>;
+  /** Whether the store remembers the ids of requests. Limiters refuse ids on a store without it. */
+  readonly remembersIds?: boolean | undefined;
+  /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */
+  usage?(subject: Subject): MaybePromise<UsageReply>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**

@@ -99,6 +99,16 @@ export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
+/** The verdicts of the first policies. */
+export function some(verdicts: Verdicts, count: number): Verdicts {
+  return verdicts.slice(0, EACH * count);
+}
+
+/** The same verdicts with another `wait` of the i-th policy. */
+export function replaceWait(verdicts: Verdicts, i: number, wait: number): Verdicts {
+  return verdicts.with(EACH * i, wait);
+}
+
 /** The verdicts of a set of one policy, as an array literal, which allocates exactly the needed room. */
 export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
   return [small(wait), small(remaining), small(reset)];

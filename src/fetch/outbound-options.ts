@@ -12,13 +12,7 @@ import {
 import { checkBoolean, checkInteger } from '../common/validate.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { assembleLimiter, givenLimiter } from '../limiter/create-limiter.js';
-import {
-  checkPriority,
-  CREATING_OPTIONS,
-  LIMITER_OPTIONS,
-  LIMITER_TABLE,
-  policiesOf,
-} from '../limiter/options.js';
+import { checkPriority, CREATING_OPTIONS, LIMITER_OPTIONS, policiesOf } from '../limiter/options.js';
 import { checkByKey, type LimitedBy } from '../limiter/rate-limited.js';
 import type { Denied } from './denial.js';
 import { Outbound, type OutboundRequest } from './outbound.js';
@@ -132,7 +126,6 @@ export function outboundOf(options: LimitFetchOptions, { cost, margin = MARGIN, 
     return new Outbound(given, partners, { ...how, margin: undefined });
   }
   const { store } = options;
-  const onDecision = LIMITER_TABLE.onDecision.read('onDecision', options.onDecision);
   // An override shares the learnt margin with all processes.
   const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
   const units = typeof cost === 'number' ? cost : undefined;
@@ -147,13 +140,10 @@ export function outboundOf(options: LimitFetchOptions, { cost, margin = MARGIN, 
       ...(isLearnt && { overrides: true }),
       ...Object.fromEntries(rest),
       policies,
-      onDecision: (decision) => {
-        outbound.see(decision);
-        return onDecision?.(decision);
-      },
     },
     { defaultName: 'fetch', ...(units !== undefined && { cost: units }) },
   );
-  const outbound: Outbound = new Outbound(made, partners, { ...how, margin: isLearnt ? margin : undefined });
+  const outbound = new Outbound(made, partners, { ...how, margin: isLearnt ? margin : undefined });
+  made.internals.asking.onAnswer = (decision) => outbound.see(decision);
   return outbound;
 }

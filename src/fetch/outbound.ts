@@ -2,7 +2,7 @@ import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { sparingly } from '../common/memo.js';
 import type { Cost } from '../contract/costs.js';
-import { ofLimiter } from '../limiter/decision.js';
+import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
 import { denialOf } from './denial.js';
@@ -98,14 +98,29 @@ export class Outbound {
     signal: AbortSignal | undefined,
     priority: number,
   ): Promise<Decision> {
+    const { tiers, internals } = this.limiter;
+    return internals.waits.reported(tiers.of(undefined), key, cost, signal, () =>
+      this.#admit(key, cost, deadline, signal, priority),
+    );
+  }
+
+  async #admit(
+    key: string,
+    cost: Cost,
+    deadline: number,
+    signal: AbortSignal | undefined,
+    priority: number,
+  ): Promise<LimiterDecision> {
+    const { waits } = this.limiter.internals;
     for (let hasRestarted = false; ;) {
       const left = deadline - performance.now();
-      const decision = await this.limiter.internals.waits.enqueue(key, {
+      const options = {
         cost,
         priority,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
         ...(signal && { signal }),
-      });
+      };
+      const decision = await waits.enqueue(key, options, false);
       let pause: number;
       try {
         pause = await this.#pauses.left(key, decision);
@@ -126,7 +141,7 @@ export class Outbound {
       await decision.cancel();
       signal?.throwIfAborted();
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
-      await this.limiter.internals.waits.sleep(pause, signal);
+      await waits.sleep(pause, signal);
     }
   }
 

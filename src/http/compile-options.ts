@@ -58,6 +58,12 @@ export function compileOptions<Req, Res>(
     checkCapacity(cost, given.tiers.decidingBy(options.tier));
     if (!policiesOf && !isDefaultCost) given.internals.scope.checkCost(cost);
   }
+  if (compiled.requestId && compiled.wait !== undefined)
+    throw invalidOption(
+      'requestId',
+      'passed with `wait`',
+      'Pass one of them, because a request with an id cannot wait in line.',
+    );
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: isDefaultCost ? 0 : cost });
   const { tier } = options;

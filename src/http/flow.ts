@@ -101,6 +101,7 @@ export class Flow<Req extends object, Res> {
         listed: undefined,
         set,
         cost,
+        id: undefined,
         weight: undefined,
       };
       const decision = this.#goThrough(soFar, res, 0);
@@ -150,7 +151,7 @@ export class Flow<Req extends object, Res> {
       if (goesOn === true) continue;
       return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
     }
-    const { req, key, set, cost, weight } = soFar;
+    const { req, key, set, cost, id, weight } = soFar;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
@@ -158,7 +159,7 @@ export class Flow<Req extends object, Res> {
     if (key === undefined) return undefined;
     const { wait } = this.#options;
     if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
-    return this.#asking.decide(key, cost, set!, false, undefined, undefined, weight);
+    return this.#asking.decide(key, cost, set!, false, 'held', id, weight);
   }
 
   /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
@@ -172,7 +173,7 @@ export class Flow<Req extends object, Res> {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);
       if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
-        return this.#asking.unanswered(set, key, cost);
+        return this.#asking.withoutStore(set, key, cost, 'deny');
       if (decision === undefined) throw error;
       return ofLimiter(decision);
     } finally {
@@ -235,8 +236,8 @@ export class Flow<Req extends object, Res> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
-      const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
-      return await this.#conclude(ofLimiter(held), req, res, this.#framework.trail(req));
+      const held = await this.#options.limiter.internals.waits.holdReported(decision, gone.signal);
+      return await this.#conclude(held, req, res, this.#framework.trail(req));
     } catch (error) {
       if (gone.signal.aborted) return 'answered';
       throw error;

@@ -64,7 +64,13 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
    * A request that waits in line (`wait`) has the policy's weight. @default the policy's weight
    */
-  weight?: number | Callback<[request: Req], MaybePromise<number>>;
+  weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
+  /**
+   * Returns the request's id, 1 to 255 characters, such as its `Idempotency-Key`: a sync or async function of the request. A request whose id
+   * was charged gets the same decision again, and is not charged twice, in any process. `undefined` or null: the request has no id.
+   * `idsFor` sets how long ids are remembered. Cannot be combined with `wait`.
+   */
+  requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
   /**
    * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
    * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next one gets 503. A request that cannot be
@@ -183,6 +189,7 @@ export const REQUEST_TABLE = {
   >('1 to 1000, or a function', (option, weight) =>
     typeof weight === 'function' ? (weight as () => number) : checkWeight(option, weight),
   ),
+  requestId: fn(),
   wait: duration(),
   skip: fn(),
   allowList: list,

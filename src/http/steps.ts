@@ -17,13 +17,15 @@ export interface RequestSoFar<Req> {
   cost: Cost;
   /** The tenant's weight, or undefined for the policy's. */
   weight: number | undefined;
+  /** The request's id. */
+  id: string | undefined;
 }
 
 /** Returns whether the request continues with the next step. Otherwise the request is on a list, or is not limited. */
 export type Step<Req> = (soFar: RequestSoFar<Req>) => MaybePromise<boolean>;
 
 /**
- * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost. The result of a user's
+ * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost, id. The result of a user's
  * function may be a promise.
  *
  * @param ipOf returns the client's address
@@ -45,6 +47,7 @@ export function compileSteps<Req extends object, Res>(
     keysOf,
     setOf,
     costOf,
+    requestId,
     weight,
   } = options;
   const steps: Step<Req>[] = [];
@@ -85,6 +88,10 @@ export function compileSteps<Req extends object, Res>(
     steps.push((soFar) => hasNoKey(soFar) || found(setOf(soFar.req), (set) => void (soFar.set = set)));
   if (costOf)
     steps.push((soFar) => hasNoKey(soFar) || found(costOf(soFar.req), (cost) => void (soFar.cost = cost)));
+  if (requestId)
+    steps.push(
+      (soFar) => hasNoKey(soFar) || found(requestId(soFar.req), (id) => void (soFar.id = id ?? undefined)),
+    );
   if (weight !== undefined)
     steps.push((soFar) => {
       const made = typeof weight === 'function' ? hasNoKey(soFar) || weight(soFar.req) : weight;

@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
-import { notifyUser, type Warn } from '../common/warnings.js';
+import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
 import { checkWeight, visiblePolicies } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
-import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
+import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
+import { checkId } from '../contract/request-ids.js';
 import {
   holdsSlots,
   isPromise,
@@ -24,26 +25,31 @@ import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
-import { observe } from './observe.js';
-import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
+import { inContext, observe, Reports, type InContext, type Unreported } from './observe.js';
+import { costOf, type RequestOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { Setup } from './setup.js';
 import { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
+import { visibleQuery, visibleReply } from './waiting/process-line.js';
 import { wake } from './waiting/rooms.js';
 import { Turns } from './waiting/turns.js';
 
 /** A query, and the way to repeat it. */
 type LiveQuery = Query & {
+  id?: string | undefined;
+  readonly unreported: Unreported;
+  /** Runs a function in the asynchronous context of the request. Absent if the store answered at once. */
+  inContext?: InContext;
   /** Repeats the query by the policies of an override. Absent if the limiter has no overrides. */
   readonly again?:
     ((changes: NonNullable<Reply['clientChanges']>) => MaybePromise<LimiterDecision>) | undefined;
 };
 
 /** The most repetitions of a question. Before each repetition the override must have changed. */
-const MAX_REPETITIONS = 5;
+export const MAX_REPETITIONS = 5;
 
 /** The first part of the names of this process' slots. A number follows. */
 const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
@@ -72,15 +78,15 @@ export class Asking {
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
-  readonly #onDecision: LimiterOptions['onDecision'];
+  /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
+  onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #freshBans: boolean;
   /** Whether the store decides in this process. */
   readonly #embedded: boolean;
   readonly #life: Lifetime;
   #firstQuestion: FirstQuestion | undefined;
   #announced: Announced | undefined;
-  /** Receives each decision. */
-  #count: Announced['count'];
+  readonly reports: Reports;
 
   constructor(setup: Setup, life: Lifetime) {
     const { set, tiers, source, store, live } = setup;
@@ -95,10 +101,10 @@ export class Asking {
     this.#live = live;
     this.switch = setup.enabled;
     this.#warn = setup.warn;
-    this.#onDecision = setup.onDecision;
     this.#freshBans = setup.freshBans;
     this.#firstQuestion = setup.firstQuestion;
     this.#embedded = source.embedded ?? false;
+    this.reports = new Reports(setup);
     this.#life = life;
     this.account = accountOf(
       store,
@@ -131,7 +137,7 @@ export class Asking {
     this.#announced = store.announce?.({
       ...{ name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers },
     });
-    this.#count = this.#announced?.count;
+    this.reports.count = this.#announced?.count;
   }
 
   /** Ends the announcement. */
@@ -148,13 +154,18 @@ export class Asking {
   /**
    * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
    */
-  answer(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+  answer(
+    key: Key,
+    options: RequestOptions | undefined,
+    peek: boolean,
+    unreported?: Unreported,
+  ): Promise<LimiterDecision> {
     try {
-      const cost = options === undefined ? 1 : costOf(options);
+      const cost = options === undefined ? 1 : costOf(options, peek);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
       const weight = options?.weight === undefined ? undefined : checkWeight('weight', options.weight);
-      return Promise.resolve(this.decide(key, cost, set, peek, undefined, undefined, weight));
+      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id, weight));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -163,16 +174,16 @@ export class Asking {
 
   /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
-    const decision = await this.decide(key, cost, set, true);
-    return this.report(decision.queueFull(decision.retryAfterMs ?? 0), false);
+    const decision = await this.decide(key, cost, set, true, 'all');
+    return decision.queueFull(decision.retryAfterMs ?? 0);
   }
 
-  /** The denial of a request that the store did not answer while the request could wait. A shadow admits the request. */
-  unanswered(set: PolicySet, key: Key, cost: Cost): LimiterDecision {
-    const subject = this.subject(key, set);
+  /** A decision without the store's answer. @param degraded `'deny'` if the store did not answer in time. A shadow then admits the request */
+  withoutStore(set: PolicySet, key: Key, cost: Cost, degraded?: 'deny'): LimiterDecision {
+    const subject = this.#scope.subject(set, key);
     const query: Query = { ...subject, ...this.#scope.costs(cost, subject.set, set), peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: 'deny' };
-    return this.report(conclude(undefined, query, reply, this.#shadow), false);
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], ...(degraded && { degraded }) };
+    return conclude(undefined, query, reply, this.#shadow);
   }
 
   /** The decision of a list. The store is not asked, and nothing is charged. */
@@ -182,8 +193,9 @@ export class Asking {
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
-    this.#count?.(decision);
-    return this.report(decision, false);
+    this.reports.count?.(decision);
+    this.reports.report(decision, false);
+    return decision;
   }
 
   /** Asks by the key's policies as far as this process knows, and again if the store knows later policies. */
@@ -193,19 +205,21 @@ export class Asking {
     cost: Cost,
     set: PolicySet,
     peek: boolean,
-    weight?: number,
+    unreported: Unreported,
+    id: string | undefined,
+    weight: number | undefined,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, again, undefined, weight);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, unreported, id, weight, again);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, again, undefined, weight);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, unreported, id, weight, again);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, again, undefined, weight),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, again, failure, weight),
+      (read) => this.decide(key, cost, read, peek, unreported, id, weight, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, unreported, id, weight, again, failure),
     );
   }
 
@@ -213,9 +227,11 @@ export class Asking {
    * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
+   * @param unreported the decisions that the caller reports itself. By default this function reports all
+   * @param id the request's id
+   * @param weight the weight of the tenant, if the request has its own
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
-   * @param weight the weight of the tenant, if the request has its own
    * @throws (or rejects) as `consume`
    */
   decide(
@@ -223,9 +239,11 @@ export class Asking {
     asked: Cost,
     given: PolicySet,
     peek: boolean,
+    unreported: Unreported = 'none',
+    id?: string,
+    weight?: number,
     again?: LiveQuery['again'],
     failure?: HeadgateError,
-    weight?: number,
   ): MaybePromise<LimiterDecision> {
     if (this.#life.isClosed) throw this.#life.closedError();
     // The switch is read once per decision, even if the question is repeated.
@@ -234,7 +252,8 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, weight);
+      if (this.#live && !isOff)
+        return this.#askLive(this.#live, key, asked, given, peek, unreported, id, weight);
     }
     let set = given;
     let keys: Keys;
@@ -242,7 +261,8 @@ export class Asking {
       keys = key;
     } else {
       const subject = this.#scope.subject(given, key);
-      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given), isOff);
+      if (isNothing(subject.set))
+        return this.#unlimited(subject, this.#scope.costs(asked, given), isOff, unreported);
       ({ set, key: keys } = subject);
     }
     let cost: number;
@@ -252,17 +272,23 @@ export class Asking {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
+    const isLook = peek || cost === 0;
     const query: LiveQuery = {
       set,
       key: keys,
       cost,
       costs,
-      weight,
-      peek: peek || cost === 0,
+      peek: isLook,
       lease,
       call,
       again,
+      unreported,
+      weight,
     };
+    if (id !== undefined) {
+      const checked = checkId(id, set, this.#store);
+      if (!isLook) query.id = checked;
+    }
     if (failure) query.failure = failure;
     if (isOff) return switchedOff(query);
     let reply: MaybePromise<Reply>;
@@ -280,14 +306,20 @@ export class Asking {
   }
 
   /** The decision if neither a policy nor a ban applies. */
-  #unlimited(subject: Subject, costs: Costs, isOff: boolean): MaybePromise<LimiterDecision> {
-    const query: Query = { ...subject, ...costs, peek: true, lease: '' };
+  #unlimited(
+    subject: Subject,
+    costs: Costs,
+    isOff: boolean,
+    unreported: Unreported,
+  ): MaybePromise<LimiterDecision> {
+    const query: LiveQuery = { ...subject, ...costs, peek: true, lease: '', unreported };
     if (isOff) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
   /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    if (decisionChannel.hasSubscribers || this.reports.onDecision) query.inContext = inContext();
     return new Promise((resolve, reject) => {
       Eventual.listen(reply, {
         resolve: (value) => {
@@ -306,33 +338,29 @@ export class Asking {
   /** @param atOnce whether the answer was there without waiting */
   #conclude(query: LiveQuery, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
     if (reply.clientChanges !== undefined && query.again) return query.again(reply.clientChanges);
+    if (query.set.isInLine) {
+      const visible = visibleQuery(query);
+      return this.#conclude(visible, visibleReply(reply, visible.set), peek, atOnce);
+    }
     const account = peek ? undefined : this.account;
     const decision = conclude(account, query, reply, this.#shadow);
     if (decision.delayMs > 0 && !this.#embedded && !decision.degraded) this.turns.note(decision, reply.now);
-    if (decisionChannel.hasSubscribers || this.#onDecision) this.report(decision, atOnce);
+    this.onAnswer?.(decision);
+    const isReported = query.unreported === 'none' || (query.unreported === 'held' && decision.delayMs === 0);
+    if (isReported && (decisionChannel.hasSubscribers || this.reports.onDecision))
+      this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
-    if (this.#count && !query.peek) this.#count(decision);
+    if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
-    return decision;
-  }
-
-  /** Reports a decision to the subscribers and to `onDecision`. @param atOnce whether the answer was there without waiting */
-  report(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
-    if (decisionChannel.hasSubscribers) {
-      const local = atOnce && !this.#embedded && !decision.degraded;
-      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, local, decision };
-      decisionChannel.publish(message);
-    }
-    if (this.#onDecision) notifyUser('onDecision', this.#onDecision, decision);
     return decision;
   }
 
   /** Forgets the charges of a key at its ban. If the reset fails, the charges count until the end of the window. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
-    await this.#store.reset(this.#scope.banned(subject));
+    await this.#store.reset(this.#scope.banned(subject), false);
   }
 
   #warnOfCost({ cost, policy }: LimiterDecision): void {

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
+import type { Claim } from '../contract/claim.js';
 import {
   chargedOf,
   type ChangeReply,
@@ -71,6 +73,8 @@ export class Charge {
   /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
   #hasSlots: boolean;
+  /** The name of the decision in the record of the request's id. */
+  #owner: string | undefined;
   /** Whether policies that count attempts keep their charge. */
   #attemptsStay = false;
 
@@ -181,8 +185,15 @@ export class Charge {
   }
 
   async #adjust(units: readonly number[], charged: Charged | undefined): Promise<ChangeReply> {
-    const { set, key } = this.#query;
-    return this.#account.adjust({ set, key, units, charged, degraded: this.#reply.degraded });
+    const { set, key, id } = this.#query;
+    const claim = id === undefined ? undefined : this.#claim(id);
+    return this.#account.adjust({ set, key, units, charged, claim, degraded: this.#reply.degraded });
+  }
+
+  #claim(id: string): Claim {
+    this.#owner ??= randomBytes(4).toString('base64url').slice(0, 5);
+    const { step, repeated } = this.#reply;
+    return { id, step, owner: this.#owner, isFirst: !repeated, isLast: !this.#units.some(isSome) };
   }
 }
 

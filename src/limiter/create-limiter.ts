@@ -80,9 +80,9 @@ export function assembleLimiter(
       ? []
       : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
-  const { ban, timeout } = checked;
+  const { ban, timeout, idsFor } = checked;
   const set: PolicySet = Object.freeze({
-    ...{ name: checked.name ?? defaultName, policies, ban, timeout },
+    ...{ name: checked.name ?? defaultName, policies, ban, timeout, idsFor },
     dimensions: dimensionsOf(policies, ban, by),
     ...(checked.overrides && { overrides: AS_CONFIGURED }),
   });

@@ -49,6 +49,7 @@ class OwnDecision implements DecisionFields {
   declare readonly delayMs: number;
   declare readonly reason: Reason | undefined;
   declare readonly degraded: boolean;
+  declare readonly repeated: boolean;
   declare readonly policies: readonly Verdict[];
 
   readonly #query: Query;
@@ -81,6 +82,7 @@ class OwnDecision implements DecisionFields {
     this.delayMs = delayMs;
     this.reason = reason;
     this.degraded = reply.degraded !== undefined;
+    this.repeated = reply.repeated !== undefined;
     this.policies = policies;
     this.#query = query;
     this.#reply = reply;
@@ -118,6 +120,21 @@ class OwnDecision implements DecisionFields {
   /** @internal The deciding policies, with the limits of an override. */
   get set(): PolicySet {
     return this.#set;
+  }
+
+  /** @internal The place of this process among those that wait for the same slots. Undefined if no other process waits. */
+  get standing(): Reply['standing'] {
+    return this.#reply.standing;
+  }
+
+  /** @internal Whether nothing was to be charged. */
+  get isLook(): boolean {
+    return this.#query.peek;
+  }
+
+  /** @internal Whether the denial began a ban. */
+  get beganBan(): boolean {
+    return this.#reply.ban < 0 && !this.#query.peek;
   }
 
   /** @internal */
@@ -245,7 +262,7 @@ export function conclude(
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
     // A store without room for a key has charged the other keys.
-    allowed && (!other || reply.full === 0) ? account : undefined,
+    allowed && (!other || reply.full === 0) && reply.repeated !== 'elsewhere' ? account : undefined,
     query,
     reply,
     shared.length > 0 ? visibleSet(set) : set,

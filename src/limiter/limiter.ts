@@ -15,11 +15,12 @@ import type { LimiterDecision } from './decision.js';
 import { Lifetime } from './lifetime.js';
 import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
 import { Operations } from './operations.js';
-import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
+import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
 import type { Setup } from './setup.js';
 import type { Tiers } from './tiers.js';
+import type { Usage } from './usage.js';
 import { Waits } from './waiting/waits.js';
 
 /** The parts of a limiter, which adapters and the command line also call directly. */
@@ -84,7 +85,8 @@ export class Limiter {
   get gauges(): Gauges {
     const { asking, waits } = this.internals;
     const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
-    return { ...waits.gauges, slots: asking.slots.size, keys };
+    const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
+    return { ...waits.gauges, slots: asking.slots.size, overrides, keys };
   }
 
   /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
@@ -99,7 +101,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
    * `HEADGATE_UNKNOWN_TIER`, before anything is charged; the store's error under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
-  consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
+  consume(key: Key, options?: RequestOptions): Promise<Decision> {
     return this.internals.asking.answer(key, options, false);
   }
 
@@ -145,6 +147,16 @@ export class Limiter {
    */
   reset(key: Key, options: TierOption = {}): Promise<void> {
     return this.internals.operations.reset(key, options);
+  }
+
+  /**
+   * The quota of a key as customers see it: used and remaining units of each policy, also of untouched and banned keys. Nothing is charged.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's
+   * error, because `onStoreError` has no usage to return
+   */
+  usage(key: Key, options: TierOption = {}): Promise<Usage> {
+    return this.internals.operations.usage(key, options);
   }
 
   /**

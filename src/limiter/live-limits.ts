@@ -95,6 +95,11 @@ export class LiveLimits {
     this.#firstRead?.catch(() => {});
   }
 
+  /** Whether an override of all keys is in force, as far as this process knows. */
+  get hasOverrideOfAll(): boolean {
+    return this.#sets.entry !== undefined;
+  }
+
   /** The set by which a key is decided, as far as this process knows. */
   setFor(key: Key, set: PolicySet): PolicySet {
     const { record, entry } = this.#sets;

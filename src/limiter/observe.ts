@@ -1,6 +1,116 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { HeadgateError } from '../common/errors.js';
+import { notifyUser } from '../common/warnings.js';
+import type { Announced } from '../contract/announcement.js';
 import { performance } from '../common/real-time.js';
-import { storeChannel, type StoreMessage } from '../contract/diagnostics.js';
+import {
+  decisionChannel,
+  storeChannel,
+  type DecisionMessage,
+  type StoreMessage,
+} from '../contract/diagnostics.js';
 import type { Reply } from '../contract/store.js';
+import { ofLimiter, type LimiterDecision } from './decision.js';
+import type { Setup } from './setup.js';
+
+/**
+ * The decisions that the asking code reports itself: none; those with a turn, because the request is held until then; or all, because the
+ * request waits in line.
+ */
+export type Unreported = 'none' | 'held' | 'all';
+
+/** Keeps the current asynchronous context. Answers of a store arrive in the context of another request, because calls are shared. */
+export const inContext = (): InContext => AsyncLocalStorage.snapshot();
+
+/** Runs a function in a kept context. */
+export type InContext = (report: () => void) => void;
+
+/** The reasons for the end of a wait by the codes of errors. All other errors are not the outcome of a wait. */
+const REASONS: Readonly<Record<string, GaveUp>> = {
+  HEADGATE_WAIT_TIMEOUT: 'wait-timeout',
+  HEADGATE_QUEUE_FULL: 'queue-full',
+  HEADGATE_ABORTED: 'aborted',
+  HEADGATE_CLOSED: 'aborted',
+};
+
+/** Reports the decisions of a limiter. */
+export class Reports {
+  readonly onDecision: Setup['onDecision'];
+  /** Receives each decision, for the command line. */
+  count: Announced['count'];
+  readonly #limiter: string;
+  readonly #shadow: boolean;
+  readonly #embedded: boolean;
+
+  constructor({ set, shadow, source, onDecision }: Setup) {
+    this.#limiter = set.name;
+    this.#shadow = shadow;
+    this.#embedded = source.embedded ?? false;
+    this.onDecision = onDecision;
+  }
+
+  /**
+   * Reports a decision to the subscribers and to `onDecision`.
+   *
+   * @param atOnce whether the answer was there without waiting
+   */
+  report(
+    decision: LimiterDecision,
+    atOnce: boolean,
+    { inContext: run, waitedMs }: { inContext?: InContext; waitedMs?: number } = {},
+  ): void {
+    if (run) return run(() => this.report(decision, atOnce));
+    if (decisionChannel.hasSubscribers) {
+      const local = atOnce && !this.#embedded && !decision.degraded;
+      const message: DecisionMessage = {
+        ...{ limiter: this.#limiter, tier: decision.set.tier, shadow: this.#shadow, local, decision },
+        ...(waitedMs !== undefined && { waitedMs }),
+      };
+      decisionChannel.publish(message);
+    }
+    if (this.onDecision) notifyUser('onDecision', this.onDecision, decision);
+  }
+
+  /** Reports a decision that `decide` left unreported, at the end of its wait. @param waitedMs the time for which the request waited */
+  reportWait(decision: LimiterDecision, waitedMs: number): void {
+    if (decision.reason === 'disabled') return;
+    if (decision.cost > 0) this.count?.(decision);
+    this.report(decision, false, { waitedMs });
+  }
+}
+
+type GaveUp = 'wait-timeout' | 'queue-full' | 'aborted';
+
+/** A wait to report. */
+interface Waiting {
+  readonly signal: AbortSignal | undefined;
+  /** The decision about a wait that ended without an admission. @param denial the denial in the error, if there is one */
+  gaveUp(reason: GaveUp, denial: LimiterDecision | undefined): LimiterDecision;
+  /** A decision that was reported before the wait, and is not reported again. */
+  readonly reported?: LimiterDecision | undefined;
+}
+
+/** Reports a wait once, at its end. The decisions on the way must be left unreported. @param wait waits, and returns the decision */
+export async function reportWait(
+  reports: Reports,
+  { signal, gaveUp, reported }: Waiting,
+  wait: () => Promise<LimiterDecision>,
+): Promise<LimiterDecision> {
+  const came = performance.now();
+  const report = (decision: LimiterDecision): void => reports.reportWait(decision, performance.now() - came);
+  try {
+    const decision = await wait();
+    if (decision !== reported) report(decision);
+    return decision;
+  } catch (thrown) {
+    const { code, decision } = thrown as Partial<HeadgateError>;
+    const reason = REASONS[code ?? ''] ?? (signal?.aborted ? 'aborted' : undefined);
+    const denial = decision && ofLimiter(decision);
+    if (reason) report(gaveUp(reason, denial));
+    else if (code === 'HEADGATE_DENIED') report(denial!);
+    throw thrown;
+  }
+}
 
 /** Publishes the store's time for an answer. */
 export function observe(limiter: string, reply: Promise<Reply>): void {

@@ -1,10 +1,12 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError } from '../common/errors.js';
+import { HeadgateError, show } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import { costAt, type Cost } from '../contract/costs.js';
+import { changeChannel, type ChangeMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import type { OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
+import { isNothing, MAX_REPETITIONS } from './asking.js';
 import type { Account } from './charge.js';
 import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
@@ -14,6 +16,7 @@ import type { TierOption } from './options.js';
 import type { Scope } from './scope.js';
 import type { Setup } from './setup.js';
 import type { Tiers } from './tiers.js';
+import { askUsage, NO_USAGE, usageOf, type Usage } from './usage.js';
 import { wake } from './waiting/rooms.js';
 
 /** The changes that operators make by hand: refunds, resets, bans and overrides. The methods of `Limiter` with these names explain each. */
@@ -59,26 +62,46 @@ export class Operations {
       subject = this.#chargedTo(key, setOf());
     }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
+    this.#publish('reset', key);
     this.#wake(subject);
+  }
+
+  async usage(key: Key, options: TierOption): Promise<Usage> {
+    checkShape('options', options, ['tier']);
+    const set = this.#tiers.of(options.tier);
+    this.#life.checkOpen();
+    // Each repetition follows a change of the override.
+    for (let left = MAX_REPETITIONS; left > 0; left--) {
+      const subject = this.#scope.subject(this.#live ? await this.#live.current(key, set) : set, key);
+      if (isNothing(subject.set)) return NO_USAGE;
+      const reply = await askUsage(this.#store, subject);
+      if (!reply.clientChanges || !this.#live) return usageOf(subject, reply);
+      this.#live.learn(key, set, reply.clientChanges);
+    }
+    throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
   }
 
   async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {
     const subject = this.#bannable(key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
+    this.#publish('ban', key, note);
   }
 
   async unban(key: Key, note: BanNoteOptions): Promise<void> {
     const subject = this.#bannable(key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
+    this.#publish('unban', key, note);
     this.#wake(subject);
   }
 
   async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
     this.#wakeAt(await this.#overriding().set(someKey(key), change, note));
+    this.#publish('override', key, note);
   }
 
   async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
     await this.#overriding().set(undefined, change, note);
+    this.#publish('override', undefined, note);
   }
 
   async overrideOf(key?: Key): Promise<Override | undefined> {
@@ -88,6 +111,7 @@ export class Operations {
   async removeOverride(key: Key | undefined, note: BanNoteOptions): Promise<boolean> {
     const [place, was] = await this.#overriding().remove(key, note);
     this.#wakeAt(place);
+    if (was) this.#publish('remove-override', key, note);
     return was;
   }
 
@@ -113,6 +137,12 @@ export class Operations {
   #bannable(key: Key): Subject {
     this.#life.checkOpen();
     return this.#scope.checkBan(this.#scope.subject(this.#set, key), key);
+  }
+
+  #publish(change: ChangeMessage['change'], key: Key | undefined, { by, reason }: BanNoteOptions = {}): void {
+    if (!changeChannel.hasSubscribers) return;
+    const message: ChangeMessage = { limiter: this.#set.name, change, key, by, reason };
+    changeChannel.publish(message);
   }
 
   #wake(subject: Subject): void {

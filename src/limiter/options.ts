@@ -2,7 +2,16 @@ import { compileBan, type BanOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import { boolean, custom, dependent, fn, integer, optional, type OptionTable } from '../common/options.js';
+import {
+  boolean,
+  custom,
+  dependent,
+  duration,
+  fn,
+  integer,
+  optional,
+  type OptionTable,
+} from '../common/options.js';
 import { checkInteger, checkShape, checkStore } from '../common/validate.js';
 import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
@@ -56,11 +65,18 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    * then also reads the override of its key. @default false
    */
   overrides?: boolean;
+  /**
+   * The time for which the ids of charged requests are remembered: `'1s'` to `'366d'`. See `ConsumeOptions`: `id`. @default '10m'
+   */
+  idsFor?: Duration;
 }
 
 /** The options of `createLimiter` in addition to the policies. */
 export interface LimiterOptions extends CommonOptions {
-  /** Called with every decision, for logs and metrics. An error that it throws becomes a process warning. */
+  /**
+   * Called with every decision, for logs and metrics. A request that waits is reported once, at the end of its wait. An error that the function
+   * throws becomes a process warning.
+   */
   onDecision?: (decision: Decision) => void;
 }
 
@@ -114,6 +130,7 @@ export const LIMITER_TABLE = {
   maxWaiting: integer(1, 1e6, 10_000),
   maxWaitingPerKey: dependent('1 to `maxWaiting`'),
   overrides: boolean(false),
+  idsFor: duration('10m', { least: 1000 }),
   ...SLOT_TABLE,
   onDecision: fn(),
 } satisfies OptionTable<LimiterOptions & JointPolicies>;
@@ -139,6 +156,16 @@ export interface ConsumeOptions extends TierOption {
   cost?: Cost;
   /** The weight of the tenant in policies with `share`, 1 to 1,000. @default the policy's weight */
   weight?: number | undefined;
+}
+
+/** Options of `consume`. */
+export interface RequestOptions extends ConsumeOptions {
+  /**
+   * The request's id, 1 to 255 characters, such as an `Idempotency-Key`. A repetition, from any process, gets the decision of the charged
+   * request again (`repeated: true`), and charges nothing. A denied request charges nothing, so its id can be tried again. Ids of different
+   * keys are different. Needs a limiter without concurrency policies.
+   */
+  id?: string | undefined;
 }
 
 /** Options of `wait`. */
@@ -202,15 +229,16 @@ export function checkPriority(priority: unknown): number {
   return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
 }
 
-function checkLimiterName(option: string, name: unknown): string {
+export function checkLimiterName(option: string, name: unknown): string {
   if (typeof name === 'string' && name.length >= 1 && name.length <= 256) return name;
   throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }
 
 const CONSUME_OPTIONS = ['cost', 'tier', 'weight'];
+const REQUEST_OPTIONS = [...CONSUME_OPTIONS, 'id'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
-export function costOf(options: ConsumeOptions): Cost {
-  checkShape('options', options, CONSUME_OPTIONS);
+export function costOf(options: ConsumeOptions, peek: boolean): Cost {
+  checkShape('options', options, peek ? CONSUME_OPTIONS : REQUEST_OPTIONS);
   return options.cost === undefined ? 1 : options.cost;
 }

@@ -209,7 +209,9 @@ async function admit(
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
   if (wait) return limiter.internals.waits.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
-  const decision = await limiter.hold(await limiter.consume(key, options));
+  const { asking, waits } = limiter.internals;
+  const asked = await asking.answer(key, options, false, 'held');
+  const decision = asked.delayMs > 0 ? await waits.holdReported(asked, undefined) : asked;
   if (!decision.allowed) throw deniedError(decision);
   return decision;
 }

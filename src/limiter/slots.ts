@@ -5,6 +5,7 @@ import type { PolicySet, Query } from '../contract/store.js';
 
 interface Lease {
   readonly units: number;
+  readonly since: number;
   until: number;
 }
 
@@ -15,12 +16,18 @@ const MIN_LEASES_TO_SWEEP = 100;
 export class Slots {
   readonly #clock: () => number;
   readonly #leases = new Map<string, Lease>();
+  #holdMs: number | undefined;
   /** The number of leases at which ended leases are removed. The doubling keeps the cost per lease constant. */
   #look = MIN_LEASES_TO_SWEEP;
 
   /** @param clock monotonic, ms; for tests */
   constructor(clock = () => performance.now()) {
     this.#clock = clock;
+  }
+
+  /** The mean time for which the last slots were held until their release, ms. Undefined before the first release. */
+  get holdMs(): number | undefined {
+    return this.#holdMs;
   }
 
   /** The number of kept leases. */
@@ -46,11 +53,17 @@ export class Slots {
       return costAt(query, i) > 0;
     });
     if (units === 0) return;
-    this.#leases.set(lease, { units, until: this.#clock() + ms });
+    const since = this.#clock();
+    this.#leases.set(lease, { units, since, until: since + ms });
     if (this.#leases.size >= this.#look) this.#dropEnded();
   }
 
   release(lease: string): void {
+    const { since } = this.#leases.get(lease) ?? {};
+    if (since !== undefined) {
+      const heldMs = this.#clock() - since;
+      this.#holdMs = this.#holdMs === undefined ? heldMs : (3 * this.#holdMs + heldMs) / 4;
+    }
     this.#leases.delete(lease);
   }
 

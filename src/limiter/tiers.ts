@@ -27,7 +27,7 @@ export class Tiers {
   constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
     this.#base = base;
     const policies = given === undefined ? [] : namedPolicies(given);
-    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies(base, own, by)]));
+    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies({ ...base, tier }, own, by)]));
     this.areNeeded = this.sets.size > 0 && base.policies.length === 0;
     const all = distinct(this.all.flatMap((set) => set.policies));
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { limitDimension } from '../contract/shares.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
-import type { Keys, OverridePlace, PolicySet } from '../contract/store.js';
+import { partsOf } from '../contract/parts.js';
+import { idText } from '../contract/request-ids.js';
+import type { Keys, OverridePlace, PolicySet, Subject } from '../contract/store.js';
 
 /** The longest key that is not hashed, which bounds the length of a Redis key. */
 const MAX_PLAIN_LENGTH = 128;
@@ -49,6 +51,12 @@ export const BAN_TAG = 'b1';
 /** The tag of a key's history: the resets and refunds of a policy's state. See adjust.lua. */
 const RESET_TAG = 'r2';
 
+/** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
+export const LINE_TAG = 'w2';
+
+/** The tag of the ids of requests. Unlike the tags of state, it begins with a capital letter. */
+export const ID_TAG = 'Q1:';
+
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
@@ -91,6 +99,11 @@ export function ownerText(set: PolicySet, key: Keys, dimension: string, text = e
   return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
 }
 
+/** The owner texts of all parts of a subject. */
+export function ownerTexts({ set, key }: Subject, text: KeyText = escapeKey): string[] {
+  return partsOf(set).map(({ name }) => ownerText(set, key, name, text));
+}
+
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
  * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy` it
@@ -105,6 +118,8 @@ export class KeyMaker {
   /** The index of the dimension for each policy, and for the ban. */
   readonly #at: readonly number[];
   readonly #banAt: number;
+  /** The index of the first dimension with a policy or the ban. */
+  readonly #idAt: number;
   readonly #tails: readonly string[];
   readonly #ban: string | undefined;
 
@@ -116,6 +131,7 @@ export class KeyMaker {
     this.#head = this.#scope + markOf(names[0] ?? DEFAULT_DIMENSION);
     this.#at = set.policies.map(({ by }) => names.indexOf(by));
     this.#banAt = names.indexOf(banBy);
+    this.#idAt = Math.max(0, names.indexOf(partsOf(set)[0]?.name ?? ''));
     this.#tails = set.policies.map(({ id }) => `}${id}`);
     this.#ban = set.ban && `}${BAN_TAG}`;
   }
@@ -131,6 +147,12 @@ export class KeyMaker {
     const heads = this.#heads(key);
     if (this.#ban) to.push(heads[this.#banAt]! + this.#ban);
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
+  }
+
+  /** Appends the key of a request's id, beside the state of the first key. Commands for operators ignore such keys. */
+  pushId(to: string[], key: Keys, id: string): void {
+    const head = typeof key === 'string' ? this.#head + this.#text(key) : this.#heads(key)[this.#idAt]!;
+    to.push(`${head}}${ID_TAG}${idText(id)}`);
   }
 
   /** The key of the ban. */
@@ -178,17 +200,22 @@ export interface StateKey {
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
   /** The Redis key up to the tag: the common part of all state of one key in one scope. */
   readonly head: string;
-  /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and the policy's id. */
+  /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG} or {@link LINE_TAG}, a colon and the policy's id. */
   readonly id: string;
 }
 
 /** Whether a key holds a history. */
-export function isReset({ id }: StateKey): boolean {
+export function isReset({ id }: Pick<StateKey, 'id'>): boolean {
   return id.startsWith(`${RESET_TAG}:`);
 }
 
+/** Whether the state of an id is the line of the processes that wait for slots. */
+export function isLine(id: string): boolean {
+  return id.startsWith(`${LINE_TAG}:`);
+}
+
 /** The key of a state's history. */
-export function resetKey({ head, id }: StateKey): string {
+export function resetKey({ head, id }: Pick<StateKey, 'head' | 'id'>): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 
@@ -252,6 +279,11 @@ function parseKeyText(text: string): { by: string; key: string | Hash | undefine
   const escaped = ofDimension ?? text;
   const key = readBack(escaped);
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
+}
+
+/** An owner text with its limiter. A file has only one hash for a limiter's key if the limiter's name is not ASCII. */
+export function withScope(scope: string, ownerText: string): string {
+  return ownerText.includes(':') ? ownerText : `${scope}:${ownerText}`;
 }
 
 /** Parses an owner text. @returns undefined if Headgate does not write such texts */

@@ -1,49 +1,47 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { metrics, type Attributes, type Meter, type ObservableResult } from '@opentelemetry/api';
-import type { DecisionMessage, OutboundMessage, StoreMessage } from '../contract/diagnostics.js';
-import { invalidOption } from '../common/errors.js';
-import { checkShape } from '../common/validate.js';
-import { DownTime } from './down-time.js';
-import { observeGauges } from './gauges.js';
-import { Names } from './names.js';
+import { metrics, trace, type Meter, type Observable } from '@opentelemetry/api';
+import type { DecisionMessage } from '../contract/diagnostics.js';
+import { checkBoolean, checkShape } from '../common/validate.js';
+import { attributesOf, BUCKETS, ROWS, type Kind, type MetricName, type Sink } from './metrics.js';
+import { checkNearLimit, outcomeOf, reportTo } from './report.js';
 
 /** The options of {@link instrument}. */
 export interface InstrumentOptions {
   /** The meter. @default the global meter provider's meter `headgate` */
   meter?: Meter;
-  /** The share of a limit, above 0 and below 1, at or below which an admitted decision counts as near its limit. @default 0.2 */
+  /** The share of a policy's capacity, above 0 and below 1, at or below which an admission counts as near the limit. @default 0.2 */
   nearLimit?: number;
+  /** Whether decisions are attributes of the active span. Each wait also has a span of its own, `headgate.wait`. @default false */
+  spans?: boolean;
 }
 
-/** Options of histograms of seconds. Most stores answer within a millisecond; a `timeout` may be a minute. */
-const SECONDS = {
-  unit: 's',
-  advice: {
-    explicitBucketBoundaries: [
-      0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10,
-    ],
-  },
-};
+/** The shortest wait with a span of its own, ms. */
+const MIN_SPAN_MS = 1;
 
 /**
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
  *
- * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`, or `error` if the store's error was
- *   thrown), `reason`, `policy` (the deciding one), `degraded`;
- * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
- * - `headgate.shadow.denials` (counter): denials that a shadow policy would have made, by `limiter` and `policy`;
- * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made, by `limiter`;
- * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
- * - `headgate.store.duration` (histogram, s): until the answer, by `limiter`, `degraded` and `failed`;
- * - `headgate.store.busy` (histogram, s): the part of that time in which this process was busy with other work, by `limiter`;
+ * - `headgate.decisions` (counter): by `headgate.limiter`, `headgate.outcome` (`allowed`, `denied`, `shadow-denied`; `wait-timeout`,
+ *   `queue-full` and `aborted` for requests that waited; `error` if the store's error was thrown), `headgate.reason`, `headgate.policy` (the
+ *   deciding one), `headgate.tier`, `headgate.degraded`, `error.type`;
+ * - `headgate.units` (counter): the costs of admitted requests, by limiter, policy and tier;
+ * - `headgate.near_limit` (counter): admitted with little left, by limiter, policy and tier; its share of the decisions warns early;
+ * - `headgate.shadow.denials` (counter): denials that a shadow policy would have made, by limiter, policy and tier;
+ * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made;
+ * - `headgate.wait.duration` (histogram, s): the time for which requests waited or were held, by limiter, outcome and tier;
+ * - `headgate.bans`, `headgate.changes` (counters): bans that this process began, and changes by hand that this process made;
+ * - `headgate.store.full` (counter): requests with a key for which a memory store had no room, by limiter and outcome;
+ * - `headgate.store.duration` (histogram, s): until the answer, by limiter, `headgate.degraded` and `error.type`;
+ * - `headgate.store.busy` (histogram, s): the part of that time in which this process was busy with other work;
  * - `headgate.degraded.time` (counter, s): the time for which stores have been down;
- * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner rejected, by `limiter` and `status`;
- * - `headgate.outbound.paused` (counter, s): the pauses that this process began for that, by `limiter`.
+ * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner rejected, by limiter and `http.response.status_code`;
+ * - `headgate.outbound.paused` (counter, s): the pauses that this process began for that.
  *
- * These are gauges by `limiter`, which are read when metrics are collected, and disappear when the limiter is closed:
+ * These are read when metrics are collected, by limiter. The last five are sums, which may be added up over processes (UpDownCounters):
  *
  * - `headgate.store.up`: 1, or 0 while the store is down (a cluster, while all its servers are);
  * - `headgate.store.servers_down`: the servers of a cluster that are down;
+ * - `headgate.overrides.active`: 1 while an override of all keys is in force;
  * - `headgate.queue.waiting`, `headgate.queue.held`: requests that wait, and requests that are held for their turn (`maxDelay`);
  * - `headgate.queue.limit`: the most requests of each kind, `maxWaiting`;
  * - `headgate.slots.used`: concurrency slots that requests of this process hold;
@@ -54,90 +52,62 @@ const SECONDS = {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function instrument(options: InstrumentOptions = {}): () => void {
-  checkShape('instrument', options, ['meter', 'nearLimit']);
-  const nearLimit = options.nearLimit ?? 0.2;
-  if (typeof nearLimit !== 'number' || !(nearLimit > 0 && nearLimit < 1)) {
-    throw invalidOption('nearLimit', nearLimit, 'Pass a number above 0 and below 1.');
-  }
-  const meter = options.meter ?? metrics.getMeter('headgate');
-  const counter = (name: string, description: string, unit: string) =>
-    meter.createCounter(`headgate.${name}`, { description, unit });
-  const decisions = counter('decisions', 'Decisions of rate limiters', '{decision}');
-  const near = counter('near_limit', 'Admitted with little quota left', '{decision}');
-  const shadows = counter('shadow.denials', 'Denials that shadow policies would have made', '{decision}');
-  const locals = counter('local.denials', 'Denials without a call to the store', '{decision}');
-  const full = counter('store.full', 'Requests for whose key a memory store had no room', '{decision}');
-  const turnedAway = counter('outbound.denials', 'Calls that a partner rejected', '{call}');
-  const paused = counter('outbound.paused', 'Pauses that partners asked for', 's');
-  const duration = meter.createHistogram('headgate.store.duration', {
-    description: "Time until the store's answer",
-    ...SECONDS,
-  });
-  const busy = meter.createHistogram('headgate.store.busy', {
-    description: "How much of the time until the store's answer this process was busy",
-    ...SECONDS,
-  });
-  const degraded = meter.createObservableCounter('headgate.degraded.time', {
-    description: 'Time for which stores have been down',
-    unit: 's',
-  });
-
-  const names = new Names();
-  const onDecision = (message: unknown): void => {
-    const { limiter, shadow, local, decision } = message as DecisionMessage;
-    const { allowed, reason, policy } = decision;
-    const would = shadow && decision.retryAfterMs !== 0;
-    const outcome = would ? 'shadow-denied' : allowed ? 'allowed' : 'denied';
-    const at: Attributes = { limiter: names.bounded(limiter) };
-    if (reason === 'store-full') full.add(1, { ...at, outcome });
-    if (local && outcome !== 'allowed') locals.add(1, at);
-    decisions.add(1, {
-      ...at,
-      outcome,
-      ...(reason && { reason }),
-      ...(policy !== undefined && { policy: names.bounded(policy) }),
-      degraded: decision.degraded,
-    });
-    for (const verdict of decision.policies) {
-      const of = { ...at, policy: names.bounded(verdict.name) };
-      if (!verdict.allowed && allowed && !would) shadows.add(1, of);
-      if (verdict.allowed && verdict.remaining <= verdict.limit * nearLimit) near.add(1, of);
-    }
-  };
-  const onStore = (message: unknown): void => {
-    const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
-    const name = names.bounded(limiter);
-    // The caller got the error (`onStoreError: 'throw'`), so there is no decision.
-    if (error !== undefined && !instead)
-      decisions.add(1, { limiter: name, outcome: 'error', reason: 'store-error', degraded: false });
-    busy.record(busyMs / 1000, { limiter: name });
-    duration.record(durationMs / 1000, {
-      limiter: name,
-      degraded: instead,
-      failed: error !== undefined,
-    });
-  };
-  const onOutbound = (message: unknown): void => {
-    const { limiter, status, pauseMs } = message as OutboundMessage;
-    const at: Attributes = { limiter: names.bounded(limiter) };
-    if (status >= 400) turnedAway.add(1, { ...at, status });
-    paused.add(pauseMs / 1000, at);
-  };
-  const downTime = new DownTime();
-  const observeDownTime = (result: ObservableResult): void => result.observe(downTime.seconds);
-
-  subscribe('headgate:decision', onDecision);
-  subscribe('headgate:store', onStore);
-  subscribe('headgate:health', downTime.onHealth);
-  subscribe('headgate:outbound', onOutbound);
-  degraded.addCallback(observeDownTime);
-  const endGauges = observeGauges(meter, names);
+  checkShape('instrument', options, ['meter', 'nearLimit', 'spans']);
+  const nearLimit = checkNearLimit(options.nearLimit);
+  const hasSpans = checkBoolean('spans', options.spans, false);
+  const end = reportTo(sinkOf(options.meter ?? metrics.getMeter('headgate')), nearLimit);
+  if (hasSpans) subscribe('headgate:decision', onSpan);
   return () => {
-    unsubscribe('headgate:decision', onDecision);
-    unsubscribe('headgate:store', onStore);
-    unsubscribe('headgate:health', downTime.onHealth);
-    unsubscribe('headgate:outbound', onOutbound);
-    degraded.removeCallback(observeDownTime);
-    endGauges();
+    end();
+    unsubscribe('headgate:decision', onSpan);
   };
+}
+
+function sinkOf(meter: Meter): Sink {
+  const added = new Map<MetricName, Sink['add']>();
+  const observed = new Map<MetricName, Observable>();
+  const create: Record<Exclude<Kind, 'counter' | 'histogram'>, 'Counter' | 'UpDownCounter' | 'Gauge'> = {
+    ...{ clock: 'Counter', sum: 'UpDownCounter', state: 'Gauge' },
+  };
+  for (const [key, { kind, unit, description }] of ROWS) {
+    const name = `headgate.${key}`;
+    const options = { description, ...(unit && { unit }) };
+    if (kind === 'histogram') {
+      const advice = { explicitBucketBoundaries: BUCKETS };
+      const histogram = meter.createHistogram(name, { ...options, advice });
+      added.set(key, (_, value, values) => histogram.record(value, attributesOf(values)));
+    } else if (kind === 'counter') {
+      const counter = meter.createCounter(name, options);
+      added.set(key, (_, value, values) => counter.add(value, attributesOf(values)));
+    } else {
+      observed.set(key, meter[`createObservable${create[kind]}`](name, options));
+    }
+  }
+  return {
+    add: (name, value, values) => added.get(name)!(name, value, values),
+    observe: (read) => {
+      const all = [...observed.values()];
+      const callback: Parameters<Meter['addBatchObservableCallback']>[0] = (result) =>
+        read((name, value, values) => result.observe(observed.get(name)!, value, attributesOf(values)));
+      meter.addBatchObservableCallback(callback, all);
+      return () => meter.removeBatchObservableCallback(callback, all);
+    },
+  };
+}
+
+/** Adds a decision to the active span, and makes the span of a wait. Keys are never attributes. */
+function onSpan(message: unknown): void {
+  const { limiter, tier, waitedMs = 0, decision } = message as DecisionMessage;
+  const { reason, policy, degraded, limit, remaining, retryAfterMs } = decision;
+  const outcome = outcomeOf(message as DecisionMessage);
+  const attributes = {
+    ...attributesOf({ limiter, policy, tier, outcome, reason, degraded }),
+    ...(policy !== undefined && { 'headgate.limit': limit, 'headgate.remaining': remaining }),
+    ...(retryAfterMs && { 'headgate.retry_after': retryAfterMs / 1000 }),
+  };
+  trace.getActiveSpan()?.setAttributes(attributes);
+  if (waitedMs < MIN_SPAN_MS) return;
+  const now = Date.now();
+  const startTime = new Date(now - waitedMs);
+  trace.getTracer('headgate').startSpan('headgate.wait', { startTime, attributes }).end(new Date(now));
 }

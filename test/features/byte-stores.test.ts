@@ -1,8 +1,7 @@
 // Stores that keep bytes: the content of the bytes, and the reads and writes of a request.
 import { expect } from 'chai';
 import { createLimiter, type Policy, type Store } from 'headgate';
-import type { Subject } from 'headgate/stores';
-import { JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
+import { type Subject, JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
 import { mapStore } from '../../examples/map-store.js';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';

@@ -1,7 +1,15 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Cost, Decision, HeadgateError, Policy, Store } from 'headgate';
-import { consumeAll, createLimiter, memoryStore } from 'headgate';
+import {
+  type Cost,
+  type Decision,
+  type HeadgateError,
+  type Policy,
+  type Store,
+  consumeAll,
+  createLimiter,
+  memoryStore,
+} from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { countedServer } from '../support/counted-server.js';
 import { runs } from '../support/random.js';

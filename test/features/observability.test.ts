@@ -4,7 +4,6 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import {
   AggregationTemporality,
-  DataPointType,
   InMemoryMetricExporter,
   MeterProvider,
   PeriodicExportingMetricReader,
@@ -16,6 +15,7 @@ import { openLimiters } from '../../src/contract/gauges.js';
 import { createLimiter, memoryStore, type Limiter, type Policy, type Store } from '../../src/index.js';
 import type { Query, Reply, Subject } from '../../src/stores.js';
 import { Slots } from '../../src/limiter/slots.js';
+import { ROWS } from '../../src/telemetry/metrics.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
 import { rateLimit } from '../../src/web.js';
@@ -217,7 +217,7 @@ describe('headgate/opentelemetry', () => {
     const redis = new Redis(servers.redis.port);
     const limiter = createLimiter({ name: 'remote', store: redisStore(redis), limit: 9, window: '1m' });
     for (let i = 0; i < 4; i++) await limiter.consume('k');
-    expect(await points('headgate.store.duration')).to.include({ 'remote false false': 4 });
+    expect(await points('headgate.store.duration')).to.include({ 'remote false': 4 });
     redis.disconnect();
     await limiter.close();
   });
@@ -235,12 +235,12 @@ describe('headgate/opentelemetry', () => {
     ] as const) {
       const { descriptor, dataPoints } = metrics.find(({ descriptor }) => descriptor.name === name)!;
       expect(descriptor.unit).to.equal('s');
-      const point = dataPoints.find(({ attributes }) => attributes['limiter'] === 'timed')!;
+      const point = dataPoints.find(({ attributes }) => attributes['headgate.limiter'] === 'timed')!;
       const value = point.value as { sum: number; buckets: { boundaries: number[] } };
       expect(value.sum).to.equal(sum);
       // A query over the buckets names their bounds.
       expect(value.buckets.boundaries.join(' ')).to.equal(
-        '0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 5 10',
+        '0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 5 10 30 60',
       );
     }
   });
@@ -336,7 +336,10 @@ describe('headgate/opentelemetry', () => {
     await other.consume('k');
     ends.push(...[1, 2].map(() => other.wait('k', { signal: gone.signal }).catch(() => {})));
     while (other.gauges.waiting < 2) await new Promise(setImmediate);
-    expect(limiter.gauges).to.deep.equal({ waiting: 0, held: 3, maxWaiting: 60, slots: 0, keys: 1 });
+    expect(limiter.gauges).to.deep.equal({
+      ...{ waiting: 0, held: 3, maxWaiting: 60 },
+      ...{ slots: 0, overrides: 0, keys: 1 },
+    });
     expect(await points('headgate.queue.held')).to.include({ queue: 3 });
     expect(await points('headgate.queue.waiting')).to.include({ queue: 2 });
     expect(await points('headgate.queue.limit')).to.include({ queue: 80 });
@@ -499,18 +502,21 @@ describe('headgate/opentelemetry', () => {
     const exporter = new InMemoryMetricExporter(AggregationTemporality.DELTA);
     const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
     const others = new MeterProvider({ readers: [reader] });
+    const read = ROWS.flatMap(([name, { kind }]) =>
+      ['sum', 'state'].includes(kind) ? `headgate.${name}` : [],
+    );
     const end = instrument({ meter: others.getMeter('stopped') });
     const limiter = createLimiter({ name: 'stopped', limit: 1, window: '1m' });
     await limiter.consume('k');
     const exported = async (): Promise<string[]> => {
       const { resourceMetrics } = await reader.collect();
       const all = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
-      const gauges = all.filter(({ dataPointType }) => dataPointType === DataPointType.GAUGE);
-      return gauges
+      return all
+        .filter(({ descriptor }) => read.includes(descriptor.name))
         .filter(({ dataPoints }) => dataPoints.length > 0)
         .map(({ descriptor }) => descriptor.name);
     };
-    expect(await exported()).to.have.length(7);
+    expect(await exported()).to.have.members(read);
     end();
     expect(await exported()).to.deep.equal([]);
     await others.shutdown();
@@ -554,7 +560,10 @@ describe('headgate/opentelemetry', () => {
     });
     for (let i = 0; i < 3; i++) await limiter.consume('ada').catch(() => {});
     end();
-    const at = { limiter: 'thrown', outcome: 'error', reason: 'store-error', degraded: false };
+    const at = {
+      ...{ 'headgate.limiter': 'thrown', 'headgate.outcome': 'error', 'headgate.reason': 'store-error' },
+      ...{ 'headgate.degraded': false, 'error.type': 'HEADGATE_STORE_ERROR' },
+    };
     expect(counted).to.deep.equal([1, 2, 3].map(() => [1, at]));
     await limiter.close();
   });

@@ -1,6 +1,14 @@
 import { expect } from 'chai';
-import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import {
+  type HeadgateError,
+  type Key,
+  type OverrideChange,
+  type OverrideNote,
+  type Policy,
+  createLimiter,
+  memoryStore,
+  type Limiter,
+} from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { changeRecord } from '../../src/contract/overrides.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';

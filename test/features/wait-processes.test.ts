@@ -82,4 +82,50 @@ describe('waiting in several processes', function () {
       });
     }
   }
+
+  describe('for slots', () => {
+    const slots = (limit: number): Policy => ({ algorithm: 'concurrency', limit, lease: '1m' });
+    const steady = () => 150;
+    const random = () => -150 * Math.log(1 - Math.random());
+
+    for (const [work, time] of Object.entries({ steady, random })) {
+      for (const [limit, ...workers] of [
+        [2, 10, 10],
+        [2, 10, 10, 10],
+        [2, 10, 10, 10, 10],
+        [1, 1, 1],
+        [1, 5, 5, 5, 5],
+        [4, 10, 10, 10, 10],
+      ] as const) {
+        it(`each process gets its share, with few questions: ${workers.join(', ')} workers, ${limit} slots, ${work} work`, async () => {
+          const fleet = new Fleet(
+            slots(limit),
+            workers.map(() => 0),
+          );
+          await fleet.keepWorking(workers, time, 30_000);
+          const { length } = fleet.grants;
+          for (const process of workers.keys()) expect(fleet.shareOf(process, 2000)).to.be.within(0.8, 1.2);
+          // The end of random work cannot be predicted.
+          expect(fleet.calls / length).to.be.at.most(work === 'steady' ? 2 : 2.5);
+          expect((length * 150) / limit / 30_000).to.be.above(0.75);
+        });
+      }
+    }
+
+    it('a process that dies holds up others for at most two seconds', async () => {
+      // The process dies without a slot, while it is first in line.
+      for (let seed = 1; seed <= 20; seed++) {
+        Math.random = sequence(seed);
+        const fleet = new Fleet(slots(1), [0, 0, 0]);
+        await fleet.keepWorking([5, 5, 5], steady, 3000 + 10 * seed);
+        const holder = fleet.grants.at(-1)!.process;
+        const dead = (holder + 1) % 3;
+        fleet.dead.add(dead);
+        await fleet.pass(10_000);
+        const went = fleet.grants.filter(({ process }) => process !== dead).map((grant) => grant.went);
+        const gaps = went.slice(1).map((at, i) => at - went[i]!);
+        expect(Math.max(...gaps)).to.be.below(2000 + 150 + 250);
+      }
+    });
+  });
 });

@@ -56,6 +56,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, jitter: 10 }, 'jitter', /\b1000 /],
   [{ ...fine, jitter: true }, 'jitter'],
   [{ ...fine, handler: 'Too many requests' }, 'handler'],
+  [{ ...fine, requestId: 'id' }, 'requestId', /function/],
+  [{ ...fine, idsFor: '1ms' }, 'idsFor'],
   [{ ...fine, skipSuccessfulRequests: 1 }, 'skipSuccessfulRequests'],
   [{ ...fine, skipFailedRequests: 'yes' }, 'skipFailedRequests'],
   [{ ...fine, refundAborted: 1 }, 'refundAborted'],

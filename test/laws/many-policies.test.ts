@@ -59,7 +59,7 @@ describe('law 11, policies that come with each request', () => {
       expect(by(limiter, `key ${i}`, named(i)).allowed).to.equal(false);
     }
     expect(store.health!.unremembered).to.equal(0);
-  }).timeout(60_000);
+  }).timeout(180_000);
 
   for (const [kind, policy] of [
     ['names', named],

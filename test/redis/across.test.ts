@@ -15,7 +15,7 @@ import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/acros
 import { PartCalls } from '../../src/stores/redis/part-calls.js';
 import { performance } from '../../src/common/real-time.js';
 import { newCall } from '../../src/contract/store.js';
-import { TestClock } from '../support/clock.js';
+import { limiterOn, TestClock } from '../support/clock.js';
 import { until } from '../slow/faults/load.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 
@@ -53,6 +53,7 @@ function acrossStore(clock: Clock): Store & Asked {
       await new Promise(setImmediate);
       return memory.reset(subject);
     },
+    usage: async (subject) => memory.usage!(subject),
   };
   const across = new Across(oneKey);
   const of = ({ key }: { key: Query['key'] }) => (typeof key === 'string' ? oneKey : across);
@@ -63,6 +64,7 @@ function acrossStore(clock: Clock): Store & Asked {
     lease: (change) => of(change).lease(change),
     reset: (subject) => of(subject).reset(subject),
     ban: (subject, duration) => memory.ban(subject, duration),
+    usage: (subject) => of(subject).usage(subject),
     checkDimensions: checkAcross,
   };
   return store;
@@ -73,6 +75,19 @@ const ACCOUNT = { ...ADDRESS, name: 'account', limit: 1, by: 'account' } as cons
 const KEY = { key: 'x', account: 'ada' };
 
 describe('keys across slots', () => {
+  it('usage: the policies of all keys, with the ban of one of them', async () => {
+    const clock = new TestClock();
+    const limiter = limiterOn(acrossStore(clock.read), { policies: [ADDRESS, ACCOUNT], ban: {} });
+    await limiter.consume(KEY);
+    await limiter.ban({ key: 'x' }, '1h');
+    const { policies, bannedUntil } = await limiter.usage(KEY);
+    expect(policies.map(({ name, key, used }) => [name, key, used])).to.deep.equal([
+      ['address', 'x', 1],
+      ['account', 'ada', 1],
+    ]);
+    expect(bannedUntil).to.equal(clock.now + 3_600_000);
+  });
+
   const subject = {
     createStore: acrossStore,
     dimensions: { acrossSlots: true },

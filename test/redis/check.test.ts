@@ -154,7 +154,10 @@ describe('store.check()', () => {
               `${level} ${/run (\w+), needed by (.*?):/.exec(message)!.slice(1).join(' ')}`,
           );
         const first = createLimiter({ name: 'a', store, limit: 5, window: '1m' });
-        assert.deepEqual(await missing(), ['warning ZADD `headgate limits`']);
+        assert.deepEqual(await missing(), [
+          'warning ZADD `headgate limits`',
+          'warning XADD `headgate limits`',
+        ]);
         const second = createLimiter({
           name: 'b',
           store,
@@ -166,7 +169,7 @@ describe('store.check()', () => {
         assert.deepEqual((await missing()).sort(), [
           "error GETRANGE the limiter 'b'",
           'warning HSET `headgate list --banned`',
-          'warning XADD `headgate list --banned`',
+          'warning XADD `headgate limits`, `headgate list --banned`',
           'warning ZADD `headgate limits`, `headgate list --banned`',
         ]);
         await second.close();

@@ -25,6 +25,21 @@ describe('scripts', () => {
     }
   });
 
+  it('are valid with their parts for usage and for ids', () => {
+    for (const set of combinations) {
+      for (const [ban, overrides] of [
+        [false, false],
+        [true, true],
+      ] as const) {
+        for (const extra of ['usage', 'ids'] as const)
+          luaparse.parse(assemble('evaluate', set, ban, overrides, extra).source, { luaVersion: '5.1' });
+        const adjust = assemble('adjust', set, false, overrides, 'ids');
+        luaparse.parse(adjust.source, { luaVersion: '5.1' });
+        expect(adjust.source).not.to.match(/--|^ |\n\n/m);
+      }
+    }
+  });
+
   it('have no comments and no directives, which the server does not need', () => {
     for (const name of scriptNames) {
       const overrides = name.startsWith('evaluate') || name === 'adjust';

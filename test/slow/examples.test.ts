@@ -8,6 +8,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
 import { expect } from 'chai';
 import { io, type Socket } from 'socket.io-client';
+import type { Usage } from 'headgate';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../../examples/trpc.js';
 import { compilePrograms, programDirectory } from '../support/programs.js';
@@ -289,7 +290,9 @@ describe('examples', function () {
     const { url } = await serve('prometheus');
     expect(await statuses(7, url)).to.deep.equal(times(7, 200));
     const metrics = await (await fetch(`${url}/metrics`)).text();
-    expect(metrics).to.match(/headgate_decisions_total\{.*limiter="api",outcome="allowed".*\} 7/);
+    expect(metrics).to.match(
+      /headgate_decisions_total\{.*headgate_limiter="api".*headgate_outcome="allowed".*\} 7/,
+    );
     expect(metrics).to.match(/headgate_shadow_denials_total\{.*policy="burst".*\} 2/);
   });
 
@@ -327,6 +330,23 @@ describe('examples', function () {
       expect(await json(denied[0]!)).to.deep.include({ 'violated-policies': ['address-burst'] });
       const anonymous = (await fetch(`${url}/b`)).headers.get('RateLimit-Policy');
       expect(anonymous).to.contain('"page-burst"').and.not.contain('account');
+    });
+  }
+
+  for (const name of ['usage', 'usage-fastify']) {
+    it(name, async () => {
+      const { url } = await serve(name);
+      const headers = { 'x-api-key': 'ada', Accept: 'application/json' };
+      const first = await fetch(url, { headers });
+      expect(first.headers.get('RateLimit')).to.contain('"minute";r=59').and.contain('"month";r=9999');
+      const usage = (await json(await fetch(`${url}/usage`, { headers }))) as unknown as Usage;
+      expect(usage.policies.map((policy) => [policy.name, policy.used, policy.remaining])).to.deep.equal([
+        ['minute', 1, 59],
+        ['month', 1, 9999],
+      ]);
+      const page = await fetch(`${url}/usage`, { headers: { ...headers, Accept: 'text/html' } });
+      expect(page.headers.get('Content-Type')).to.contain('text/html');
+      expect(await page.text()).to.contain('1 requests used, 59 left');
     });
   }
 

@@ -91,8 +91,12 @@ describe('mutants', () => {
     });
 
     it('of TypeScript are killed in Stryker, by a test that fails or does not load', () => {
-      const line = text.split('\n').findIndex((each) => each.includes('result < least')) + 1;
-      const { stdout, stderr } = spawnSync('npx', ['stryker', 'run', '--mutate', `${file}:${line}-${line}`], {
+      const condition = 'result < least';
+      const lines = text.split('\n');
+      const line = lines.findIndex((each) => each.includes(condition)) + 1;
+      const column = lines[line - 1]!.indexOf(condition);
+      const range = `${line}:${column}-${line}:${column + condition.length}`;
+      const { stdout, stderr } = spawnSync('npx', ['stryker', 'run', '--mutate', `${file}:${range}`], {
         cwd: root,
         encoding: 'utf8',
         env: { ...process.env, HEADGATE_TESTS: 'test/bad-input.test.ts', HEADGATE_SERVERS: 'none' },

@@ -26,7 +26,7 @@ import { servers } from '../support/shared-servers.js';
 const execute = promisify(execFile);
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
 /** The sub-paths that import a peer dependency. They load only where the peer is installed. */
-const needingTheirPeer = ['./opentelemetry', './nestjs'];
+const needingTheirPeer = ['./opentelemetry', './prometheus', './nestjs'];
 const installed = (name: string) => join(root, 'node_modules', name);
 
 interface Answer {
@@ -106,17 +106,13 @@ describe('the packed packages', function () {
       ...['README.md', 'SECURITY.md'],
       // Errors name this page by its path.
       'docs/errors.md',
+      ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
     const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
     const modules = compiled.filter((file) => /^dist\/esm\/.*\.js$/.test(file));
     expect(modules).to.have.length(subpaths.length);
-    expect(other).to.have.members([
-      'dist/cjs/package.json',
-      'dist/cli/headgate.js',
-      'dist/cli/THIRD-PARTY-LICENSES.txt',
-      ...['page.css', 'page.js', 'uPlot.iife.min.js', 'uPlot.min.css'].map((file) => `dist/cli/page/${file}`),
-    ]);
+    expect(other).to.deep.equal(['dist/cjs/package.json']);
   });
 
   it('headgate has no conformance suites, and does not install fast-check', () => {
@@ -144,7 +140,7 @@ describe('the packed packages', function () {
   });
 
   it('loads no Redis scripts for sub-paths of other stores', async () => {
-    const scripted = ['./redis', './compat/fastify-rate-limit'];
+    const scripted = ['./redis', './admin', './compat/fastify-rate-limit'];
     const paths = subpaths.filter((each) => !needingTheirPeer.includes(each));
     const script = `const scripts = [];
       for (const path of ${JSON.stringify(paths)}) {
@@ -159,42 +155,48 @@ describe('the packed packages', function () {
     expect(found).to.have.members(scripted);
   });
 
-  it('runs from the command line, with the Redis client of the project where it runs', async () => {
-    const { stdout } = await execute('npx', ['--no-install', 'headgate', '--version'], { cwd: bare });
-    expect(stdout).to.equal(`${manifest.version}\n`);
+  it('headgate has no program, and none of the libraries of the command line', () => {
+    expect(manifest).to.not.have.property('bin');
+    expect(existsSync(join(bare, 'node_modules/.bin/headgate'))).to.equal(false);
+    for (const name of ['commander', 'uplot'])
+      expect(existsSync(join(bare, 'node_modules', name)), name).to.equal(false);
+  });
+
+  it('headgate-cli holds its program and the page of its reports', () => {
+    const { files } = packed.find(({ name }) => name === 'headgate-cli')!;
+    expect(files.filter((file) => file.startsWith('dist/'))).to.have.members([
+      'dist/headgate.js',
+      ...['dist/page/page.css', 'dist/page/page.js'],
+    ]);
+  });
+
+  it('headgate-cli runs by npx, by both of its names, with the Redis client of the project where it runs', async () => {
+    for (const name of ['headgate-cli', 'headgate']) {
+      const { stdout } = await execute('npx', ['--no-install', name, '--version'], { cwd: all });
+      expect(stdout).to.equal(`${manifest.version}\n`);
+    }
 
     // The program that npx starts. npx itself takes longer.
     const headgate = (cwd: string, ...args: string[]) =>
-      execute(join(cwd, 'node_modules/.bin/headgate'), args, { cwd });
-    expect((await headgate(bare, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
+      execute(join(cwd, 'node_modules/.bin/headgate-cli'), args, { cwd });
+    expect((await headgate(all, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
+    const log = '203.0.113.7 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "-"\n';
+    writeFileSync(join(all, 'access.log'), log);
+    await headgate(all, 'replay', 'access.log', '--policy', '1/1m', '--report', 'report.html');
+    expect(readFileSync(join(all, 'report.html'), 'utf8')).to.contain('uPlot');
 
     const ban = ['ban', 'someone', '1h', '--name', 'api', '--redis', servers.redis.url, '--json', '--force'];
-    const without = (await headgate(bare, ...ban).catch((error: unknown) => error)) as {
+    const without = (await headgate(all, ...ban).catch((error: unknown) => error)) as {
       code: number;
       stderr: string;
     };
     expect(without.code).to.equal(1);
-    expect(without.stderr).to.contain('npx -p headgate -p ioredis');
+    expect(without.stderr).to.contain('npx -p headgate-cli -p ioredis');
 
     const service = join(directory, 'service');
-    cpSync(join(bare, 'node_modules'), join(service, 'node_modules'), { recursive: true });
+    cpSync(join(all, 'node_modules'), join(service, 'node_modules'), { recursive: true });
     symlinkSync(installed('ioredis'), join(service, 'node_modules/ioredis'));
     expect(JSON.parse((await headgate(service, ...ban)).stdout)).to.include({ name: 'api', key: 'someone' });
-  });
-
-  it('ships the licence of each library that the command line bundles', async () => {
-    const file = join(bare, 'node_modules/headgate/dist/cli/THIRD-PARTY-LICENSES.txt');
-    const licences = readFileSync(file, 'utf8');
-    // The shipped file is minified. Without minification, esbuild names the origin of each part in a comment.
-    const { outputFiles } = await build({
-      ...{ entryPoints: ['src/cli/main.ts'], bundle: true, write: false },
-      ...{ platform: 'node', format: 'esm', external: Object.keys(manifest.dependencies) },
-    });
-    const contained = [
-      ...outputFiles[0]!.text.matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm),
-    ].map(([, name]) => name!);
-    expect(contained).to.include('commander');
-    for (const name of new Set(contained)) expect(licences).to.match(new RegExp(`^${name} \\d`, 'm'));
   });
 
   it('a stand-in for another limiter is called as require returns it', async () => {
@@ -286,6 +288,13 @@ describe('the packed packages', function () {
   it('has types that agree with those of @fastify/rate-limit in one app, and refuse options that throw', async () => {
     const files = ['side-by-side.mts', 'doors.mts'];
     await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
+  });
+
+  it('has types without errors of their own, for a project that checks libraries', async () => {
+    const settings = { ...strict, module: 'nodenext', esModuleInterop: true, skipLibCheck: false };
+    const report = await tsc(typesProject(), 'checked', settings, ['every-door.mts']).catch(String);
+    // Packages of others may have errors.
+    expect(String(report).match(/^.*node_modules\/headgate.*$/gm)).to.equal(null);
   });
 
   it('has types that do not need esModuleInterop', async () => {
@@ -453,7 +462,14 @@ describe('the packed packages', function () {
 
   /** Links the peers, and the types of Node, into a project. */
   function linkPeers(project: string, others: Record<string, string>): void {
-    const names = ['fastify', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', '@types/node'];
+    const names = [
+      'fastify',
+      '@nestjs/common',
+      '@nestjs/core',
+      '@opentelemetry/api',
+      'prom-client',
+      '@types/node',
+    ];
     const peers = { ...Object.fromEntries(names.map((name) => [name, name])), ...others };
     for (const [name, source] of Object.entries(peers)) {
       const link = join(project, 'node_modules', name);
@@ -476,6 +492,7 @@ describe('the packed packages', function () {
       'hono',
       'koa',
       '@types/koa',
+      '@types/pg',
     ];
     linkPeers(project, Object.fromEntries(names.map((name) => [name, name])));
     for (const name of ['every-door', 'side-by-side', 'doors']) {

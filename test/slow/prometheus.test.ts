@@ -1,11 +1,15 @@
 // The alert rules and the dashboard of examples/observability in a real Prometheus, which scrapes an app.
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { createRequire } from 'node:module';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
+import ts from 'typescript';
+import manifest from '../../package.json' with { type: 'json' };
 import { findProgram } from '../../scripts/programs.mjs';
+import { ATTRIBUTES } from '../../src/telemetry/metrics.js';
 import { startServer, watch, type TestServer } from '../support/servers.js';
 
 const directory = new URL('../../examples/observability/', import.meta.url).pathname;
@@ -13,6 +17,7 @@ const rules = readFileSync(join(directory, 'alerts.yml'), 'utf8');
 const dashboard = JSON.parse(readFileSync(join(directory, 'dashboard.json'), 'utf8')) as Dashboard;
 
 interface Dashboard {
+  readonly schemaVersion: number;
   readonly panels: readonly { readonly title: string; readonly targets?: readonly { expr: string }[] }[];
 }
 
@@ -40,164 +45,203 @@ const quick = rules.replace(/^( +for:) \w+$/gm, '$1 0s').replace(/\[\d+m\]/g, '[
 
 const alertNames = [...rules.matchAll(/alert: (\w+)/g)].map(([, name]) => name!);
 
+const labels = Object.values(ATTRIBUTES).map((name) => name.replaceAll('.', '_'));
+
 /** The metrics that an expression names. */
-const metricsOf = (text: string): string[] => [...new Set(text.match(/\bheadgate_\w+/g))];
+const metricsOf = (text: string): string[] =>
+  [...new Set(text.match(/\bheadgate_\w+/g))].filter((name) => !labels.includes(name));
 
-describe('Prometheus', function () {
-  // The tests wait for scrapes, and the machine may be busy.
-  this.timeout(120_000);
-  let dir: string;
-  let redis: TestServer;
-  const children: ChildProcess[] = [];
-  let api: string;
+for (const library of ['opentelemetry', 'prom-client'])
+  describe(`Prometheus: ${library}`, function () {
+    // The tests wait for scrapes, and the machine may be busy.
+    this.timeout(120_000);
+    let dir: string;
+    let redis: TestServer;
+    const children: ChildProcess[] = [];
+    let api: string;
 
-  /** Starts a program, and resolves with the address that its output reports. */
-  async function start(command: string, args: readonly string[], listens: RegExp): Promise<string> {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-    watch(child);
-    children.push(child);
-    let output = '';
-    return new Promise((resolve, reject) => {
-      for (const stream of [child.stdout, child.stderr])
-        stream.setEncoding('utf8').on('data', (text: string) => {
-          output = (output + text).slice(-10_000);
-          const found = listens.exec(output)?.[1];
-          if (found !== undefined) resolve(found);
-        });
-      child.once('error', reject);
-      child.once('exit', (code) => reject(new Error(`${command} has ended (${code}): ${output}`)));
-    });
-  }
-
-  async function get<T>(path: string): Promise<T> {
-    const response = await fetch(`http://${api}/api/v1/${path}`);
-    const { data, error } = (await response.json()) as { data: T; error?: string };
-    if (error !== undefined) throw new Error(`${path}: ${error}`);
-    return data;
-  }
-
-  const query = async (expr: string): Promise<readonly Series[]> =>
-    (await get<{ result: readonly Series[] }>(`query?query=${encodeURIComponent(expr)}`)).result;
-
-  async function firing(): Promise<readonly Alert[]> {
-    const { alerts } = await get<{ alerts: readonly Alert[] }>('alerts');
-    return alerts.filter(({ state }) => state === 'firing');
-  }
-
-  /** Repeats `missing` until its result is empty. The test fails with the last result when its time is over. */
-  async function until(missing: () => Promise<readonly string[]>): Promise<void> {
-    const end = Date.now() + 50_000;
-    for (;;) {
-      const left = await missing();
-      if (left.length === 0) return;
-      if (Date.now() > end) expect.fail(`Still missing: ${left.join('; ')}`);
-      await new Promise((resolve) => setTimeout(resolve, 200));
+    /** Starts a program, and resolves with the address that its output reports. */
+    async function start(command: string, args: readonly string[], listens: RegExp): Promise<string> {
+      const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+      watch(child);
+      children.push(child);
+      let output = '';
+      return new Promise((resolve, reject) => {
+        for (const stream of [child.stdout, child.stderr])
+          stream.setEncoding('utf8').on('data', (text: string) => {
+            output = (output + text).slice(-10_000);
+            const found = listens.exec(output)?.[1];
+            if (found !== undefined) resolve(found);
+          });
+        child.once('error', reject);
+        child.once('exit', (code) => reject(new Error(`${command} has ended (${code}): ${output}`)));
+      });
     }
-  }
 
-  const withoutSeries = async (all: readonly string[]): Promise<string[]> => {
-    const found = await Promise.all(all.map(query));
-    return all.filter((_, i) => found[i]!.length === 0);
-  };
+    async function get<T>(path: string): Promise<T> {
+      const response = await fetch(`http://${api}/api/v1/${path}`);
+      const { data, error } = (await response.json()) as { data: T; error?: string };
+      if (error !== undefined) throw new Error(`${path}: ${error}`);
+      return data;
+    }
 
-  before(async () => {
-    dir = mkdtempSync(join(tmpdir(), 'headgate-prometheus-'));
-    redis = await startServer('redis');
-    const child = new URL('../support/metrics-child.ts', import.meta.url).pathname;
-    const tsx = import.meta.resolve('tsx');
-    const metrics = new URL(
-      await start(process.execPath, ['--import', tsx, child, String(redis.port)], /(http:\S+)/),
-    );
-    writeFileSync(join(dir, 'alerts.yml'), quick);
-    const config = {
-      global: { scrape_interval: '250ms', scrape_timeout: '250ms', evaluation_interval: '250ms' },
-      rule_files: ['alerts.yml'],
-      scrape_configs: [
-        { job_name: 'app', metrics_path: metrics.pathname, static_configs: [{ targets: [metrics.host] }] },
-      ],
+    const query = async (expr: string): Promise<readonly Series[]> =>
+      (await get<{ result: readonly Series[] }>(`query?query=${encodeURIComponent(expr)}`)).result;
+
+    async function firing(): Promise<readonly Alert[]> {
+      const { alerts } = await get<{ alerts: readonly Alert[] }>('alerts');
+      return alerts.filter(({ state }) => state === 'firing');
+    }
+
+    /** Repeats `missing` until its result is empty. The test fails with the last result when its time is over. */
+    async function until(missing: () => Promise<readonly string[]>): Promise<void> {
+      const end = Date.now() + 50_000;
+      for (;;) {
+        const left = await missing();
+        if (left.length === 0) return;
+        if (Date.now() > end) expect.fail(`Still missing: ${left.join('; ')}`);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+    }
+
+    const withoutSeries = async (all: readonly string[]): Promise<string[]> => {
+      const found = await Promise.all(all.map(query));
+      return all.filter((_, i) => found[i]!.length === 0);
     };
-    // Prometheus reads YAML, which includes JSON.
-    writeFileSync(join(dir, 'prometheus.yml'), JSON.stringify(config));
-    const args = [`--config.file=${join(dir, 'prometheus.yml')}`, `--storage.tsdb.path=${join(dir, 'data')}`];
-    api = await start(
-      findProgram('prometheus'),
-      [...args, '--web.listen-address=127.0.0.1:0'],
-      /Listening on"? address=(127\.0\.0\.1:\d+)/,
-    );
-    // Prometheus listens before it is ready.
-    await until(async () => {
-      const { ok } = await fetch(`http://${api}/-/ready`).catch(() => ({ ok: false }));
-      return ok ? [] : ['ready'];
-    });
-  });
-  after(async () => {
-    for (const child of children) {
-      const gone = child.exitCode === null ? once(child, 'exit') : undefined;
-      child.kill('SIGKILL');
-      await gone;
-    }
-    await redis.stop();
-    rmSync(dir, { recursive: true, force: true });
-  });
 
-  it('accepts the rules unchanged', () => {
-    const promtool = join(dirname(findProgram('prometheus')), 'promtool');
-    const output = execFileSync(promtool, ['check', 'rules', 'alerts.yml'], {
-      cwd: directory,
-      encoding: 'utf8',
-    });
-    expect(output).to.contain(`SUCCESS: ${alertNames.length} rules found`);
-  });
-
-  it('has a series for each metric that a rule or a panel names, and no metric is left out', async () => {
-    const named = metricsOf(rules + JSON.stringify(dashboard));
-    await until(() => withoutSeries(named));
-    const all = await get<readonly string[]>('label/__name__/values');
-    const families = (names: readonly string[]) => [
-      ...new Set(names.filter((name) => name.startsWith('headgate_')).map(familyOf)),
-    ];
-    expect(families(named)).to.have.members(families(all));
-  });
-
-  it('fires HeadgateStoreDown after Redis has stopped, and not before', async () => {
-    const storesDown = async () =>
-      (await firing())
-        .filter(({ labels }) => labels['alertname'] === 'HeadgateStoreDown')
-        .map(({ labels }) => labels['limiter']);
-    expect(await storesDown()).to.deep.equal([]);
-    await redis.stop();
-    await until(async () => ((await storesDown()).includes('api') ? [] : ['HeadgateStoreDown']));
-    expect(await storesDown()).to.deep.equal(['api']);
-  });
-
-  it('has data for each panel', async () => {
-    await until(async () => {
-      const empty = await withoutSeries(expressions.map(({ expr }) => expr));
-      return expressions.flatMap(({ title, expr }) => (empty.includes(expr) ? `${title}: ${expr}` : []));
-    });
-  });
-
-  it('fires the other alerts in their situations', async () => {
-    let alerts: readonly Alert[] = [];
-    await until(async () => {
-      alerts = await firing();
-      const names = alerts.map(({ labels }) => labels['alertname']);
-      return alertNames.filter((name) => !names.includes(name) && name !== 'HeadgateProcessLate');
-    });
-    for (const { annotations } of alerts)
-      for (const text of Object.values(annotations))
-        expect(text).to.not.contain('error').and.not.contain('{{');
-  });
-
-  it('resolves the alert once Redis is back, and fires HeadgateProcessLate', async () => {
-    redis = await startServer('redis', { port: redis.port });
-    await until(async () => {
-      const names = (await firing()).map(({ labels }) => labels['alertname']);
-      return [
-        ...(names.includes('HeadgateStoreDown') ? ['the end of HeadgateStoreDown'] : []),
-        ...(names.includes('HeadgateProcessLate') ? [] : ['HeadgateProcessLate']),
+    before(async () => {
+      dir = mkdtempSync(join(tmpdir(), 'headgate-prometheus-'));
+      redis = await startServer('redis');
+      const child = new URL('../support/metrics-child.ts', import.meta.url).pathname;
+      const tsx = import.meta.resolve('tsx');
+      const metrics = new URL(
+        await start(process.execPath, ['--import', tsx, child, String(redis.port), library], /(http:\S+)/),
+      );
+      writeFileSync(join(dir, 'alerts.yml'), quick);
+      const config = {
+        global: { scrape_interval: '250ms', scrape_timeout: '250ms', evaluation_interval: '250ms' },
+        rule_files: ['alerts.yml'],
+        scrape_configs: [
+          { job_name: 'app', metrics_path: metrics.pathname, static_configs: [{ targets: [metrics.host] }] },
+        ],
+      };
+      // Prometheus reads YAML, which includes JSON.
+      writeFileSync(join(dir, 'prometheus.yml'), JSON.stringify(config));
+      const args = [
+        `--config.file=${join(dir, 'prometheus.yml')}`,
+        `--storage.tsdb.path=${join(dir, 'data')}`,
       ];
+      api = await start(
+        findProgram('prometheus'),
+        [...args, '--web.listen-address=127.0.0.1:0'],
+        /Listening on"? address=(127\.0\.0\.1:\d+)/,
+      );
+      // Prometheus listens before it is ready.
+      await until(async () => {
+        const { ok } = await fetch(`http://${api}/-/ready`).catch(() => ({ ok: false }));
+        return ok ? [] : ['ready'];
+      });
     });
+    after(async () => {
+      for (const child of children) {
+        const gone = child.exitCode === null ? once(child, 'exit') : undefined;
+        child.kill('SIGKILL');
+        await gone;
+      }
+      await redis.stop();
+      rmSync(dir, { recursive: true, force: true });
+    });
+
+    it('accepts the rules unchanged', () => {
+      const promtool = join(dirname(findProgram('prometheus')), 'promtool');
+      const output = execFileSync(promtool, ['check', 'rules', 'alerts.yml'], {
+        cwd: directory,
+        encoding: 'utf8',
+      });
+      expect(output).to.contain(`SUCCESS: ${alertNames.length} rules found`);
+    });
+
+    it('has a series for each metric that a rule or a panel names, and no metric is left out', async () => {
+      const named = metricsOf(rules + JSON.stringify(dashboard));
+      await until(() => withoutSeries(named));
+      const all = await get<readonly string[]>('label/__name__/values');
+      const families = (names: readonly string[]) => [
+        ...new Set(names.filter((name) => name.startsWith('headgate_')).map(familyOf)),
+      ];
+      expect(families(named)).to.have.members(families(all));
+    });
+
+    it('fires HeadgateStoreDown after Redis has stopped, and not before', async () => {
+      const storesDown = async () =>
+        (await firing())
+          .filter(({ labels }) => labels['alertname'] === 'HeadgateStoreDown')
+          .map(({ labels }) => labels['headgate_limiter']);
+      expect(await storesDown()).to.deep.equal([]);
+      await redis.stop();
+      await until(async () => ((await storesDown()).includes('api') ? [] : ['HeadgateStoreDown']));
+      expect(await storesDown()).to.deep.equal(['api']);
+    });
+
+    it('has data for each panel', async () => {
+      await until(async () => {
+        const empty = await withoutSeries(expressions.map(({ expr }) => expr));
+        return expressions.flatMap(({ title, expr }) => (empty.includes(expr) ? `${title}: ${expr}` : []));
+      });
+    });
+
+    it('fires the other alerts in their situations', async () => {
+      let alerts: readonly Alert[] = [];
+      await until(async () => {
+        alerts = await firing();
+        const names = alerts.map(({ labels }) => labels['alertname']);
+        return alertNames.filter((name) => !names.includes(name) && name !== 'HeadgateProcessLate');
+      });
+      for (const { annotations } of alerts)
+        for (const text of Object.values(annotations))
+          expect(text).to.not.contain('error').and.not.contain('{{');
+    });
+
+    it('resolves the alert once Redis is back, and fires HeadgateProcessLate', async () => {
+      redis = await startServer('redis', { port: redis.port });
+      await until(async () => {
+        const names = (await firing()).map(({ labels }) => labels['alertname']);
+        return [
+          ...(names.includes('HeadgateStoreDown') ? ['the end of HeadgateStoreDown'] : []),
+          ...(names.includes('HeadgateProcessLate') ? [] : ['HeadgateProcessLate']),
+        ];
+      });
+    });
+  });
+
+describe('the dashboard', () => {
+  it('has the types of the newest Grafana schema', function () {
+    this.timeout(60_000);
+    const file = new URL('dashboard-of-this-test.ts', import.meta.url).pathname;
+    // A string is not assignable to an enum.
+    const literal = JSON.stringify(dashboard).replaceAll('"type":"value"', '"type":MappingType.ValueToText');
+    const code = `import { MappingType, type Dashboard } from '@grafana/schema';
+      export const dashboard: Dashboard = ${literal};`;
+    const options: ts.CompilerOptions = {
+      ...{ strict: true, noEmit: true, skipLibCheck: true, types: [] },
+      ...{ module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext },
+    };
+    const host = ts.createCompilerHost(options);
+    const { getSourceFile, fileExists } = host;
+    host.fileExists = (name) => name === file || fileExists(name);
+    host.getSourceFile = (name, target, ...rest) =>
+      name === file ? ts.createSourceFile(name, code, target) : getSourceFile(name, target, ...rest);
+    const problems = ts.getPreEmitDiagnostics(ts.createProgram([file], options, host));
+    expect(
+      problems.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n')),
+    ).to.deep.equal([]);
+    const { defaultDashboard } = createRequire(import.meta.url)('@grafana/schema') as {
+      defaultDashboard: Dashboard;
+    };
+    expect(dashboard.schemaVersion).to.equal(defaultDashboard.schemaVersion);
+  });
+
+  it('and the alert rules are part of the package', () => {
+    expect(manifest.files).to.include('examples/observability');
   });
 });
 

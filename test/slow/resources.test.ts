@@ -13,7 +13,7 @@ import { servers } from '../support/shared-servers.js';
 const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/ban.ts': 1000, // maxKeys of the store
   'algorithms/concurrency.ts': 700, // the policy's limit
-  'cli/replay/addresses.ts': 10_000,
+  'replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and the newest
   'common/memo.ts': 1000,
@@ -22,12 +22,14 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'limiter/lifetime.ts': 1000, // open requests
   'limiter/slots.ts': 12_001, // held slots
   'limiter/waiting/lines.ts': 400, // maxWaiting
+  'limiter/waiting/waiting-room.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
   'limiter/guard/backlog.ts': 10_000,
   'stores/redis/calls/batch.ts': 64,
   'stores/redis/local/denials.ts': 10_001, // one more, until the oldest is removed
   'stores/redis/local/denied-keys.ts': 10_000,
-  'stores/memory/memory.ts': 500, // names of limiters
+  'stores/memory/memory-store.ts': 500, // names of limiters
+  'stores/journal.ts': 500, // names of limiters
   'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,

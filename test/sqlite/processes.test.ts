@@ -1,11 +1,12 @@
 // Several processes on one SQLite file: races, and processes that are killed while they write.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Algorithm, CreateLimiterOptions } from 'headgate';
+import { killChild, startChild } from '../support/processes.js';
 import { windowed as algorithms } from '../support/policies.js';
 import { limiterOn } from '../support/stores.js';
 import { describeSqlite, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
@@ -25,19 +26,7 @@ const policyFor = (algorithm: Algorithm, limit: number) =>
     ? { name: algorithm, algorithm, limit, lease: '30d' }
     : { name: algorithm, algorithm, limit, window: '30d' }) as CreateLimiterOptions;
 
-async function start(path: string): Promise<ChildProcess> {
-  const script = join(import.meta.dirname, '../support/sqlite-child.ts');
-  const child = fork(script, [path], { execArgv: ['--import', 'tsx'] });
-  await once(child, 'message');
-  return child;
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, 'exit');
-  child.kill('SIGKILL');
-  await exit;
-}
+const start = (path: string) => startChild('sqlite-child.ts', path);
 
 describeSqlite('SQLite, four processes', function () {
   this.timeout(60_000);
@@ -48,7 +37,7 @@ describeSqlite('SQLite, four processes', function () {
     path = join(makeDirectory(), 'limits.db');
     children.push(...(await Promise.all([1, 2, 3, 4].map(() => start(path)))));
   });
-  after(() => Promise.all(children.map(end)));
+  after(() => Promise.all(children.map(killChild)));
 
   for (const algorithm of algorithms) {
     it(`law 7, race: ${algorithm}`, async () => {
@@ -76,11 +65,11 @@ describeSqlite('SQLite, processes that are killed', function () {
     for (const child of children) child.send(task);
     for (let i = 0; i < 3; i++) {
       await sleep(100 + Math.random() * 200);
-      await end(children[i % 4]!);
+      await killChild(children[i % 4]!);
       const child = (children[i % 4] = await start(path));
       child.send(task);
     }
-    await Promise.all(children.map(end));
+    await Promise.all(children.map(killChild));
     const logged = readFileSync(log, 'utf8').trim().split('\n').map(Number);
     expect(logged.length).to.be.above(100);
     expect(new Set(logged).size, 'admitted twice').to.equal(logged.length);

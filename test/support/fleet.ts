@@ -1,5 +1,5 @@
 // Processes that wait for one quota, at different distances from the store, in a test's time.
-import { memoryStore, type CreateLimiterOptions, type Limiter } from 'headgate';
+import { memoryStore, type CreateLimiterOptions, type Decision, type Limiter } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
@@ -31,10 +31,14 @@ export class Fleet {
   readonly #timing = new TestTiming();
   readonly #limiter: Limiter;
   readonly #rooms: WaitingRoom[];
+  readonly #distances: readonly number[];
+  /** The mean time for which each process holds a slot, ms. */
+  readonly #holdMs: number[] = [];
 
   /** @param distances the time that a message takes from each process to the store, ms */
   constructor(policy: CreateLimiterOptions, distances: readonly number[]) {
     this.#limiter = limiterOn(memoryStore({ clock: this.#timing.clock }), policy);
+    this.#distances = distances;
     this.#rooms = distances.map((distance, process) => this.#roomOf(process, distance));
   }
 
@@ -46,8 +50,13 @@ export class Fleet {
     };
     const held = new HoldQueue(1000, 1000, timing);
     let askedAt = -1;
+    const hold = () => this.#holdMs[process];
     return new WaitingRoom(1000, 1000, timing, {
       isShared: true,
+      process: () => process + 1,
+      get holdMs() {
+        return hold();
+      },
       decide: async (key, cost, set, peek) => {
         if (this.dead.has(process)) return new Promise(() => {});
         if (askedAt !== timing.now()) this.calls++;
@@ -70,11 +79,36 @@ export class Fleet {
     return new Promise((resolve) => this.#timing.after(ms, resolve));
   }
 
-  async #wait(process: number): Promise<void> {
+  async #wait(process: number): Promise<Decision> {
     const came = this.#timing.now();
     const request = { key: 'k', set: this.#limiter.set, ids: ['k'] };
-    await this.#rooms[process]!.wait(request, 1, Infinity, undefined);
+    const decision = await this.#rooms[process]!.wait(request, 1, Infinity, undefined);
     this.grants.push({ process, came, went: this.#timing.now() });
+    return decision;
+  }
+
+  /** Keeps workers of each process at work: each waits for a slot, works for some time (ms), and releases the slot. */
+  async keepWorking(workers: readonly number[], work: () => number, ms: number): Promise<void> {
+    const ids = ['k'];
+    for (const [process, count] of workers.entries()) {
+      for (let i = 0; i < count; i++) {
+        void this.#passed(100 * Math.random()).then(async () => {
+          while (!this.dead.has(process)) {
+            const slot = await this.#wait(process);
+            const taken = this.#timing.now();
+            await this.#passed(work());
+            const held = this.#timing.now() - taken;
+            this.#holdMs[process] = ((this.#holdMs[process] ?? held) * 3 + held) / 4;
+            if (this.dead.has(process)) return;
+            await this.#passed(this.#distances[process]! + 0.1);
+            await slot.release();
+            await this.#passed(this.#distances[process]! + 0.1);
+            this.#rooms[process]!.wake(ids);
+          }
+        });
+      }
+    }
+    await this.#timing.advance(ms);
   }
 
   /** Advances the time by `ms`. */

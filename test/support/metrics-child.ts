@@ -1,4 +1,5 @@
-// An app that shows every metric, with its clients. Argument: the port of its Redis. It prints the address of its metrics.
+// An app that shows every metric, with its clients. Arguments: the port of its Redis, and the library of its metrics. It prints the address of
+// its metrics.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
@@ -7,19 +8,29 @@ import express from 'express';
 import { createLimiter, memoryStore, type Store } from 'headgate';
 import type { Query, Reply, Subject } from 'headgate/stores';
 import { rateLimit } from 'headgate/express';
+import { limitFetch } from 'headgate/fetch';
 import { instrument } from 'headgate/opentelemetry';
+import { prometheusMetrics } from 'headgate/prometheus';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
+import { register } from 'prom-client';
 
 const redis = new Redis(Number(process.argv[2]), { retryStrategy: () => 100 });
 redis.on('error', () => {});
 
-const exporter = new PrometheusExporter({ preventServerStart: true });
-const provider = new MeterProvider({ readers: [exporter] });
-instrument({ meter: provider.getMeter('headgate') });
-
 const app = express();
-app.get('/metrics', (req, res) => exporter.getMetricsRequestHandler(req, res));
+if (process.argv[3] === 'prom-client') {
+  prometheusMetrics();
+  app.get(
+    '/metrics',
+    async (_req, res) => void res.type(register.contentType).send(await register.metrics()),
+  );
+} else {
+  const exporter = new PrometheusExporter({ preventServerStart: true });
+  const provider = new MeterProvider({ readers: [exporter] });
+  instrument({ meter: provider.getMeter('headgate') });
+  app.get('/metrics', (req, res) => exporter.getMetricsRequestHandler(req, res));
+}
 app.use(
   rateLimit({
     name: 'api',
@@ -61,6 +72,7 @@ const limiters = {
     ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '30d' },
     ...{ maxWaiting: 10, maxWaitingPerKey: 10 },
   }),
+  banned: createLimiter({ name: 'banned', limit: 1, window: '1h', ban: { after: 2 }, overrides: true }),
 };
 
 /** Keeps a full queue of each kind, taken slots, and a store without room. */
@@ -74,6 +86,15 @@ async function fill(): Promise<void> {
   for (let i = 0; i < 100; i++) await full.consume(`key-${i}`);
 }
 
+const denied = (): Promise<Response> =>
+  Promise.resolve(new Response('', { status: 429, headers: { 'Retry-After': '1' } }));
+const partner = limitFetch(denied, {
+  name: 'partner',
+  policies: ['100/1s'],
+  retry: false,
+  key: ({ url }) => url,
+});
+
 async function round(url: string, user: string): Promise<void> {
   for (let i = 0; i < 10; i++) await fetch(url, { headers: { 'x-user': user } });
   // The process does other work while an answer of Redis is on its way.
@@ -83,6 +104,10 @@ async function round(url: string, user: string): Promise<void> {
   while (performance.now() < end);
   await response;
   for (const key of ['0', '1']) await limiters.cluster.consume(key);
+  for (let i = 0; i < 3; i++) await limiters.banned.consume(user);
+  await limiters.banned.override(user, '2/1h', { by: 'ada' });
+  await limiters.banned.wait('waiting', { timeout: 1 }).catch(() => {});
+  await partner(`http://partner.test/${user}`);
   for (let i = 0; i < 5; i++) await limiters.full.consume(`another-${user}-${i}`);
 }
 

@@ -83,9 +83,11 @@ export function identityChecks(options: IdentityOptions): Check[] {
     const [clock, own] = [new TestClock(), new TestClock()];
     own.now = clock.now;
     const reference = await createReference(own.read);
-    const expected = await play(reference, own, trace);
+    const store = await lab.createStore(clock);
+    const remembersIds = reference.remembersIds === true && store.remembersIds === true;
+    const expected = await play(reference, own, trace, remembersIds);
     await reference.close?.();
-    const answers = await play(await lab.createStore(clock), clock, trace);
+    const answers = await play(store, clock, trace, remembersIds);
     for (const [i, { step, answer }] of answers.entries())
       expectEqual(`the answer to ${step}, as of the reference`, answer, expected[i]?.answer);
   }

@@ -10,7 +10,7 @@ import { boundOfMixed, changeOfMixed, chargeOfMixed, raceOfMixed, retryOfMixed }
 import { lawOfRace } from './laws/race.js';
 import { lawOfRetry } from './laws/retry.js';
 import { lawOfReturn } from './laws/return.js';
-import { Suite, type StoreUnderTest } from './subject.js';
+import { checkNames, Suite, type StoreUnderTest } from './subject.js';
 
 /** A law that can be checked on a store alone. */
 export type Law =
@@ -51,11 +51,13 @@ const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
  * Checks the promises of a limiter on a store, independently of the store's implementation.
  *
  * @param laws by default all
+ * @throws RangeError for an unknown law or algorithm
  */
 export function lawChecks(
   subject: StoreUnderTest,
   laws: readonly Law[] = Object.keys(LAWS) as Law[],
 ): Check[] {
+  checkNames('laws', laws, Object.keys(LAWS));
   return laws.flatMap((law) => {
     const suite = new Suite(law, subject);
     LAWS[law](suite);

@@ -102,6 +102,14 @@ export async function expectExactWait(
   expectFields('at retryAfter', await ask(), { allowed: true });
 }
 
+/** @throws RangeError for an unknown name, because its checks would be missing */
+export function checkNames(option: string, names: readonly string[], known: readonly string[]): void {
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const list = known.map((name) => `'${name}'`).join(', ');
+  throw new RangeError(`${option}: '${unknown}' is unknown. Pass some of: ${list}.`);
+}
+
 /** Collects the checks of one suite for a store. */
 export class Suite {
   readonly checks: Check[] = [];
@@ -113,6 +121,7 @@ export class Suite {
     this.#name = name;
     this.subject = subject;
     this.algorithms = subject.algorithms ?? ALGORITHMS;
+    checkNames('algorithms', this.algorithms, ALGORITHMS);
   }
 
   /** Adds a check of one case. */

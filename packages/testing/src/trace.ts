@@ -29,6 +29,8 @@ export type TraceAction =
       readonly costs?: readonly number[];
       /** Whether the store must not write. */
       readonly peek: boolean;
+      /** The number of the request's id, for stores that remember ids. */
+      readonly id?: number | undefined;
     }
   | {
       /** The method to call. */
@@ -116,8 +118,12 @@ const actions: fc.Arbitrary<TraceAction> = fc.oneof(
   {
     weight: 15,
     arbitrary: fc
-      .tuple(costsFrom([0, 1, 1, 1, 2, 5, 200], [0, 1, 2, 5, 200]), oneIn(6))
-      .map(([costs, peek]) => ({ do: 'decide' as const, ...costs, peek })),
+      .tuple(
+        costsFrom([0, 1, 1, 1, 2, 5, 200], [0, 1, 2, 5, 200]),
+        oneIn(6),
+        pick([undefined, undefined, 1, 2, 3]),
+      )
+      .map(([costs, peek, id]) => ({ do: 'decide' as const, ...costs, peek, id })),
   },
   {
     weight: 3,
@@ -174,9 +180,12 @@ export function mixedTraces(algorithms: readonly Algorithm[], slots: SlotOptions
 export function setOf(policies: readonly Policy[], ban?: BanOptions, slots: SlotOptions = {}): PolicySet {
   // A limiter of these policies knows all dimensions. The set has only the given policies.
   const known = DIMENSIONS.map((by): Policy => ({ name: by, by, limit: 1, window: 1_000 }));
-  const options = { name: 'identity', policies: known, timeout: '1m', ...slots } as const;
+  const options = { name: 'identity', policies: known, timeout: '1m', idsFor: IDS_FOR, ...slots } as const;
   return createLimiter(ban ? { ...options, ban } : options).compile(policies);
 }
+
+/** The time for which ids are remembered in traces: shorter than some waits of a trace together. */
+const IDS_FOR = '1m';
 
 interface Decided {
   readonly query: Query;
@@ -191,6 +200,12 @@ function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean
   return costAt(query, i) > 0 && admitted(i) && (isAdmitted || set.policies[i]!.attempts);
 }
 
+/** The claim of a decision by its number. */
+function claimOf({ query, reply }: Decided, number: number, units: number) {
+  const owner = `o${number}`.padEnd(5, '.');
+  return { id: query.id!, step: reply.step, isFirst: !reply.repeated, owner, isLast: units === -100 };
+}
+
 /** The cost of a step for the policies of a set. */
 export function costsIn({ cost, costs }: Costs, policies: number): Costs {
   if (!costs || policies === 0) return { cost };
@@ -200,11 +215,16 @@ export function costsIn({ cost, costs }: Costs, policies: number): Costs {
   return each.every((units) => units === most) ? { cost: most } : { cost: most, costs: each };
 }
 
-/** Plays a trace on a store. */
+/**
+ * Plays a trace on a store.
+ *
+ * @param remembersIds whether the requests have their ids
+ */
 export async function play(
   store: Store,
   clock: TestClock,
   { tiers, ban, slots, steps }: Trace,
+  remembersIds = false,
 ): Promise<Answer[]> {
   const start = clock.now;
   const sets = tiers.map((policies) => setOf(policies, ban, slots));
@@ -225,10 +245,17 @@ export async function play(
       case 'decide': {
         if (hasNoPolicies) break;
         const costs = costsIn(action, set.policies.length);
-        const query = { set, key, ...costs, peek: action.peek || costs.cost === 0, lease: `l${i}` };
+        const peek = action.peek || costs.cost === 0;
+        // A repetition cannot hold slots. Ids across slots are refused. If the clock goes back, a store may have forgotten an id.
+        const hasId = remembersIds && !peek && !jumps && !slots?.acrossSlots && action.id !== undefined;
+        const id =
+          hasId && !set.policies.some(({ source }) => countsSlots(source)) ? `${action.id}` : undefined;
+        const query: Query = { set, key, ...costs, peek, lease: `l${i}`, ...(id && { id }) };
         const reply = await store.decide(query);
-        record({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
-        if (!query.peek) charged.push({ query, reply });
+        const { repeated } = reply;
+        const at = repeated ? { repeated } : { now: reply.now - start };
+        record({ ...at, ban: reply.ban, verdicts: [...reply.verdicts] });
+        if (!peek && repeated !== 'elsewhere') charged.push({ query, reply });
         break;
       }
       case 'adjust': {
@@ -248,6 +275,10 @@ export async function play(
           key: query.key,
           units,
           charged: isOf ? { ...chargedOf(reply), marks } : undefined,
+          claim:
+            isOf && query.id !== undefined
+              ? claimOf(past, action.of % charged.length, action.units)
+              : undefined,
           degraded: undefined,
         });
         record({

@@ -5,6 +5,7 @@ export const rigs = {
   http: () => import('../rigs/http.js'),
   distance: () => import('../rigs/distance.js'),
   sqlite: () => import('../rigs/sqlite.js'),
+  postgres: () => import('../rigs/postgres.js'),
   waiting: () => import('../rigs/waiting.js'),
   outbound: () => import('../rigs/outbound.js'),
 };

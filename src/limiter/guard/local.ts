@@ -54,15 +54,16 @@ export class Local {
 /** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
-  const visible = visiblePolicies(set.policies);
-  const policies = visible.map(({ name, source }): Policy => {
+  // No other process waits for the substitute.
+  const own = visiblePolicies(set.policies).filter(({ kernel }) => kernel !== 'line');
+  const policies = own.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
-    return { ...policy, attempts: visible[i]?.attempts ?? false };
+    return { ...policy, attempts: own[i]?.attempts ?? false };
   });
   // The substitute has no override records, so it decides by the ones known now.
-  return { ...set, policies: compiled, overrides: undefined };
+  return { ...set, policies: compiled, overrides: undefined, isInLine: false };
 }

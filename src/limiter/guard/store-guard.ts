@@ -20,6 +20,7 @@ import {
   type Reply,
   type Store,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
@@ -28,6 +29,7 @@ import type { FailureValues } from './guard-options.js';
 import { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { Question, Timeouts, type Asker, type Kind } from './question.js';
+import { askUsage } from '../usage.js';
 import { strategyOf, type Strategy } from './strategies.js';
 
 /**
@@ -89,6 +91,10 @@ class StoreGuard implements Store, Asker {
 
   keysOf(name: string): number {
     return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
+  }
+
+  get remembersIds(): boolean | undefined {
+    return this.#store.remembersIds;
   }
 
   /** As the guarded store's. */
@@ -178,6 +184,8 @@ class StoreGuard implements Store, Asker {
     const isAdmitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || isCharged(i));
     if (peek || cost === 0 || !isAdmitted) return;
     this.#release(query);
+    // The caller may repeat an id, and the repetition relies on the charge.
+    if (query.id !== undefined) return;
     // Otherwise the request went on, so its charge stays.
     if (!this.#strategy.isTurnedAway) return;
     const units = set.policies.map((_, i) => (isCharged(i) ? 0 - costAt(query, i) : 0));
@@ -208,8 +216,12 @@ class StoreGuard implements Store, Asker {
     return this.#ask(change, send);
   }
 
-  async reset(subject: Subject): Promise<void> {
-    return this.#ask(subject, (question) => this.#store.reset(question));
+  async reset(subject: Subject, isLogged?: boolean): Promise<void> {
+    return this.#ask(subject, (question) => this.#store.reset(question, isLogged));
+  }
+
+  async usage(subject: Subject): Promise<UsageReply> {
+    return this.#ask(subject, (question) => askUsage(this.#store, question));
   }
 
   async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {

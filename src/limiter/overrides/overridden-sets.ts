@@ -15,6 +15,7 @@ import { perSet, type PolicySet, type Store } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/patient.js';
+import { asInLine, outOfLine } from '../waiting/process-line.js';
 import { isOf, tierOf, type ChangeChecks } from './changes.js';
 import type { OverrideChange } from './override.js';
 
@@ -70,9 +71,10 @@ export class OverriddenSets {
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {
     const create = (_: string, changes: ClientChanges): PolicySet => {
-      const own = asPatient(this.#overridden(set, changes), set);
-      if (own !== set) this.#parts.scope.remember(own.policies, true);
-      return own;
+      const visible = outOfLine(set);
+      const own = asPatient(this.#overridden(visible, changes), visible);
+      if (own !== visible) this.#parts.scope.remember(own.policies, true);
+      return asInLine(own, set);
     };
     const withoutChanges = create('', {});
     const withChanges = memo(MAX_SETS, create);
@@ -146,7 +148,10 @@ export class OverriddenSets {
       const sets = [visible.filter(isOf(by)), ...checks.policiesBy(by)];
       const isSole = sets.every((policies) => policies.length <= 1);
       const changes = checks.byPolicy(change, by, sets, isSole);
-      if (!changes) return withPolicies(set, tiers.of(tierOf(change)).policies, scope.by);
+      if (!changes) {
+        const tier = tierOf(change);
+        return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
+      }
       const policies = visible.flatMap((policy) => {
         const own = applies(policy) ? changes.get(policy.name) : undefined;
         return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];

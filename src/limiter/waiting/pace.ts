@@ -52,6 +52,8 @@ export class Pace {
   #left = 0;
   /** Whether the last admitted waiter got its turn ahead of time. */
   #isAhead = false;
+  /** The time until another process is expected to release a slot for this one, ms, after an admission that took the last slot. */
+  #slotMs = 0;
 
   constructor(isShared: boolean) {
     this.#isShared = isShared;
@@ -101,11 +103,11 @@ export class Pace {
     return sum <= this.#most && (sum <= this.#left || !isLess);
   }
 
-  /** Records a denial. */
-  deny(decision: LimiterDecision): Delay {
+  /** Records a denial. @param holdMs the time for which this process usually holds a slot, ms */
+  deny(decision: LimiterDecision, holdMs?: number): Delay {
     const pauseMs = this.#denial ? PAUSE_MS : 1;
     this.#denial = decision;
-    return { ...delayOf(decision, this.#pollMs), pauseMs, aheadMs: aheadOf(decision) };
+    return { ...delayOf(decision, this.#pollMs, holdMs), pauseMs, aheadMs: aheadOf(decision) };
   }
 
   /** @returns the sleep after the denial of a waiter that goes on waiting, ms @param asked the time of the question */
@@ -127,17 +129,19 @@ export class Pace {
   }
 
   /** Records an admission. */
-  admit({ remaining, delayMs }: LimiterDecision): void {
+  admit(decision: LimiterDecision, holdMs: number | undefined): void {
+    const { remaining, delayMs } = decision;
     this.#left = remaining;
+    this.#slotMs = remaining === 0 ? slotMs(decision, holdMs, undefined) : 0;
     this.#isAhead = delayMs > 0;
     this.#deniedUntil = 0;
   }
 
   /** @returns the sleep after a question that was not denied, ms @param asked the time of the question */
   sleepAfterAdmission(asked: number, now: number): number {
-    if (!this.#denial || !this.#isShared) return 0;
-    const spread = this.#isAhead ? SPREAD_AHEAD * aheadOf(this.#denial) : 0;
-    return Math.max(1, asked + Math.max(PAUSE_MS, spread * Math.random()) - now);
+    if (!this.#isShared || (!this.#denial && this.#slotMs === 0)) return 0;
+    const spread = this.#denial && this.#isAhead ? SPREAD_AHEAD * aheadOf(this.#denial) : 0;
+    return Math.max(1, asked + Math.max(PAUSE_MS, this.#slotMs, spread * Math.random()) - now);
   }
 
   /** @returns the sleep after a look that found no units, ms, or 0 if the denial has ended */
@@ -171,20 +175,40 @@ function aheadOf({ set, policy: decider }: LimiterDecision): number {
  * The duration of a denial, and the sleep before the next question. The release of a concurrency slot, the recovery of a store, or new room
  * in it cannot be predicted, so the sleeps grow.
  */
-function delayOf(decision: LimiterDecision, pollMs: number): Pick<Delay, 'leastMs' | 'sleepMs'> {
+function delayOf(
+  decision: LimiterDecision,
+  pollMs: number,
+  holdMs: number | undefined,
+): Pick<Delay, 'leastMs' | 'sleepMs'> {
   const { reason, retryAfterMs: waitMs } = decision;
   if (waitMs === undefined) return { leastMs: undefined, sleepMs: 0 };
   if (reason === 'store-error' || reason === 'store-full' || reason === 'process-late')
     return { leastMs: 0, sleepMs: pollMs };
   const { policies } = decision.set;
   let leastMs = 0;
-  let slots = false;
+  let slots = 0;
   decision.policies.forEach(({ allowed, retryAfterMs = 0 }, i) => {
     const { traits, shadow } = policies[i]!;
     if (allowed || shadow) return;
-    if (traits.holdsSlots) slots = true;
+    if (traits.holdsSlots) slots = Math.max(slots, slotMs(decision, holdMs, retryAfterMs) || pollMs);
     else leastMs = Math.max(leastMs, retryAfterMs);
   });
   if (reason === 'banned') leastMs = waitMs;
-  return { leastMs, sleepMs: Math.max(leastMs, slots ? Math.min(pollMs, waitMs) : 0, 1) };
+  return { leastMs, sleepMs: Math.max(leastMs, Math.min(slots, waitMs), 1) };
+}
+
+/**
+ * The time until a slot is expected for this process, ms, if other processes wait for slots, too. Otherwise 0.
+ *
+ * @param holdMs the time for which this process usually holds a slot, ms
+ * @param endsMs the time until the lease of the oldest slot ends, ms
+ */
+function slotMs({ standing, set: { policies } }: LimiterDecision, holdMs?: number, endsMs?: number): number {
+  const slots = policies.find(({ traits, shadow }) => traits.holdsSlots && !shadow);
+  if (!standing || !slots || holdMs === undefined) return 0;
+  const { before, turns, isAhead } = standing;
+  const gapMs = holdMs / slots.limit;
+  const leftMs = isAhead || endsMs === undefined ? gapMs : holdMs - (slots.window - endsMs);
+  const next = leftMs > 0 ? leftMs + 2 : gapMs;
+  return Math.min(Math.max(next + (turns + 3 * before) * gapMs, FIRST_POLL_MS), LAST_POLL_MS);
 }

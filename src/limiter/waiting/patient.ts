@@ -1,3 +1,4 @@
+import { partsOf } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { holdsSlots, perSet, type PolicySet } from '../../contract/store.js';
 
@@ -18,9 +19,15 @@ const patientSets = new WeakMap<PolicySet, PolicySet[]>();
 /** The sets in `patientSets` that differ from their original. */
 const patients = new WeakSet<PolicySet>();
 
-/** Whether one of a set's policies can give turns ahead of time. */
+/**
+ * Whether one of a set's policies can give turns ahead of time. Where the keys of several dimensions count, all turns of a second would go to
+ * the tenant that came first.
+ */
 const canReserve = perSet(
-  (set) => !holdsSlots(set) && set.policies.some(({ shadow, traits }) => !shadow && traits.reserving),
+  (set) =>
+    !holdsSlots(set) &&
+    partsOf(set).length === 1 &&
+    set.policies.some(({ shadow, traits }) => !shadow && traits.reserving),
 );
 
 /**

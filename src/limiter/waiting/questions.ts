@@ -4,23 +4,19 @@ import type { Cost } from '../../contract/costs.js';
 import type { Key } from '../../contract/key.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
+import { inLine } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
-import {
-  ASKED,
-  ASKING,
-  HELD,
-  QUEUED,
-  RESTING,
-  setOf,
-  SLEEPING,
-  type Waiter,
-  type WaitingLine,
-} from './waiting-line.js';
+import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
+import { ASKING, RESTING, SLEEPING, type Asker, type Gate, type WaitingLine } from './waiting-line.js';
 
 /** The functions of the limiter that waiting uses. */
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly isShared: boolean;
+  /** The number of this process in the lines of processes. Absent if no other process waits for the same keys. */
+  readonly process?: (() => number) | undefined;
+  /** The time for which this process usually holds a slot, ms. Undefined if it has released none. */
+  readonly holdMs?: number | undefined;
   decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn, behind all held requests. */
   hold(
@@ -41,13 +37,15 @@ export interface Members {
   takePlace(line: WaitingLine, link: Link<Waiter>): boolean;
   /** Gives every waiter of a line a place, or rejects its wait. */
   takePlaces(line: WaitingLine): void;
-  /** Removes a line without waiters. */
-  close(line: WaitingLine): void;
-  /** Wakes the lines that wait for one of these keys. */
-  wake(ids: readonly string[]): void;
+  /** The gate where a line waits after a denial. */
+  gateOf(line: WaitingLine, denial: LimiterDecision): Gate;
+  /** Moves a line to the end of another gate. */
+  move(line: WaitingLine, gate: Gate): void;
+  /** Removes a gate without lines. */
+  close(gate: Gate): void;
 }
 
-/** Asks the store for the waiters of lines. The pace of each line determines the times. */
+/** Asks the store for the waiters of gates. The pace of each gate determines the times. */
 export class Questions {
   readonly #timing: Timing;
   readonly #host: Host;
@@ -59,89 +57,97 @@ export class Questions {
     this.#members = members;
   }
 
-  /** Asks for a line now, because units were given back or limits have changed. */
-  wake(line: WaitingLine): void {
-    line.wasWoken = true;
-    line.pace.wake();
-    void this.ask(line);
+  /** Asks at a gate now, because units were given back or limits have changed. */
+  wake(gate: Gate): void {
+    gate.wasWoken = true;
+    gate.pace.wake();
+    void this.ask(gate);
   }
 
   /** Asks the store for the first waiters, and for the next ones as long as it admits. Never rejects. */
-  async ask(line: WaitingLine): Promise<void> {
-    if (line.state === ASKING) return;
-    line.state = ASKING;
-    line.stopTimer();
-    const { pace } = line;
+  async ask(gate: Gate): Promise<void> {
+    if (gate.state === ASKING) return;
+    gate.state = ASKING;
+    gate.stopTimer();
+    const { pace } = gate;
     let sleep = pace.sleepMs(this.#timing.now());
-    while (line.next && sleep <= 0) {
-      line.wasWoken = false;
-      sleep = await (pace.isDenied ? this.#look(line, line.next) : this.#askFor(line));
-      if (line.wasWoken) sleep = 0;
+    while (gate.next && sleep <= 0) {
+      gate.wasWoken = false;
+      sleep = await (pace.isDenied ? this.#look(gate, gate.next) : this.#askFor(gate));
+      if (gate.wasWoken) sleep = 0;
       pace.sleep(sleep, this.#timing.now());
     }
-    this.#members.takePlaces(line);
+    for (const line of gate.newcomers) this.#members.takePlaces(line);
+    gate.newcomers.clear();
     // A denial of waiters that have left may not apply to the others.
-    if (!line.next && pace.isDenied) {
+    if (!gate.next && pace.isDenied) {
       pace.wake();
       sleep = 0;
     }
-    // After an admission, a line stays open for its pause, because the next request has to wait for it.
-    const isOpen = line.first ? line.next : sleep > 0 && !this.#members.isClosed;
+    // After an admission, a gate stays open for its pause, because the next request has to wait for it.
+    const isOpen = gate.size > 0 ? gate.next : sleep > 0 && !this.#members.isClosed;
     if (isOpen) {
-      line.state = SLEEPING;
-      line.stopTimer = this.#timing.after(sleep, () => this.#awake(line));
+      this.#sleep(gate, sleep);
     } else {
-      line.state = RESTING;
-      if (!line.first) this.#members.close(line);
+      gate.state = RESTING;
+      if (gate.size === 0) this.#members.close(gate);
     }
   }
 
-  #awake(line: WaitingLine): void {
-    line.pace.awake();
-    void this.ask(line);
+  #sleep(gate: Gate, ms: number): void {
+    gate.stopTimer();
+    gate.state = SLEEPING;
+    gate.stopTimer = this.#timing.after(ms, () => {
+      gate.pace.awake();
+      void this.ask(gate);
+    });
   }
 
   /** Looks whether units were given back since the denial. @returns the sleep if not, ms */
-  async #look(line: WaitingLine, { value }: Link<Waiter>): Promise<number> {
+  async #look({ pace }: Gate, { value }: Link<Waiter>): Promise<number> {
     const set = setOf(value, this.#timing.now());
     try {
       const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true);
-      const sleep = allowed ? 0 : line.pace.sleepAfterLook(this.#timing.now());
+      const sleep = allowed ? 0 : pace.sleepAfterLook(this.#timing.now());
       if (sleep > 0) return sleep;
     } catch {
       // The first waiter gets the error from the next question.
     }
-    line.pace.endDenial();
+    pace.endDenial();
     return 0;
   }
 
   /** Asks the store for the first waiters. @returns the sleep before the next question, ms */
-  async #askFor(line: WaitingLine): Promise<number> {
+  async #askFor(gate: Gate): Promise<number> {
     const asked = this.#timing.now();
-    const { set, group } = line.group(asked);
-    const answers = await Promise.allSettled(group.map(({ value }) => this.#decide(value, set)));
+    const { set: own, group, isAll } = gate.group(asked);
+    const { process, holdMs } = this.#host;
+    const set = process ? inLine(own, { process: process(), waits: !isAll, holdMs }) : own;
+    const answers = await Promise.allSettled(group.map(({ link }) => this.#decide(link.value, set)));
     const givenBack: Promise<void>[] = [];
     let sleep = 0;
     for (let i = 0; i < group.length; i++) {
-      const link = group[i]!;
+      const { line, link } = group[i]!;
       const answer = answers[i]!;
+      // The line of an earlier waiter may stand at another gate by now.
+      const isHere = line.gate === gate;
       if (answer.status === 'rejected') this.#members.leave(line, link, answer.reason);
-      else if (!answer.value.allowed) sleep ||= this.#deny(line, link, answer.value, asked);
-      else if (sleep > 0 || !this.#admit(line, link, answer.value))
+      else if (!answer.value.allowed) {
+        if (isHere) sleep ||= this.#deny(gate, group[i]!, answer.value, asked);
+      } else if (sleep > 0 || !isHere || !this.#admit(gate, group[i]!, answer.value))
         givenBack.push(this.#giveBack(link, answer.value));
     }
     await Promise.all(givenBack);
-    for (const link of group) {
+    for (const { line, link } of group) {
       const waiter = link.value;
       if (waiter.state !== ASKED) continue;
       waiter.state = QUEUED;
       if (waiter.error === undefined) continue;
+      const own = line.gate!;
       this.#members.leave(line, link, waiter.error);
-      this.wake(line);
+      this.wake(own);
     }
-    // Another line may wait for one of the keys, and for the units that this line left.
-    if (line.ids.length > 1 && line.next !== group[0]) this.#members.wake(line.ids);
-    return sleep > 0 ? sleep : line.pace.sleepAfterAdmission(asked, this.#timing.now());
+    return sleep > 0 ? sleep : gate.pace.sleepAfterAdmission(asked, this.#timing.now());
   }
 
   async #decide(waiter: Waiter, set: PolicySet): Promise<LimiterDecision> {
@@ -149,39 +155,53 @@ export class Questions {
     return this.#host.decide(waiter.who.key, waiter.cost, set, false);
   }
 
-  /** Records the denial of a waiter. @returns its sleep, ms, or 0 if its wait has ended */
-  #deny(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision, asked: number): number {
+  /** Records the denial of a waiter. @returns the gate's sleep, ms, or 0 if the wait has ended or the line stands at another gate now */
+  #deny(gate: Gate, { line, link }: Asker, decision: LimiterDecision, asked: number): number {
     const waiter = link.value;
     const now = this.#timing.now();
-    const delay = line.pace.deny(decision);
+    const to = this.#members.gateOf(line, decision);
+    const isJoined = to !== gate && to.next !== undefined;
+    const delay = to.pace.deny(decision, this.#host.holdMs);
     const { leastMs, aheadMs } = delay;
     if (leastMs === undefined) waiter.error ??= deniedError(decision);
     else if (now + leastMs + aheadMs >= waiter.deadline) waiter.error ??= lateError(waiter.who.key, decision);
     if (waiter.error !== undefined) {
       this.#members.leave(line, link, waiter.error);
+      if (to.size === 0) void this.ask(to);
       return 0;
     }
-    return line.pace.sleepAfterDenial(decision, delay, asked, now);
+    if (isJoined) {
+      // The first line of the other gate knows when to ask.
+      this.#members.move(line, to);
+      return 0;
+    }
+    const sleep = to.pace.sleepAfterDenial(decision, delay, asked, now);
+    if (to === gate) return sleep;
+    this.#members.move(line, to);
+    to.pace.sleep(gate.wasWoken ? 0 : sleep, now);
+    void this.ask(to);
+    return 0;
   }
 
   /** Records the admission of a waiter. @returns false if its charge must be given back */
-  #admit(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): boolean {
+  #admit(gate: Gate, { line, link }: Asker, decision: LimiterDecision): boolean {
     const waiter = link.value;
     const { delayMs } = decision;
     const { key } = waiter.who;
     // Earlier waiters may still have their turns before this one.
     const waits = delayMs > 0 || line.first !== link;
     if (this.#timing.now() + delayMs > waiter.deadline)
-      waiter.error ??= lateError(key, delayMs > 0 ? decision.tooLate() : line.pace.denial);
+      waiter.error ??= lateError(key, delayMs > 0 ? decision.tooLate() : gate.pace.denial);
     else if (waits && !this.#members.takePlace(line, link)) waiter.error ??= fullError(key);
     if (waiter.error !== undefined) return false;
-    line.pace.admit(decision);
+    gate.pace.admit(decision, this.#host.holdMs);
     if (waits) {
       this.#hold(line, link, decision);
     } else {
       this.#members.remove(line, link);
       waiter.resolve(decision);
     }
+    gate.spend(line, waiter.costs.cost);
     return true;
   }
 

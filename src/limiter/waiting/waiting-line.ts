@@ -1,88 +1,27 @@
-import type { Link } from '../../common/list.js';
-import type { Cost, Costs } from '../../contract/costs.js';
-import type { Key } from '../../contract/key.js';
+import { List, type Link } from '../../common/list.js';
+import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
-import type { LimiterDecision } from '../decision.js';
 import { Line } from './lines.js';
 import { Pace } from './pace.js';
-import { patient } from './patient.js';
-
-// The states of a waiter.
-/** The waiter is in line, and no question to the store is about it. */
-export const QUEUED = 'queued';
-/** A question to the store is about the waiter, or the charge that the answer brought is being given back. */
-export const ASKED = 'asked';
-/** The store has admitted the waiter, which stays in line until its turn. */
-export const HELD = 'held';
-/** The waiter has left the line, with a decision or an error. */
-export const DONE = 'done';
-
-// The states of a line.
-/** The store is not asked and no timer runs: the line is new, or all of its waiters are held. */
-export const RESTING = 'resting';
-/** The store is being asked, as long as it admits. */
-export const ASKING = 'asking';
-/** A timer runs until the next question. */
-export const SLEEPING = 'sleeping';
-/** The line has neither a waiter nor a sleep to end, and is not found by its key any more. */
-export const CLOSED = 'closed';
-
-/** The subject of a wait. */
-export interface Who {
-  readonly key: Key;
-  /** The policies that decide. */
-  readonly set: PolicySet;
-  /** Texts that distinguish the keys: see `idsOf`. */
-  readonly ids: readonly string[];
-  /** Whether the request has a place however many wait. @default false */
-  readonly isUnbounded?: boolean;
-}
-
-export interface Waiter {
-  readonly who: Who;
-  readonly cost: Cost;
-  readonly costs: Costs;
-  readonly priority: number;
-  /** The time at which the waiter gives up, by the room's clock. */
-  readonly deadline: number;
-  /** The time at which the waiter came. */
-  readonly came: number;
-  readonly resolve: (decision: LimiterDecision) => void;
-  readonly reject: (error: unknown) => void;
-  state: typeof QUEUED | typeof ASKED | typeof HELD | typeof DONE;
-  /** Stops the waiter's timer, and stops listening to its signal. */
-  stop: () => void;
-  /**
-   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets its place as soon as it is
-   * known to have to wait.
-   */
-  hasPlace: boolean;
-  /** Gives up the turn of a held waiter. */
-  turn: AbortController | undefined;
-  /** The reason why the waiter gave up. Its charge is given back before the wait ends with this error. */
-  error: unknown;
-}
+import { DONE, QUEUED, setOf, type Waiter } from './waiter.js';
 
 /**
- * The waiters of one key, or of the same keys of several dimensions: first the held ones, then the others by priority and in order of
- * arrival.
+ * The waiters of one tenant, which have the same key, or the same keys of several dimensions: first the held ones, then the others by
+ * priority and in order of arrival.
  */
 export class WaitingLine extends Line<Waiter> {
-  readonly pace: Pace;
   ids: readonly string[] = [this.key];
-  state: typeof RESTING | typeof ASKING | typeof SLEEPING | typeof CLOSED = RESTING;
+  weight = 1;
+  /** The place where the line waits for its turn. Undefined before its first waiter. */
+  gate: Gate | undefined;
+  /** The line's place in the round of its gate, as long as one of its waiters is not held. */
+  spot: Link<WaitingLine> | undefined;
+  /** The units that are left to the line in this round. */
+  credit = 0;
   /** The first waiter that is not held. Questions to the store are about this waiter, and the ones behind it. */
   next: Link<Waiter> | undefined;
   /** The first waiter without a place. The waiters behind it have none either. */
   newcomer: Link<Waiter> | undefined;
-  /** Whether units were given back during a question. The store is then asked again at once. */
-  wasWoken = false;
-  stopTimer = (): void => {};
-
-  constructor(key: string, isShared: boolean) {
-    super(key);
-    this.pace = new Pace(isShared);
-  }
 
   /** The waiter behind which a newcomer waits. The newcomer passes no waiter that is held or asked about. */
   lastBefore(priority: number): Link<Waiter> | undefined {
@@ -105,7 +44,8 @@ export class WaitingLine extends Line<Waiter> {
     if (this.next === link) this.next = link.after;
     if (this.newcomer === link) this.newcomer = link.after;
     this.remove(link);
-    this.pace.resetPoll();
+    if (!this.next) this.gate?.pause(this);
+    this.gate?.pace.resetPoll();
     link.value.state = DONE;
     link.value.stop();
   }
@@ -116,29 +56,136 @@ export class WaitingLine extends Line<Waiter> {
     while (link.value.who.isUnbounded || !link.value.hasPlace) link = link.before!;
     return link;
   }
+}
 
-  /** The waiters that share one question to the store, by one set. */
-  group(now: number): { set: PolicySet; group: Link<Waiter>[] } {
+// The states of a gate.
+/** The store is not asked and no timer runs: the gate is new, or all of its waiters are held. */
+export const RESTING = 'resting';
+/** The store is being asked, as long as it admits. */
+export const ASKING = 'asking';
+/** A timer runs until the next question. */
+export const SLEEPING = 'sleeping';
+
+/** A waiter that a question is about, and its line. */
+export interface Asker {
+  readonly line: WaitingLine;
+  readonly link: Link<Waiter>;
+}
+
+/**
+ * The lines that wait for the same key, such as the lines of all tenants for the limit of all. They take turns by weighted deficit round
+ * robin: in each round, a line may spend the cost of the largest request, times its weight. A line stands at one gate: at the gate of the
+ * key that denied it, or before a denial at a gate of its own. Only the gate's first line asks the store.
+ */
+export class Gate {
+  /** The key, or the joined keys of a gate that one line has for itself. */
+  readonly key: string;
+  /** The keys of a gate that one line with several keys has for itself. */
+  readonly ids: readonly string[];
+  readonly pace: Pace;
+  state: typeof RESTING | typeof ASKING | typeof SLEEPING = RESTING;
+  /** Whether units were given back during a question. The store is then asked again at once. */
+  wasWoken = false;
+  stopTimer = (): void => {};
+  /** The lines with a waiter that has no place yet. */
+  readonly newcomers = new Set<WaitingLine>();
+  /** The number of lines, including lines of only held waiters. */
+  size = 0;
+  /** The lines with a waiter that is not held, in the order of their turns. */
+  readonly #round = new List<WaitingLine>();
+  /** The units of a round for each unit of weight: the largest cost so far. */
+  #quantum = 1;
+
+  constructor(key: string, ids: readonly string[], isShared: boolean) {
+    this.key = key;
+    this.ids = ids;
+    this.pace = new Pace(isShared);
+  }
+
+  /** The waiter that the next question is about. */
+  get next(): Link<Waiter> | undefined {
+    return this.#round.first?.value.next;
+  }
+
+  /** Adds a line, or a line's first waiter that is not held. */
+  enter(line: WaitingLine): void {
+    if (line.gate !== this) this.size++;
+    line.gate = this;
+    if (line.next && !line.spot) line.spot = this.#round.insert(line, this.#round.last);
+  }
+
+  /** Takes out a line. */
+  leave(line: WaitingLine): void {
+    this.pause(line);
+    this.newcomers.delete(line);
+    line.gate = undefined;
+    this.size--;
+  }
+
+  /** Takes a line out of the round. */
+  pause(line: WaitingLine): void {
+    if (line.spot) this.#round.remove(line.spot);
+    line.spot = undefined;
+    line.credit = 0;
+  }
+
+  /** Notes a waiter of one of the lines. */
+  note({ costs: { cost } }: Waiter): void {
+    this.#quantum = Math.max(this.#quantum, cost);
+  }
+
+  /** Records an admission. The line's turn ends with its waiters, or with its part of the round. */
+  spend(line: WaitingLine, cost: number): void {
+    line.credit = this.#creditFor(line, line.credit, cost) - cost;
+    if (!line.next) this.pause(line);
+    else if (line.spot && line.next.value.costs.cost > line.credit && line.spot.after) {
+      this.#round.remove(line.spot);
+      line.spot = this.#round.insert(line, this.#round.last);
+    }
+  }
+
+  /** The waiters that share one question to the store, by one set, and whether there are no others. */
+  group(now: number): { set: PolicySet; group: Asker[]; isAll: boolean } {
     const set = setOf(this.next!.value, now);
-    const group: Link<Waiter>[] = [];
+    const group: Asker[] = [];
     let sum = 0;
     let largest = 0;
     let last: Costs['costs'];
-    for (let link = this.next; link; link = link.after) {
-      const { cost, costs } = link.value.costs;
+    for (const asker of this.#inTurn()) {
+      const { value } = asker.link;
+      const { cost, costs } = value.costs;
       sum += cost;
       const isLess = costs ? costs.join() !== last?.join() : cost < largest;
       const isSafe = this.pace.hasUnits(sum, isLess);
-      if (group.length > 0 && (!isSafe || setOf(link.value, now) !== set)) break;
-      group.push(link);
+      if (group.length > 0 && (!isSafe || setOf(value, now) !== set)) return { set, group, isAll: false };
+      group.push(asker);
       largest = Math.max(largest, cost);
       last = costs;
     }
-    return { set, group };
+    return { set, group, isAll: true };
   }
-}
 
-/** The set that decides for a waiter. */
-export function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
-  return patient(who.set, deadline - now, now - came);
+  /** The waiters in the order of their turns, as if all were admitted. */
+  *#inTurn(): Generator<Asker> {
+    const visits: { line: WaitingLine; link: Link<Waiter>; credit: number }[] = [];
+    let spot = this.#round.first;
+    for (let at = 0; spot || at < visits.length;) {
+      const line: WaitingLine = spot?.value ?? visits[at]!.line;
+      let { link, credit } = spot ? { link: line.next, credit: line.credit } : visits[at++]!;
+      spot = spot?.after;
+      for (let isFirst = true; link; link = link.after, isFirst = false) {
+        const { cost } = link.value.costs;
+        if (isFirst) credit = this.#creditFor(line, credit, cost);
+        else if (credit < cost) break;
+        yield { line, link };
+        credit -= cost;
+      }
+      if (link) visits.push({ line, link, credit });
+    }
+  }
+
+  /** A line's credit before a cost, with the line's part of a new round if the rest of the last one does not suffice. */
+  #creditFor({ weight }: WaitingLine, credit: number, cost: number): number {
+    return credit < cost ? Math.max(cost, credit + weight * this.#quantum) : credit;
+  }
 }

@@ -21,20 +21,24 @@ import type { HeadgateError } from '../../common/errors.js';
 import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
 import { costsOf, type Cost } from '../../contract/costs.js';
-import { joined } from '../../contract/parts.js';
+import { idsOf, joined } from '../../contract/parts.js';
+import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import { Lines } from './lines.js';
 import { Questions, type Host } from './questions.js';
 import { abortedError, fullError, lateError } from './wait-errors.js';
-import { ASKED, ASKING, CLOSED, HELD, QUEUED, WaitingLine, type Waiter, type Who } from './waiting-line.js';
+import { ASKED, HELD, QUEUED, type Waiter, type Who } from './waiter.js';
+import { ASKING, Gate, WaitingLine } from './waiting-line.js';
 
-/** The requests that wait for admission, by key and in order of arrival. */
+/** The requests that wait for admission: by gate, where lines take turns, and in each line in order of arrival. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #questions: Questions;
   readonly #lines: Lines<Waiter, WaitingLine>;
-  /** Lines that wait for several keys, under each of these keys. */
-  readonly #byPart = new Map<string, Set<WaitingLine>>();
+  readonly #isShared: boolean;
+  readonly #gates = new Map<string, Gate>();
+  /** The gates of lines that wait for several keys and were not denied by one of them, under each of these keys. */
+  readonly #undenied = new Map<string, Set<Gate>>();
   #isClosed = false;
 
   /**
@@ -43,6 +47,7 @@ export class WaitingRoom {
    */
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
+    this.#isShared = host.isShared;
     const isClosed = (): boolean => this.#isClosed;
     this.#questions = new Questions(timing, host, {
       get isClosed() {
@@ -52,11 +57,12 @@ export class WaitingRoom {
       leave: (line, link, error) => this.#leave(line, link, error),
       takePlace: (line, link) => this.#takePlace(line, link),
       takePlaces: (line) => this.#takePlaces(line),
-      close: (line) => this.#close(line),
-      wake: (ids) => this.wake(ids),
+      gateOf: (line, decision) => this.#gateOf(line, decision),
+      move: (line, gate) => this.#move(line, gate),
+      close: (gate) => this.#close(gate),
     });
-    const make = (key: string): WaitingLine => new WaitingLine(key, host.isShared);
-    this.#lines = new Lines(most, mostPerKey, make, (line) => this.#giveWay(line));
+    const giveWay = (line: WaitingLine): void => this.#giveWay(line);
+    this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key), giveWay);
   }
 
   /** The number of requests that wait now. */
@@ -78,13 +84,19 @@ export class WaitingRoom {
     priority = 0,
   ): Promise<LimiterDecision> {
     if (signal?.aborted) return Promise.reject(abortedError(signal));
-    const line = this.#lines.open(joined(who.ids));
+    const { ids, tenant } = who;
+    const line = this.#lines.open(joined(tenant === undefined ? ids : [...ids, tenant]));
+    line.ids = ids;
+    line.weight = who.weight ?? 1;
+    const gate = line.gate ?? this.#gateOf(line);
     const before = line.lastBefore(priority);
     const after = before ? before.after : line.first;
     // Beside a waiter that was denied, the newcomer has to wait, too. Otherwise the store's answer decides.
-    const hasPlace = (line.next !== undefined && line.state !== ASKING) || after?.value.hasPlace === true;
-    if (hasPlace && !this.#lines.take(line, who.isUnbounded)) return Promise.reject(fullError(who.key));
-    if (!line.first) this.#open(line, who.ids);
+    const hasPlace = (gate.next !== undefined && gate.state !== ASKING) || after?.value.hasPlace === true;
+    if (hasPlace && !this.#lines.take(line, who.isUnbounded)) {
+      if (!line.first) this.#lines.close(line);
+      return Promise.reject(fullError(who.key));
+    }
     return new Promise((resolve, reject) => {
       const came = this.#timing.now();
       const waiter: Waiter = {
@@ -102,7 +114,7 @@ export class WaitingRoom {
         error: undefined,
         stop: () => {},
       };
-      const onTimeout = (): void => this.#giveUp(line, link, lateError(who.key, line.pace.denial));
+      const onTimeout = (): void => this.#giveUp(line, link, lateError(who.key, line.gate?.pace.denial));
       let stopTimer = (): void => {};
       let stopListening = (): void => {};
       waiter.stop = () => {
@@ -110,57 +122,76 @@ export class WaitingRoom {
         stopListening();
       };
       const link = line.join(waiter, before);
+      gate.enter(line);
+      gate.note(waiter);
+      if (line.newcomer) gate.newcomers.add(line);
       if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
       stopListening = onAbort(signal, () => this.#giveUp(line, link, abortedError(signal)));
-      if (line.next === link) void this.#questions.ask(line);
+      if (gate.next === link) void this.#questions.ask(gate);
     });
   }
 
-  #open(line: WaitingLine, ids: readonly string[]): void {
-    line.ids = ids;
-    if (ids.length === 1) return;
-    for (const id of ids) {
-      const lines = this.#byPart.get(id) ?? new Set();
-      this.#byPart.set(id, lines.add(line));
-    }
-  }
-
-  #close(line: WaitingLine): void {
-    line.state = CLOSED;
-    this.#lines.close(line);
-    for (const id of line.ids) {
-      const lines = this.#byPart.get(id);
-      if (lines?.delete(line) && lines.size === 0) this.#byPart.delete(id);
-    }
-  }
-
   /**
-   * Wakes the first waiter of each key, because units were given back. Of the lines that wait for several keys, one asks the store. If that
-   * ends a wait, the next line follows.
+   * The gate where a line waits.
+   *
+   * @param denial the denial of its first waiter, which names the gate. Without a denial, the line waits with others that were denied for one
+   * of its keys, or else at a gate of its own
    */
+  #gateOf(line: WaitingLine, denial?: LimiterDecision): Gate {
+    const denied = denial && deniedId(denial);
+    if (denied !== undefined && line.ids.includes(denied)) return this.#openGate(denied);
+    if (line.gate) return line.gate;
+    for (const id of line.ids) {
+      const gate = this.#gates.get(id);
+      if (gate) return gate;
+    }
+    return this.#openGate(line.key, line.ids[0] === line.key ? [] : line.ids);
+  }
+
+  #openGate(key: string, ids: readonly string[] = []): Gate {
+    let gate = this.#gates.get(key);
+    if (gate) return gate;
+    gate = new Gate(key, ids, this.#isShared);
+    this.#gates.set(key, gate);
+    for (const id of ids) this.#undenied.set(id, (this.#undenied.get(id) ?? new Set<Gate>()).add(gate));
+    return gate;
+  }
+
+  /** Moves a line to the end of another gate. Its waiters have to wait, so they need places. */
+  #move(line: WaitingLine, gate: Gate): void {
+    line.gate!.leave(line);
+    gate.enter(line);
+    for (const waiter of line) gate.note(waiter);
+    this.#takePlaces(line);
+  }
+
+  #close(gate: Gate): void {
+    this.#gates.delete(gate.key);
+    for (const id of gate.ids) {
+      const gates = this.#undenied.get(id);
+      if (gates?.delete(gate) && gates.size === 0) this.#undenied.delete(id);
+    }
+  }
+
+  /** Wakes the gates of some keys, because units were given back. */
   wake(ids: readonly string[]): void {
     for (const id of ids) {
-      const line = this.#lines.get(id);
-      if (line) this.#questions.wake(line);
-      const lines = this.#byPart.get(id);
-      const [next] = lines ?? [];
-      if (!lines || !next) continue;
-      lines.delete(next);
-      lines.add(next);
-      this.#questions.wake(next);
+      const gate = this.#gates.get(id);
+      if (gate) this.#questions.wake(gate);
+      for (const undenied of this.#undenied.get(id) ?? []) this.#questions.wake(undenied);
     }
   }
 
-  /** Wakes the first waiter of each line, because limits may have changed. */
+  /** Wakes all gates, because limits may have changed. */
   wakeAll(): void {
-    for (const line of [...this.#lines]) this.#questions.wake(line);
+    for (const gate of [...this.#gates.values()]) this.#questions.wake(gate);
   }
 
   /** Ends every wait with an error. */
   close(error: HeadgateError): void {
     this.#isClosed = true;
+    for (const gate of this.#gates.values()) gate.stopTimer();
     for (const line of this.#lines) {
-      line.stopTimer();
       // From the end, because the first wait may have to go on until the store answers.
       for (let link = line.last; link; link = link.before) this.#end(line, link, error);
     }
@@ -177,9 +208,10 @@ export class WaitingRoom {
 
   /** Ends a wait at its timeout, or because the caller aborted it. */
   #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
-    const isNext = line.next === link && link.value.state === QUEUED;
+    const { gate } = line;
+    const isNext = gate?.next === link && link.value.state === QUEUED;
     this.#end(line, link, error);
-    if (isNext) this.#questions.wake(line);
+    if (isNext) this.#questions.wake(gate);
   }
 
   /** Ends a wait: at once, after the store's answer, or when the waiter's turn was given back. */
@@ -199,7 +231,11 @@ export class WaitingRoom {
   #remove(line: WaitingLine, link: Link<Waiter>): void {
     line.leave(link);
     if (link.value.hasPlace) this.#lines.vacate(line, link.value.who.isUnbounded);
-    if (!line.first) void this.#questions.ask(line);
+    if (line.first) return;
+    const { gate } = line;
+    this.#lines.close(line);
+    gate?.leave(line);
+    if (gate?.size === 0) void this.#questions.ask(gate);
   }
 
   #takePlace(line: WaitingLine, link: Link<Waiter>): boolean {
@@ -216,4 +252,11 @@ export class WaitingRoom {
       this.#end(line, link, fullError(link.value.who.key));
     }
   }
+}
+
+/** The key that a denial is about, as in `idsOf`. Undefined if the store itself is the reason. */
+function deniedId({ reason, policy, subject }: LimiterDecision): string | undefined {
+  const isDenied = ({ ban, policies }: PolicySet): boolean =>
+    reason === 'banned' ? ban !== undefined : policies.some(({ name }) => name === policy);
+  return idsOf(subject, isDenied)[0];
 }

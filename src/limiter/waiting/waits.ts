@@ -11,10 +11,12 @@ import type { PolicySet } from '../../contract/store.js';
 import { isNothing, type Asking } from '../asking.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
 import type { Lifetime } from '../lifetime.js';
+import { reportWait } from '../observe.js';
 import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js';
 import type { Setup } from '../setup.js';
 import { HoldQueue, holdRequestOf } from './hold-queue.js';
 import { patient } from './patient.js';
+import { processNumber } from './process-line.js';
 import { enter, leave } from './rooms.js';
 import { Sleeps } from './sleeps.js';
 import { abortedError, deniedError, fullError } from './wait-errors.js';
@@ -37,7 +39,11 @@ export class Waits {
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#room = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
-      decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek),
+      process: source.embedded ? undefined : processNumber,
+      get holdMs() {
+        return asking.slots.holdMs;
+      },
+      decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek, 'all'),
       hold: async (decision, signal, isUnbounded) => {
         const result = await this.#hold(decision, signal, true, isUnbounded);
         if (!result.allowed) throw fullError(decision.key);
@@ -55,18 +61,25 @@ export class Waits {
 
   /** See `limiter.wait`. */
   wait(key: Key, options: WaitOptions): Promise<Decision> {
-    return this.#wait(key, options, false);
+    return this.#wait(key, options, false, true);
   }
 
   /**
    * Like `wait`, for work of this program. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`, there is a
    * place for the request however many wait.
+   *
+   * @param isReported false within the wait of `reported`
    */
-  enqueue(key: Key, options: WaitOptions): Promise<Decision> {
-    return this.#wait(key, options, options.timeout === undefined && !this.#setup.isWaitingBounded);
+  enqueue(key: Key, options: WaitOptions, isReported = true): Promise<LimiterDecision> {
+    return this.#wait(
+      key,
+      options,
+      options.timeout === undefined && !this.#setup.isWaitingBounded,
+      isReported,
+    );
   }
 
-  #wait(key: Key, options: WaitOptions, isUnbounded: boolean): Promise<Decision> {
+  #wait(key: Key, options: WaitOptions, isUnbounded: boolean, isReported: boolean): Promise<LimiterDecision> {
     try {
       checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
       checkSignal(options.signal);
@@ -74,7 +87,8 @@ export class Waits {
       const priority = checkPriority(options.priority ?? 0);
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
       const set = this.#setup.tiers.of(options.tier);
-      return this.waitBy(set, key, cost, timeout, signal, priority, isUnbounded);
+      const args = [set, key, cost, timeout, signal, priority, isUnbounded] as const;
+      return isReported ? this.waitBy(...args) : this.lineUp(...args);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -82,43 +96,74 @@ export class Waits {
   }
 
   /** Like `wait`, by the policies of a set. @param timeout ms, or Infinity @param isUnbounded whether there is always a place in line */
-  async waitBy(
+  waitBy(
     set: PolicySet,
     key: Key,
-    asked: Cost,
+    cost: Cost,
     timeout: number,
     signal: AbortSignal | undefined,
     priority = 0,
     isUnbounded = false,
   ): Promise<LimiterDecision> {
+    return this.reported(set, key, cost, signal, () =>
+      this.lineUp(set, key, cost, timeout, signal, priority, isUnbounded),
+    );
+  }
+
+  /** Reports a wait once, at its end. @param wait waits by `lineUp`, and by other means */
+  reported(
+    set: PolicySet,
+    key: Key,
+    cost: Cost,
+    signal: AbortSignal | undefined,
+    wait: () => Promise<LimiterDecision>,
+  ): Promise<LimiterDecision> {
+    // The caller may change its objects meanwhile.
+    const [sameKey, sameCost] = [copyOf(key), copyOf(cost)];
+    const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason, denial) => {
+      const last = denial ?? this.#asking.withoutStore(set, sameKey, sameCost);
+      return last.deniedFor(reason, last.retryAfterMs ?? 0);
+    };
+    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp }, wait));
+  }
+
+  /** Like `waitBy`, but unreported. */
+  async lineUp(
+    set: PolicySet,
+    key: Key,
+    asked: Cost,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    priority: number,
+    isUnbounded: boolean,
+  ): Promise<LimiterDecision> {
     const { scope, source, live, shadow } = this.#setup;
     const subject = this.#asking.subject(key, set);
     const costs = scope.costs(asked, subject.set, set);
-    // The caller may change its objects meanwhile.
-    const cost = typeof asked === 'number' ? asked : { ...asked };
+    const cost = copyOf(asked);
     const isTooMuch = subject.set.policies.some(
       (policy, i) => !policy.shadow && costAt(costs, i) > policy.traits.capacity,
     );
     const isHopeless = isTooMuch && (!live || (await this.#isTooMuch(key, cost, set)));
     if (!this.#asking.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.#asking.decide(key, cost, patient(set, 0, 0), false);
+      const decision = await this.#asking.decide(key, cost, patient(set, 0, 0), false, 'all');
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject), isUnbounded };
+    const who = { key: copyOf(key), set, ids: idsOf(subject), isUnbounded };
     enter(source, this.#setup.set.name, this.#room);
     try {
-      return await this.#life.track(this.#room.wait(who, cost, timeout, signal, priority));
+      return await this.#room.wait(who, cost, timeout, signal, priority);
     } catch (error) {
       // A shadow rejects no request, even if the store takes longer than the request could wait.
       if (!shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
-      return this.#asking.unanswered(set, key, cost);
+      return this.#asking.withoutStore(set, key, cost, 'deny');
     }
   }
 
   /** Whether a cost exceeds a capacity by the limits that a key has now. */
   async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
-    const { reason } = await this.#asking.decide(key, cost, patient(set, 0, 0), true);
+    const { reason } = await this.#asking.decide(key, cost, patient(set, 0, 0), true, 'all');
     return reason === 'cost-exceeds-capacity';
   }
 
@@ -126,11 +171,24 @@ export class Waits {
   async hold(decision: Decision, options: HoldOptions): Promise<Decision> {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);
-    if (this.#life.isClosed) {
+    const own = ofLimiter(decision);
+    return this.holdReported(own, options.signal, own);
+  }
+
+  /** Like `hold`, and reports the outcome. @param reported the decision, if it was reported before */
+  holdReported(
+    decision: LimiterDecision,
+    signal: AbortSignal | undefined,
+    reported?: LimiterDecision,
+  ): Promise<LimiterDecision> {
+    const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason) =>
+      decision.deniedFor(reason, decision.delayMs);
+    const hold = async (): Promise<LimiterDecision> => {
+      if (!this.#life.isClosed) return this.#hold(decision, signal);
       await decision.cancel();
       throw this.#life.closedError();
-    }
-    return this.#life.track(this.#hold(ofLimiter(decision), options.signal));
+    };
+    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp, reported }, hold));
   }
 
   /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
@@ -148,7 +206,7 @@ export class Waits {
     const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
     if (outcome === 'turn') return decision;
     await decision.cancel();
-    if (outcome === 'full') return this.#asking.report(decision.queueFull(), false);
+    if (outcome === 'full') return decision.queueFull();
     if (outcome === 'closed') throw this.#life.closedError();
     throw abortedError(signal);
   }
@@ -165,4 +223,8 @@ export class Waits {
     this.#sleeps.close(this.#life.closedError());
     this.#room.close(this.#life.closedError());
   }
+}
+
+function copyOf<T extends Key | Cost>(value: T): T {
+  return typeof value === 'object' && (value as object | null) !== null ? { ...value } : value;
 }

@@ -1,9 +1,10 @@
-import { algorithms, type Column } from '../../algorithms/index.js';
+import { kernels, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
+import type { StateSummary } from '../state/saved-state.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';
 
@@ -15,6 +16,14 @@ const MAX_LOOKS_FOR_EXPIRED = 16;
 const MAX_LOOKS = 64;
 /** Keys that a ban by hand compares if that search fails. */
 const MAX_LOOKS_FOR_BAN = 4096;
+
+/** The fewest texts of keys of which those without a row are forgotten. */
+const MIN_NAMES_PER_PRUNING = 1000;
+
+const NO_STATE: Omit<StateSummary, 'overrides'> = {
+  ...{ bannedUntil: 0, denials: 0, countedUntil: 0, lastBanMs: 0 },
+  policies: new Map(),
+};
 
 /** The kinds of keys that a ban by hand evicts, in this order. */
 const DENIED = 0;
@@ -42,6 +51,10 @@ export class Table {
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
+  /** The texts of keys that were used, including some without a row. Undefined unless operators want to list keys. */
+  names: Set<string> | undefined = undefined;
+  /** The number of texts at which those of keys without a row are forgotten. */
+  #nextPruning = MIN_NAMES_PER_PRUNING;
   /** The row at which the last search for expired rows stopped. */
   #handPage = 0;
   #hand = 0;
@@ -67,6 +80,36 @@ export class Table {
   /** The number of keys that have a row. */
   get size(): number {
     return this.#size;
+  }
+
+  rememberKeys(): void {
+    this.names ??= new Set();
+  }
+
+  /** Remembers the text of a used key. Texts of keys without a row are forgotten from time to time. */
+  remember(key: string): void {
+    const names = this.names!;
+    names.add(key);
+    if (names.size < this.#nextPruning) return;
+    for (const name of names) if (name !== key && this.find(name, 0) === 0) names.delete(name);
+    this.#nextPruning = Math.max(MIN_NAMES_PER_PRUNING, 2 * names.size);
+  }
+
+  /** The state of a key, as `summaryOf` shows stored state. Undefined if the key has no row. */
+  stateOf(key: string): StateSummary | undefined {
+    const row = this.find(key, 0);
+    const overrides = this.overrides.get(key)?.record ?? '';
+    if (row === 0) return overrides === '' ? undefined : { ...NO_STATE, overrides };
+    const page = this.pageOf(row);
+    const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = page.bans.save(
+      row & WITHIN,
+    ) as number[];
+    const policies = new Map<string, number>();
+    for (const { number, policy } of this.#selections.policies) {
+      const until = page.columns[number]?.until(row & WITHIN) ?? 0;
+      if (until > 0) policies.set(policy.id, until);
+    }
+    return { bannedUntil, denials, countedUntil, lastBanMs, policies, overrides };
   }
 
   /** The number of times that there was no room for a new key. */
@@ -96,7 +139,7 @@ export class Table {
     const page = this.pageOf(row);
     return (page.selections[number] ??= policies.map(
       ({ number, policy: { kernel, params } }) =>
-        (page.columns[number] ??= algorithms[kernel].createColumn(page.rows, params)),
+        (page.columns[number] ??= kernels[kernel].createColumn(page.rows, params)),
     ));
   }
 

@@ -16,6 +16,7 @@ import {
   type Query,
   type Reply,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
@@ -26,7 +27,8 @@ export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
   lease(change: LeaseChange): Promise<boolean>;
-  reset(subject: Subject): Promise<void>;
+  reset(subject: Subject, isLogged?: boolean): Promise<void>;
+  usage(subject: Subject): Promise<UsageReply>;
 }
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
@@ -40,6 +42,13 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
     `acrossSlots: ${what} needs the verdicts on all keys at once. Set slotBy instead of acrossSlots, or omit ${what}.`,
+  );
+}
+
+function idAcross(): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'id: these policies count by keys in several slots of the cluster, which cannot remember an id in one step. Set slotBy, or omit the id.',
   );
 }
 
@@ -102,6 +111,7 @@ export class Across implements ByOneKey {
   }
 
   async decide(query: Query): Promise<Reply> {
+    if (query.id !== undefined) throw idAcross();
     const parts = partsOf(query.set);
     const calls = new PartCalls(query.call);
     const replies: Reply[] = [];
@@ -209,13 +219,26 @@ export class Across implements ByOneKey {
     return !held.includes(false);
   }
 
-  async reset(subject: Subject): Promise<void> {
-    const calls = new PartCalls(subject.call);
-    await Promise.all(
-      partsOf(subject.set).map(({ set, keyOf }) =>
-        calls.ask((call) => this.#store.reset({ set, key: keyOf(subject.key), call })),
-      ),
+  async reset(subject: Subject, isLogged?: boolean): Promise<void> {
+    await this.#askAll(subject, (part) => this.#store.reset(part, isLogged));
+  }
+
+  async usage(subject: Subject): Promise<UsageReply> {
+    const replies = await this.#askAll(subject, (part) => this.#store.usage(part));
+    const behind = replies.find(({ clientChanges }) => clientChanges);
+    if (behind) return behind;
+    const ban = Math.max(...replies.map((reply) => reply.ban));
+    const records = Object.assign({}, ...replies.map((reply) => reply.records)) as UsageReply['records'];
+    return { ...merged(partsOf(subject.set), replies), ban, records };
+  }
+
+  /** Asks about each part at once. */
+  #askAll<T>({ set, key, call }: Subject, ask: (part: Subject) => Promise<T>): Promise<T[]> {
+    const calls = new PartCalls(call);
+    const asked = partsOf(set).map((part) =>
+      calls.ask((own) => ask({ set: part.set, key: part.keyOf(key), call: own })),
     );
+    return Promise.all(asked);
   }
 }
 

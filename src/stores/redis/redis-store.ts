@@ -1,8 +1,8 @@
 import type { HeadgateError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
-import type { BanNote } from '../../contract/ban-options.js';
-import { entryInForce } from '../../contract/overrides.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { idLifeOf, policiesText } from '../../contract/request-ids.js';
 import type {
   Change,
   ChangeReply,
@@ -15,7 +15,10 @@ import type {
   Reply,
   Store,
   Subject,
+  UsageReply,
 } from '../../contract/store.js';
+import { overrideChange, resetChange } from '../journal.js';
+import { ownerTextOfPlace, ownerTexts } from '../keys.js';
 import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
 import { Batcher, type Batch } from './calls/batch.js';
 import * as operations from './calls/operations.js';
@@ -30,9 +33,6 @@ import { Publisher } from './operators/publisher.js';
 import { usesOf } from './operators/script-commands.js';
 import { Traffic } from './operators/traffic.js';
 import type { KeyHashing } from './secret-keys.js';
-
-/** The note of a ban without an operator and a reason. */
-const ANONYMOUS_NOTE: BanNote = { by: null, reason: null };
 
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
 const MAX_SERVERS = 1000;
@@ -59,6 +59,7 @@ interface Settings {
 export class RedisStore implements Store {
   readonly whenReady: Commands['whenReady'];
   readonly waitsFor: Commands['waitsFor'];
+  readonly remembersIds = true;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
@@ -168,7 +169,8 @@ export class RedisStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const recalled = this.#denials?.recall(query);
+    // A repetition is admitted even while its key is denied.
+    const recalled = query.id === undefined ? this.#denials?.recall(query) : undefined;
     if (recalled) return recalled;
     if (this.#isCluster && isAcross(query)) {
       if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
@@ -178,8 +180,8 @@ export class RedisStore implements Store {
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
-    const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set);
+    const { set, queries, asked, withIds } = batch;
+    const answers = decode(reply, queries.length, set, withIds);
     if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
@@ -191,11 +193,15 @@ export class RedisStore implements Store {
   };
 
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
-    const { set, peek, queries } = batch;
-    const plan = this.#plans.of(set);
+    const { set, peek, queries, withIds } = batch;
+    const plan = this.#plans.of(set, withIds);
     const keys: string[] = [];
-    for (const { key } of queries) plan.keys.push(keys, key);
+    for (const { key, id } of queries) {
+      plan.keys.push(keys, key);
+      if (id !== undefined) plan.keys.pushId(keys, key, id);
+    }
     const args = plan.evaluateArgs.slice();
+    if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
@@ -213,6 +219,12 @@ export class RedisStore implements Store {
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => operations.adjust(this.#plans, [change]));
+  }
+
+  usage(subject: Subject): Promise<UsageReply> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.usage(subject);
+    this.#batcher.flush(subject.set.name);
+    return this.#run(subject, () => operations.usage(this.#plans, subject));
   }
 
   /** Returns charges of several keys. */
@@ -240,14 +252,19 @@ export class RedisStore implements Store {
     return this.#change(change, () => operations.lease(this.#plans, change));
   }
 
-  reset(subject: Subject): Promise<void> {
-    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
-    return this.#change(subject, () => operations.reset(this.#plans, subject));
+  reset(subject: Subject, isLogged = true): Promise<void> {
+    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject, isLogged);
+    const isReset = this.#change(subject, () => operations.reset(this.#plans, subject));
+    const book = isLogged ? this.#book : undefined;
+    if (!book) return isReset;
+    return isReset.then(() => {
+      for (const owner of ownerTexts(subject, this.#plans.text)) book.log(resetChange(owner));
+    });
   }
 
-  async ban(subject: Subject, duration: number, note: BanNote = ANONYMOUS_NOTE): Promise<void> {
-    await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
-    this.#book?.set(subject, duration, note);
+  async ban(subject: Subject, duration: number, note: BanNote = NO_NOTE): Promise<void> {
+    const left = await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
+    this.#book?.set(subject, duration, left, note);
   }
 
   readonly overrides: OverrideStore = {
@@ -258,10 +275,16 @@ export class RedisStore implements Store {
       const before = await this.#change(subject, () =>
         operations.setOverride(this.#plans, place, change, this.#isCluster),
       );
-      if (change.entry === '' && !entryInForce(...before)) return before;
+      const logged = overrideChange(ownerTextOfPlace(place, this.#plans.text), change, ...before);
+      if (!logged) return before;
       // The caller waits without a time limit. If the override cannot be recorded for operators, it is still in force.
-      const note = (): operations.Operation<void> => operations.noteOverride(this.#plans, place, change);
-      await this.#run({ set: subject.set, key: subject.key }, note).catch(warnOfUnlisted);
+      const asked = { set: subject.set, key: subject.key };
+      try {
+        await this.#run(asked, () => operations.noteOverride(this.#plans, place, change));
+        await this.#run(asked, () => operations.logChange(this.#plans, logged));
+      } catch (error) {
+        warnOfUnlisted(error as Error);
+      }
       return before;
     },
   };

@@ -12,6 +12,7 @@ import {
 import { checkShape } from '../../common/validate.js';
 import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
+import type { Commands } from './clients/commands.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { SLICE_TABLE, type SliceOptions } from './local/slice-options.js';
 import { Slices } from './local/slices.js';
@@ -97,20 +98,16 @@ function checkPrefix(option: string, prefix: unknown): string {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
-  return openStore(client, options);
-}
-
-/** @param hashing the way to write keys, instead of the option `hashKeys` @throws HeadgateError as `redisStore` */
-export function openStore(
-  client: RedisClient,
-  options: RedisStoreOptions,
-  hashing?: KeyHashing,
-): CheckableStore {
   checkShape('redisStore', options, Object.keys(REDIS_TABLE));
   const commands = commandsOf(client);
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
-  const { slices: slicing, hashKeys, top, ...values } = readOptions(REDIS_TABLE, given, 'redisStore.');
+  const {
+    slices: slicing,
+    hashKeys: hashing,
+    top,
+    ...values
+  } = readOptions(REDIS_TABLE, given, 'redisStore.');
   const { clock, prefix } = values;
   if (slicing && clock) {
     throw invalidOption(
@@ -119,14 +116,30 @@ export function openStore(
       "Omit slices together with a test's clock: this process spends slices by its own time.",
     );
   }
-  const keys = hashing ?? hashKeys;
+  const connection = { commands, prefix, hashing };
   const store = new RedisStore(commands, {
-    ...{ clock, prefix, sample: top?.sample, hashing: keys },
+    ...{ clock, prefix, sample: top?.sample, hashing },
     // With a clock, both are off unless the user sets them.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
     publish: clock && options.publish === undefined ? undefined : values.publish,
   });
+  connections.set(store, connection);
   if (!slicing) return store;
-  const slices = new Slices(store, slicing, sharedOf(commands), JSON.stringify([prefix, keys.mark]));
+  const slices = new Slices(store, slicing, sharedOf(commands), JSON.stringify([prefix, hashing.mark]));
+  connections.set(slices, connection);
   return Object.assign(slices, { check: () => store.check() });
+}
+
+/** The parts of a store on Redis, for the administration. */
+export interface RedisConnection {
+  readonly commands: Commands;
+  readonly prefix: string;
+  readonly hashing: KeyHashing;
+}
+
+const connections = new WeakMap<Store, RedisConnection>();
+
+/** The connection of a store. Undefined for other stores. */
+export function connectionOf(store: Store): RedisConnection | undefined {
+  return connections.get(store);
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { SHARES_KERNEL, type Kernel } from '../../algorithms/index.js';
+import { SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
 import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -19,6 +19,7 @@ export const scriptNames = [
     'read-override',
     'reset',
     'seal-bans',
+    'configure',
     'set-ban',
     'set-override',
   ] as const),
@@ -28,21 +29,25 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
+/** A part of scripts for some questions only. */
+export type Extra = 'usage' | 'ids';
+
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
- * combinations: the kernels of a policy set, with or without a ban, with or without overrides.
+ * combinations: the kernels of a policy set, with or without a ban, with or without overrides, and the extra parts.
  */
 export function assemble(
   name: ScriptName,
-  kernels: readonly Kernel[],
+  kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
+  extra?: Extra,
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban, overrides].join();
+  const id = [name, ...needed, ban, overrides, extra].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, ban, overrides });
+    const source = compose(name, { kernels: needed, ban, overrides, extra });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -51,9 +56,10 @@ export function assemble(
 
 /** The features of a script. */
 interface Features {
-  readonly kernels: readonly Kernel[];
+  readonly kernels: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
+  readonly extra?: Extra | undefined;
 }
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
@@ -64,7 +70,8 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`), or the algorithm has
+ *   this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *
@@ -75,7 +82,7 @@ export function compose(name: ScriptName, features: Features): string {
   return expand(luaFiles[name]!['first']!, features, features.kernels[0]);
 }
 
-function expand(text: string, features: Features, algorithm: Kernel | undefined): string {
+function expand(text: string, features: Features, algorithm: AnyKernel | undefined): string {
   const lines = text.match(/.+/g) ?? [];
   let expanded = '';
   for (let at = 0; at < lines.length; at++) {
@@ -97,14 +104,19 @@ function expand(text: string, features: Features, algorithm: Kernel | undefined)
   return expanded;
 }
 
-function has(subject: string, { kernels, ban, overrides }: Features, algorithm: Kernel | undefined): boolean {
+function has(
+  subject: string,
+  { kernels, ban, overrides, extra }: Features,
+  algorithm: AnyKernel | undefined,
+): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
+  if (subject === 'usage' || subject === 'ids') return extra === subject;
   return sectionOf(subject, algorithm) !== undefined;
 }
 
-function sectionOf(subject: string, algorithm: Kernel | undefined): string | undefined {
+function sectionOf(subject: string, algorithm: AnyKernel | undefined): string | undefined {
   const [file, section = 'first'] = subject.split('.') as [string, string?];
   return luaFiles[file === 'algorithm' ? algorithm! : file]![section];
 }

@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
+import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
 
 /** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
@@ -45,7 +46,7 @@ export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): Datab
 export type Synchronous = 'off' | 'normal' | 'full';
 
 /** 'hgat' in ASCII, which distinguishes files of Headgate from those of other programs. */
-export const APPLICATION_ID = 0x68676174;
+const APPLICATION_ID = 0x68676174;
 
 /** The version of the table below. */
 const SCHEMA_VERSION = 1;
@@ -53,6 +54,17 @@ const SCHEMA_VERSION = 1;
 /** Names are compared byte by byte. Rows are stored in the index itself, so a write changes one page. */
 const TABLE = `CREATE TABLE headgate (key TEXT NOT NULL PRIMARY KEY, expires INTEGER NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
   PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION};`;
+
+/** The log of changes: those by operators, and automatic ones. Files of earlier versions have no such table. */
+const LOG_TABLE = `CREATE TABLE IF NOT EXISTS headgate_log (automatic INTEGER NOT NULL, id INTEGER NOT NULL, entry TEXT NOT NULL,
+  PRIMARY KEY (automatic, id)) WITHOUT ROWID;`;
+
+/** The next number of an entry, over both kinds. */
+const NEXT_ID = `1 + max((SELECT coalesce(max(id), 0) FROM headgate_log WHERE automatic = 0),
+  (SELECT coalesce(max(id), 0) FROM headgate_log WHERE automatic = 1))`;
+
+/** The entries that are written between two cuts of the log. */
+const ENTRIES_PER_CUT = 100;
 
 /** The rows that a sweep checks for each written row. The table is therefore at most about 4/3 of the live rows. */
 const CHECKED_ROWS_PER_WRITE = 4;
@@ -135,11 +147,32 @@ export class Database {
     return (this.#read.get(key) as { state: Uint8Array } | undefined)?.state;
   }
 
-  write(key: string, { changed, bytes, expiresAt }: StateChange): void {
+  write(key: string, { changed, bytes, expiresAt, log = [] }: StateChange): void {
+    for (const entry of log) this.#logChange(entry);
     if (!changed) return;
     if (bytes) this.#write.run(key, expiresAt, bytes);
     else this.#delete.run(key);
     this.#written++;
+  }
+
+  #logChange(change: LoggedChange): void {
+    const automatic = Number(isAutomatic(change));
+    const statement = (sql: string): SqliteStatement => this.#database.prepare(sql);
+    const insert = `INSERT INTO headgate_log SELECT ?, ${NEXT_ID}, ? RETURNING id`;
+    const { id } = statement(insert).get(automatic, JSON.stringify(change)) as { id: number };
+    if (id % ENTRIES_PER_CUT > 0) return;
+    const oldest = 'SELECT id FROM headgate_log WHERE automatic = ? ORDER BY id DESC LIMIT 1 OFFSET ?';
+    statement(`DELETE FROM headgate_log WHERE automatic = ? AND id <= (${oldest})`).run(
+      ...[automatic, automatic, MAX_CHANGES],
+    );
+  }
+
+  /** The rows that a statement selects, in an order that does not depend on other processes. */
+  all(sql: string, ...values: readonly (string | number)[]): unknown[] {
+    const statement = this.#database.prepare(sql) as SqliteStatement & {
+      all(...values: unknown[]): unknown[];
+    };
+    return statement.all(...values);
   }
 
   /** Deletes rows among the next few that expired a while ago, so that transactions stay short. */
@@ -281,7 +314,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
       // Another process may have created the table in the meantime.
       if (pragma('application_id') !== APPLICATION_ID) {
         if (hasTables()) throw unusable('another program created it');
-        database.exec(TABLE);
+        database.exec(TABLE + LOG_TABLE);
       }
       database.exec('COMMIT');
     } catch (error) {
@@ -290,6 +323,8 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
     }
   }
   if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate created it');
+  const log = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'headgate_log'").get();
+  if (log === undefined) database.exec(LOG_TABLE);
 }
 
 function rollback(database: SqliteDatabase): void {

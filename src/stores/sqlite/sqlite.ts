@@ -1,12 +1,13 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { checkSecret, keyedHash } from '../../common/secret.js';
-import { choice, custom, fn, readOptions, type OptionTable } from '../../common/options.js';
+import { choice, fn, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
+import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { hashedText } from '../keys.js';
-import { stateStore } from '../state/state-store.js';
+import { ALL_KEYS, withScope } from '../keys.js';
+import { hashKeysOption } from '../state/hashed-names.js';
+import { stateStore, type Askers } from '../state/state-store.js';
 import {
   createFile,
   Database,
@@ -20,6 +21,7 @@ import {
   type SqliteDatabase,
   type Synchronous,
 } from './database.js';
+import { Configurations } from './configurations.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -46,7 +48,7 @@ export interface SqliteStoreOptions {
 /** The rows of `SqliteStoreOptions`. */
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
-  hashKeys: custom('a secret, or `false`', (_, secret) => nameBy(secret as string | false), false),
+  hashKeys: hashKeysOption(),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
 
@@ -64,24 +66,64 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const given = { hashKeys: false, ...options };
   const { synchronous, hashKeys: name, clock } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
-  return stateStore({
-    update: (key, change, askers) =>
-      transactions.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: (keys, change, askers) => transactions.update(keys.map(name), change, askers),
+  const isHashed = given.hashKeys !== false;
+  const announced = new Set<Announcement>();
+  const configurations = new Configurations(transactions);
+  const update = (keys: readonly string[], change: Update, askers: Askers): Promise<void> => {
+    const names = keys.map(name);
+    const updated = transactions.update(names, hidingOwners(names, change), askers);
+    if (configurations.pending.size > 0) configurations.compare();
+    return updated;
+  };
+  const store = stateStore({
+    update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: update,
     close: () => transactions.close(),
   });
+  const announce: Store['announce'] = (limiter) => {
+    announced.add(limiter);
+    configurations.pending.add(limiter);
+    return {
+      withdraw() {
+        announced.delete(limiter);
+        configurations.pending.delete(limiter);
+      },
+    };
+  };
+  files.set(store, { transactions, name, announced, isHashed });
+  return Object.assign(store, { announce });
 }
 
-/** The notation of keys in the file. Names of limiters are not hashed. */
-export function nameBy(secret: string | false | undefined): (key: string) => string {
-  if (secret === false) return (key) => key;
-  const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
-  return (key) =>
-    key.replace(
-      /^\{([^{}:]*:)?(.*)\}/s,
-      (_, scope: string | undefined, who: string) =>
-        `{${scope ?? ''}${hashedText(hash(who).toString('base64url'))}}`,
-    );
+/** The parts of a store in a file, for the administration. */
+export interface SqliteFile {
+  readonly transactions: Transactions;
+  /** The notation of keys in the file. */
+  readonly name: (key: string) => string;
+  readonly announced: ReadonlySet<Announcement>;
+  readonly isHashed: boolean;
+}
+
+const files = new WeakMap<Store, SqliteFile>();
+
+/** The file of a store. Undefined for other stores. */
+export function sqliteFileOf(store: Store): SqliteFile | undefined {
+  return files.get(store);
+}
+
+type Update = Parameters<Transactions['update']>[1];
+
+/** Logs changes with the owners as the file names them, because keys may be secret. */
+function hidingOwners(names: readonly string[], change: Update): Update {
+  return (bytes, now) =>
+    change(bytes, now).map((each, i) => {
+      if (!each.log) return each;
+      const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
+      const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
+      const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
+      return isOfAll
+        ? each
+        : { ...each, log: each.log.map((logged) => ({ ...logged, who: whoIn(logged.who) })) };
+    });
 }
 
 function opener(database: unknown, synchronous: Synchronous): Opener {

@@ -1,8 +1,7 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import type { StateChange } from '../state/key-state.js';
-import type { Askers, StateBackend } from '../state/state-store.js';
+import { extendWaits, MIN_BUSY_MS, rejectAll, runUpdate, type Update } from '../state/updates.js';
 import { isBusy, type Database, type Opener } from './database.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
@@ -26,23 +25,8 @@ const MAX_LOCK_WAIT_MS = 60_000;
 /** The normal delay of a timer in a process that is not busy, ms. */
 const TIMER_DELAY_MS = 5;
 
-/** If the process was busy for longer than this (ms), waiting calls get more time. */
-const MIN_BUSY_MS = 5;
-
 /** The time between two checks of the file, ms. */
 const FILE_CHECK_INTERVAL_MS = 1000;
-
-type Change = Parameters<NonNullable<StateBackend['updateAll']>>[1];
-
-/** An update that waits for its transaction. */
-interface Update {
-  readonly keys: readonly string[];
-  readonly change: Change;
-  readonly askers: Askers;
-  readonly asked: number;
-  resolve(): void;
-  reject(error: unknown): void;
-}
 
 /**
  * Updates states in transactions. All updates of a turn of the event loop share one. The store never blocks on the lock of another process:
@@ -76,7 +60,7 @@ export class Transactions {
     this.#clock = clock;
   }
 
-  update(keys: readonly string[], change: Change, askers: Askers): Promise<void> {
+  update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#closed) {
         reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
@@ -88,6 +72,16 @@ export class Transactions {
       this.#since = asked;
       this.#schedule();
     });
+  }
+
+  /** Reads the file outside of a transaction. @throws the error of the database */
+  read<T>(use: (database: Database) => T): T {
+    this.#database ??= this.#opener.open();
+    return use(this.#database);
+  }
+
+  get clock(): Clock {
+    return this.#clock;
   }
 
   /** Resolves when all updates have ended. */
@@ -128,12 +122,7 @@ export class Transactions {
     this.#busy += now - this.#since - locked;
     this.#since = now;
     if (this.#busy < MIN_BUSY_MS || !this.#hasAnswered) return;
-    for (const { askers, asked } of this.#queue) {
-      for (const { subject } of askers) {
-        const { call, set } = subject;
-        if (call) call.until = Math.min((call.until || asked + set.timeout) + this.#busy, now + set.timeout);
-      }
-    }
+    extendWaits(this.#queue, this.#busy);
     this.#busy = 0;
   }
 
@@ -156,7 +145,7 @@ export class Transactions {
       let n = 0;
       do {
         const update = this.#queue[n++]!;
-        if (answer(database, update, now)) done.push(update);
+        if (runUpdate(database, update, now)) done.push(update);
       } while (n < this.#queue.length && performance.now() - began < MAX_TRANSACTION_MS);
       isWritten = true;
       this.#queue.splice(0, n);
@@ -179,7 +168,7 @@ export class Transactions {
     }
     const n = this.#queue.findIndex(({ asked }) => asked > askedBefore);
     const late = this.#queue.splice(0, n < 0 ? this.#queue.length : n);
-    if (late.length > 0) this.#reject(late, away('another process has kept it locked for a minute'));
+    if (late.length > 0) rejectAll(late, away('another process has kept it locked for a minute'));
   }
 
   #refusesLocks(): boolean {
@@ -198,18 +187,7 @@ export class Transactions {
   #fail(updates: readonly Update[], error: unknown, undone: boolean): void {
     this.#drop();
     const known = error instanceof HeadgateError || !undone;
-    this.#reject(
-      updates,
-      known ? error : away(error instanceof Error ? error.message : String(error), error),
-    );
-  }
-
-  #reject(updates: readonly Update[], error: unknown): void {
-    for (const { askers, reject } of new Set(updates)) {
-      // The question counts as sent, because it may have changed something. Otherwise its charges would not be returned.
-      for (const { subject } of askers) if (subject.call) subject.call.until = 0;
-      reject(error);
-    }
+    rejectAll(updates, known ? error : away(error instanceof Error ? error.message : String(error), error));
   }
 
   #drop(): void {
@@ -217,23 +195,6 @@ export class Transactions {
     this.#database = undefined;
     this.#tries = 0;
   }
-}
-
-/**
- * Runs a change. @returns false if the question itself failed, so that nothing was written for it @throws the error of a database that
- * failed
- */
-function answer(database: Database, { keys, change, reject }: Update, now: number): boolean {
-  const states = keys.map((key) => database.read(key));
-  let changes: readonly StateChange[];
-  try {
-    changes = change(states, now);
-  } catch (error) {
-    reject(error);
-    return false;
-  }
-  changes.forEach((each, i) => database.write(keys[i]!, each));
-  return true;
 }
 
 function away(why: string, cause?: unknown): HeadgateError {

@@ -1,7 +1,7 @@
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import type { PolicySet, Query, Reply } from '../../contract/store.js';
+import type { PolicySet, Query, Reply, UsageReply } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';
@@ -24,6 +24,17 @@ export function decide(places: readonly Place[], query: Query, now: number, step
       ? decideByOne(places[0]!, query, now, step)
       : decideBySeveral(places, query, now, step);
   return overrides && reply.verdicts.length > 0 ? withLimits(places, reply) : reply;
+}
+
+/** The store's answer to `usage`. */
+export function usage(places: readonly Place[], set: PolicySet, now: number, step: number): UsageReply {
+  const changes = set.overrides && clientChanges(places, set.overrides);
+  if (changes) return { now, step, ban: 0, verdicts: [], clientChanges: changes, records: {} };
+  const banned = set.ban && bannedOf(places);
+  const ban = banned ? banned.bans.look(banned.row, set.ban, now, false) : 0;
+  for (const place of places) look(place, NO_COSTS, now, false);
+  const records = Object.fromEntries(places.map(({ part, record }) => [part.name, record]));
+  return { now, step, ban, verdicts: verdictsOf(columnsOf(places)), records };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {

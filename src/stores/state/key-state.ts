@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { BanColumn } from '../../algorithms/ban.js';
-import { algorithms, type Column } from '../../algorithms/index.js';
+import { kernels, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import {
@@ -10,12 +10,23 @@ import {
   type RecordChange,
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
+import { idText } from '../../contract/request-ids.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from './changes.js';
-import { decide } from './evaluate.js';
+import { decide, usage } from './evaluate.js';
 import { overriddenBy } from './overrides.js';
 import type { Place } from './place.js';
-import { escapeKey, hashedText, ownerText } from '../keys.js';
+import {
+  bannedChange,
+  overrideChange,
+  resetChange,
+  struckChange,
+  type Change as LogChange,
+  type LoggedChange,
+} from '../journal.js';
+import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText } from '../keys.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { claims, decideOnce, type IdPlace, type IdRecord } from './request-ids.js';
 import { History } from './returns.js';
 import {
   encode,
@@ -35,6 +46,7 @@ import {
   type Query,
   type Reply,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
@@ -67,6 +79,12 @@ export function stateKeys({ set, key }: Subject): string[] {
   return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
 }
 
+/** The key of a request's id, which has a state of its own. Its length is bounded, as all of {@link stateKeys}. */
+export function idKey({ set, key }: Subject, id: string): string {
+  const [{ name }] = partsOf(set) as [Part];
+  return `{${plain(`${ownerText(set, key, name, asciiKey)}}${ID_TAG}${idText(id)}`)}}${LAYOUT_VERSION}`;
+}
+
 /** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
 function asciiKey(key: string): string {
   return plain(escapeKey(key));
@@ -85,6 +103,8 @@ export interface StateChange {
   readonly bytes: Uint8Array | undefined;
   /** The time at which the state expires and the key can be deleted, by the store's clock, ms since the epoch. */
   readonly expiresAt: number;
+  /** Changes for a log that operators read. Absent if there are none. A store without such a log ignores them. */
+  readonly log?: readonly LoggedChange[];
 }
 
 /** The state of one key. */
@@ -132,9 +152,25 @@ class KeyRecord {
     return typeof record === 'string' ? record : '';
   }
 
+  /** The rest of the key's ban, ms, or 0. */
+  bannedFor(ban: CompiledBan): number {
+    return this.#bans.look(1, ban, this.#now, false);
+  }
+
   override(change: RecordChange): void {
     const { record, until } = changeRecord(this.overrides, change, this.#now);
     this.#states.set(OVERRIDE_TAG, [record === '' ? 0 : until, record]);
+  }
+
+  /** The record of an id, if this is the state of an id. */
+  get id(): IdPlace {
+    return {
+      read: () => {
+        const [, text] = this.#states.get(ID_TAG) ?? NO_ENTRY;
+        return typeof text === 'string' ? (JSON.parse(text) as IdRecord) : undefined;
+      },
+      write: (record, until) => this.#states.set(ID_TAG, [until, JSON.stringify(record)]),
+    };
   }
 
   place(part: Part): Place {
@@ -161,7 +197,7 @@ class KeyRecord {
   #column({ id, kernel, params }: CompiledPolicy): Column {
     let column = this.#columns.get(id);
     if (!column) {
-      column = algorithms[kernel].createColumn(1, params);
+      column = kernels[kernel].createColumn(1, params);
       const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
       if (until > 0) column.load(1, saved);
       else this.#states.set(id, NO_ENTRY);
@@ -200,9 +236,14 @@ class KeyRecord {
   }
 }
 
+/** Whether the ban of a set is part of the state of a part. */
+const banned = ({ set }: Part): boolean => set.ban !== undefined;
+
 /** The states of one or more keys, which change together. */
 abstract class States {
   readonly #records: readonly KeyRecord[];
+  /** The changes to log, by the index of their record. */
+  readonly #logs: LoggedChange[][] = [];
   /** The time of the change. */
   readonly now: number;
 
@@ -217,12 +258,20 @@ abstract class States {
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    return decide(this.#places(query), query, this.now, this.#nextStep());
+    const [places, step] = [this.#places(query), this.#nextStep()];
+    const id = query.id === undefined ? undefined : this.#idAfter(places);
+    const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
+    if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
+    return reply;
   }
 
   /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
-    return adjust(this.#places(change), change, this.now, this.#nextStep());
+    const { claim, set, units } = change;
+    const [places, step] = [this.#places(change), this.#nextStep()];
+    const id = claim && this.#idAfter(places);
+    const isVoid = id && !claims(id, claim, set, this.now);
+    return adjust(places, isVoid ? { ...change, units: units.map(() => 0) } : change, this.now, step);
   }
 
   /** Like `Store.lease`. */
@@ -231,13 +280,22 @@ abstract class States {
   }
 
   /** Like `Store.reset`. */
-  reset(subject: Subject): void {
+  reset(subject: Subject, isLogged = true): void {
     reset(this.#places(subject), subject, this.now, this.#nextStep());
+    if (isLogged) this.#log(subject, () => true, resetChange);
   }
 
   /** Like `Store.ban`. */
-  ban(subject: Subject, duration: number): void {
-    ban(this.#places(subject), duration, this.now);
+  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
+    const places = this.#places(subject);
+    const left = this.#records[partsOf(subject.set).findIndex(banned)]!.bannedFor(subject.set.ban!);
+    ban(places, duration, this.now);
+    if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note));
+  }
+
+  /** Like `Store.usage`. */
+  usage(subject: Subject): UsageReply {
+    return usage(this.#places(subject), subject.set, this.now, this.#nextStep());
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
@@ -246,8 +304,29 @@ abstract class States {
   }
 
   /** Like `OverrideStore.change`, for the key of a dimension. */
-  override({ set }: Subject, by: string, change: RecordChange): void {
-    this.#recordOf(set, by).override(change);
+  override(subject: Subject, by: string, change: RecordChange): void {
+    const record = this.#recordOf(subject.set, by);
+    const before = record.overrides;
+    record.override(change);
+    // The record of all keys belongs to a subject without a scope, whose key is the limiter's name.
+    const ofAll = subject.set.name === '' ? `${escapeName(subject.key as string)}:${ALL_KEYS}` : undefined;
+    this.#log(
+      subject,
+      ({ name }) => name === by,
+      (owner) => overrideChange(ofAll ?? owner, change, before, this.now),
+    );
+  }
+
+  /** Logs a change of some parts of a subject. */
+  #log(
+    { set, key }: Subject,
+    isOf: (part: Part) => boolean,
+    make: (owner: string) => LogChange | undefined,
+  ): void {
+    for (const [i, part] of partsOf(set).entries()) {
+      const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
+      if (change) (this.#logs[i] ??= []).push({ ...change, at: this.now });
+    }
   }
 
   #recordOf(set: PolicySet, by: string): KeyRecord {
@@ -256,14 +335,22 @@ abstract class States {
 
   /** The change that must be written under each key. */
   protected saveAll(): StateChange[] {
-    return this.#records.map((record) => record.save());
+    return this.#records.map((record, i) => {
+      const log = this.#logs[i];
+      return log ? { ...record.save(), log } : record.save();
+    });
   }
 
   #places({ set }: Subject): Place[] {
     const parts = partsOf(set);
-    if (parts.length !== this.#records.length)
+    if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     return parts.map((part, i) => this.#records[i]!.place(part));
+  }
+
+  /** The record of an id, whose state follows the states of the keys. */
+  #idAfter({ length }: readonly Place[]): IdPlace | undefined {
+    return this.#records[length]?.id;
   }
 
   /** All keys get the same step, because a charge to all of them is returned by a single step. */

@@ -10,15 +10,15 @@ export function overriddenBy(
   all: string,
   set: PolicySet,
   now: number,
-): Pick<Place, 'entry' | 'policies' | 'next'> {
-  if (record === '' && all === '') return { entry: undefined, policies: set.policies };
+): Pick<Place, 'record' | 'entry' | 'policies' | 'next'> {
+  if (record === '' && all === '') return { record, entry: undefined, policies: set.policies };
   const entry = parseRecord(record).now(now);
   const overrides = parseRecord(all === '' ? record : `${record}\n${all}`);
   const entriesAt = (time: number) => overrides.entries(set.policies, time);
   const ends = (time: number) => entriesAt(time).map((entry) => entry?.until ?? Infinity);
   const policies = (time: number) => overrides.policies(set.policies, entriesAt(time));
   const next = ends(now).some(Number.isFinite) ? { ends, policies } : undefined;
-  return { entry, policies: policies(now), next };
+  return { record, entry, policies: policies(now), next };
 }
 
 /** The changes that the caller must apply before a decision is possible: see `Reply.clientChanges`. */

@@ -1,6 +1,6 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
-import type { OverrideEntry } from '../../contract/overrides.js';
+import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
@@ -13,6 +13,8 @@ export interface Place {
   readonly part: Part;
   /** The part's policies for this key, because an override may change their limits. */
   readonly policies: readonly CompiledPolicy[];
+  /** The key's own record of overrides, empty if there is none. */
+  readonly record: OverrideRecord;
   /** The entry in force by the key's own record. Undefined if there is none. */
   readonly entry: OverrideEntry | undefined;
   /** The limits that follow when overrides end. Undefined if no override ends by itself. */

@@ -1,5 +1,6 @@
 import type { Saved } from '../../algorithms/index.js';
 import { OVERRIDE_TAG, type OverrideRecord } from '../../contract/overrides.js';
+import { isLine } from '../keys.js';
 
 /** The version of the bytes' layout, which is part of the key, so that versions never read each other's state. */
 export const LAYOUT_VERSION = 'k2';
@@ -38,7 +39,9 @@ export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
     denials,
     countedUntil,
     lastBanMs,
-    policies: new Map(states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG ? [] : [[id, until]]))),
+    policies: new Map(
+      states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG || isLine(id) ? [] : [[id, until]])),
+    ),
     overrides: typeof record === 'string' ? record : '',
   };
 }

@@ -1,8 +1,9 @@
 import { HeadgateError } from '../../common/errors.js';
+import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
-import { JointState, stateKeys, type StateChange } from './key-state.js';
+import { idKey, JointState, stateKeys, type StateChange } from './key-state.js';
 import {
   isPromise,
   type Change,
@@ -16,6 +17,7 @@ import {
   type Reply,
   type Store,
   type Subject,
+  type UsageReply,
 } from '../../contract/store.js';
 
 /** The storage for the bytes of a {@link stateStore}: a map, a table, a key-value server. */
@@ -37,7 +39,7 @@ export interface StateBackend {
   ): MaybePromise<void>;
   /**
    * Like `update` for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one
-   * for each key, or none is. Without this method, such limiters are refused.
+   * for each key, or none is. Without this method, such limiters and requests with ids are refused.
    */
   updateAll?(
     keys: readonly string[],
@@ -54,6 +56,8 @@ export type Askers = readonly { readonly subject: Subject }[];
 /** A question about a key, and the function that answers it. */
 interface Job<T = unknown> {
   readonly subject: Subject;
+  /** The id of the request, whose state changes together with the key's. */
+  readonly id?: string | undefined;
   run(state: JointState): T;
   answer?: T;
   /** Whether the update under way answers this job, or rejects it. */
@@ -78,6 +82,10 @@ class StateStore implements Store {
     this.#backend = backend;
   }
 
+  get remembersIds(): boolean {
+    return this.#backend.updateAll !== undefined;
+  }
+
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
     if (this.#backend.updateAll || partsOf(set).length < 2) return;
@@ -89,23 +97,27 @@ class StateStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    return this.#ask({ subject: query, run: (state) => state.decide(query) });
+    return this.#ask({ subject: query, id: query.id, run: (state) => state.decide(query) });
   }
 
   adjust(change: Change): MaybePromise<ChangeReply> {
-    return this.#ask({ subject: change, run: (state) => state.adjust(change) });
+    return this.#ask({ subject: change, id: change.claim?.id, run: (state) => state.adjust(change) });
   }
 
   lease(change: LeaseChange): MaybePromise<boolean> {
     return this.#ask({ subject: change, run: (state) => state.lease(change) });
   }
 
-  reset(subject: Subject): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.reset(subject) });
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
+    return this.#ask({ subject, run: (state) => state.reset(subject, isLogged) });
   }
 
-  ban(subject: Subject, duration: number): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.ban(subject, duration) });
+  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void> {
+    return this.#ask({ subject, run: (state) => state.ban(subject, duration, note, isLogged) });
+  }
+
+  usage(subject: Subject): MaybePromise<UsageReply> {
+    return this.#ask({ subject, run: (state) => state.usage(subject) });
   }
 
   readonly overrides: OverrideStore = {
@@ -136,7 +148,9 @@ class StateStore implements Store {
 
   #ask<T>(job: Job<T>): MaybePromise<T> {
     this.checkDimensions(job.subject.set);
-    const keys = stateKeys(job.subject);
+    const { subject, id } = job;
+    const keys = stateKeys(subject);
+    if (id !== undefined) keys.push(idKey(subject, id));
     const [key] = keys as [string];
     const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
     if (joined) {

@@ -39,6 +39,29 @@ describe('policies by several keys on a cluster', function () {
   });
 
   for (const dimensions of [{ slotBy: 'org' }, { acrossSlots: true }] as const) {
+    it(`requests wait for slots, with a line that users do not see: ${JSON.stringify(dimensions)}`, async () => {
+      const prefix = freshPrefix();
+      const limiter = createLimiter({
+        ...{ name: 'slots', ...dimensions, timeout: '5s', onStoreError: 'throw' },
+        policies: [
+          ...POLICIES,
+          { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m', by: 'account' },
+        ],
+        store: redisStore(client, { prefix }),
+      });
+      const key = { key: '::1', account: 'ada', org: 'acme' };
+      const first = await limiter.wait(key);
+      const second = limiter.wait({ ...key, key: '::2' }, { timeout: '20s' });
+      await first.release();
+      for (const { policies } of [first, await second])
+        expect(policies.map(({ name }) => name)).to.deep.equal(['ip', 'account', 'org', 'slots']);
+      await (await second).release();
+      const nodes = client.nodes('master');
+      const keys = (await Promise.all(nodes.map((node) => node.keys(`${prefix}:*`)))).flat();
+      expect(keys.filter((each) => each.includes('}w2:'))).to.have.length(1);
+      await limiter.close();
+    });
+
     const subject = {
       createStore: (clock: Clock) => redisStore(client, { clock, prefix: freshPrefix() }),
       dimensions,

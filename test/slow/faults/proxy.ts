@@ -14,6 +14,8 @@ export class Proxy {
   port = 0;
   /** The number of cut replies. */
   cuts = 0;
+  /** The share of replies that are cut, each with its connection. */
+  lossRate = 0;
   /** The delay in each direction, ms. */
   delay = 0;
 
@@ -81,7 +83,7 @@ export class Proxy {
     });
     server.on('data', (data) => {
       if (this.#dead.has(server)) return;
-      if (!this.#cutNext) {
+      if (!this.#cutNext && Math.random() >= this.lossRate) {
         const pass = (): void => void client.write(data);
         if (this.#held) this.#held.push(pass);
         else this.#later(pass);

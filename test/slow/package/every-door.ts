@@ -13,13 +13,17 @@ import { denial } from 'headgate/http';
 import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
+import { postgresSchema, postgresStore } from 'headgate/postgres';
+import { prometheusMetrics } from 'headgate/prometheus';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
+import { createAdmin } from 'headgate/admin';
 import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
 import { storeChecks, type Check } from 'headgate-testing';
 import type { Redis } from 'ioredis';
+import type { Pool } from 'pg';
 
 interface UserRequest extends Request {
   user: { id: string };
@@ -54,8 +58,19 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
 
+export async function limitDatabase(pool: Pool): Promise<void> {
+  const store = postgresStore(pool, { table: 'limits.headgate', unlogged: false });
+  await store.setup();
+  createLimiter({ ...quota, store });
+}
+
+/** The SQL of a migration. */
+export const migration: string = postgresSchema({ table: 'limits.headgate' });
+
 /** The checks of a store. */
 export const checks: Check[] = storeChecks({ createStore: (clock) => memoryStore({ clock }) });
+
+export const admin = createAdmin(memoryStore());
 
 /** Middleware of Hono and Koa, and a handler of web standards. */
 export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
@@ -63,4 +78,4 @@ export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() =>
 // @ts-expect-error a burst of a window
 createLimiter({ ...quota, burst: 9 });
 
-export { instrument, normalizeIP, stateStore };
+export { instrument, normalizeIP, prometheusMetrics, stateStore };

@@ -5,7 +5,7 @@ import ts from 'typescript';
 const OURS_OF_OTHERS = /(Options|Result|Context|^Count)$/;
 
 /** Types of other packages' clients, whose members users never set. */
-const CLIENTS = /^RedisClient$/;
+const CLIENTS = /^(RedisClient|AdminSource)$/;
 
 /**
  * The exports of the modules, and the members of their types, without documentation.

@@ -16,7 +16,7 @@ const { default: Fastify } = await import('fastify');
 const { instrument } = await import('headgate/opentelemetry');
 const { default: express } = await import('express');
 const { Redis } = await import('ioredis');
-const { clients } = await import('../../../src/cli/replay/addresses.js');
+const { clients } = await import('../../../packages/cli/src/replay/addresses.js');
 
 /** The report to the parent process. */
 export interface Report {

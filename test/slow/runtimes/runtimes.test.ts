@@ -13,7 +13,7 @@ const RUNTIMES = {
 
 const FRAMEWORKS = {
   ...{ express: '5.3.0', fastify: '5.12.8', hono: '4.13.19', koa: '3.3.0', connect: '3.7.0' },
-  ...{ ioredis: '6.0.0', redis: '6.3.1', '@opentelemetry/api': '1.9.1' },
+  ...{ ioredis: '6.0.0', redis: '6.3.1', '@opentelemetry/api': '1.9.1', 'prom-client': '15.1.3' },
   ...{ '@nestjs/common': '11.2.10', '@nestjs/core': '11.2.10', '@nestjs/websockets': '11.2.6' },
   ...{ 'reflect-metadata': '0.2.2', rxjs: '7.8.2' },
 };

@@ -16,6 +16,8 @@ const MAX_DECISIONS_PER_CALL = 64;
 export interface Batch {
   readonly set: PolicySet;
   readonly peek: boolean;
+  /** Whether the queries have ids: either all have one, or none has. */
+  readonly withIds: boolean;
   readonly queries: Query[];
   /** The time of the first query, by `performance.now()`. */
   readonly asked: number;
@@ -66,10 +68,11 @@ export class Batcher {
   ask(query: Query): Promise<Reply> {
     const waiter = new Eventual<Reply>();
     const { set, peek } = query;
+    const withIds = query.id !== undefined;
     this.#turns.count();
     if (++this.#pending > 1) this.#gathers = true;
     let batch = this.#open.get(set);
-    if (batch && batch.peek !== peek) {
+    if (batch && (batch.peek !== peek || batch.withIds !== withIds)) {
       this.#dispatch(batch);
       batch = undefined;
     }
@@ -79,7 +82,7 @@ export class Batcher {
       if (this.#isComplete(batch)) this.#dispatch(batch);
       return waiter;
     }
-    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
+    batch = { set, peek, withIds, queries: [query], waiters: [waiter], asked: performance.now() };
     if (!this.#gathers && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
       this.#send(batch);
       return waiter;
@@ -154,12 +157,12 @@ export class Batcher {
 }
 
 /** Splits a batch into one for each key, in the order of the first queries. */
-function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
+function byKey({ set, peek, withIds, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [], isPart: true }));
+    if (!part) parts.set(key, (part = { set, peek, withIds, asked, queries: [], waiters: [], isPart: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

@@ -1,19 +1,25 @@
 // The calls of scripts for another purpose than a decision. Their arguments may depend on the time, so each call has a new operation.
 import { costAt } from '../../../contract/costs.js';
 import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '../../../contract/overrides.js';
+import type { Claim } from '../../../contract/claim.js';
+import { idLifeOf, policiesText } from '../../../contract/request-ids.js';
 import {
   malformedReply,
   type Change,
   type ChangeReply,
   type LeaseChange,
   type OverridePlace,
+  type PolicySet,
   type Subject,
+  type UsageReply,
 } from '../../../contract/store.js';
+import type { Change as LoggedChange } from '../../journal.js';
 import { overriddenKey, ownerTextOfPlace, recordKey } from '../../keys.js';
+import { BOOK_BOUNDS, bookKeys, logArgs } from '../operators/ban-book.js';
 import { overrideBookArgs, overrideBookKeys } from '../operators/override-book.js';
 import { assemble, type Script } from '../scripts.js';
-import type { Plans } from './plans.js';
-import { decodeChange, policyArgs } from './wire.js';
+import { argsOf, recordsSign, type Plans } from './plans.js';
+import { costArg, decodeChange, decodeUsage, policyArgs } from './wire.js';
 
 /** One call of a script. */
 export interface Operation<T> {
@@ -30,21 +36,56 @@ type RecordReply = [record: string, now: number];
 
 /** Charges or returns units. Several changes return known charges, without overrides, in a call as of one key with all their policies. */
 export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): Operation<ChangeReply> {
-  const [{ set, key }] = changes;
-  const plan = plans.of(set);
+  const [{ set, key, claim }] = changes;
+  const plan = plans.of(set, claim !== undefined);
   const policies = changes.flatMap((change) => change.set.policies);
   const all = changes.map(({ set, key, charged }) => plans.of(set).keys.policies(key, charged !== undefined));
   const keys = all.flatMap((each, i) => each.slice(0, changes[i]!.set.policies.length));
   const histories = all.flatMap((each, i) => each.slice(changes[i]!.set.policies.length));
   const records = set.overrides ? plan.keys.records(key) : [];
+  const idKeys: string[] = [];
+  if (claim) plan.keys.pushId(idKeys, key, claim.id);
   const isOne = changes.length === 1;
   const kernels = policies.map(({ kernel }) => kernel);
   return {
     script: isOne ? plan.adjust : assemble('adjust', kernels, false),
-    keys: [...keys, ...histories, ...records],
-    args: [...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)), ...changes.flatMap(chargeArgs)],
+    keys: [...keys, ...histories, ...records, ...idKeys],
+    args: [
+      ...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)),
+      ...(claim ? claimArgs(claim, set) : []),
+      ...changes.flatMap(chargeArgs),
+    ],
     read: (reply) => decodeChange(reply, policies.length),
   };
+}
+
+/** Looks at a key by the script that decides, with its parts for usage. */
+export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply> {
+  const { keys: maker, leases } = plans.of(set);
+  const kernels = set.policies.map(({ kernel }) => kernel);
+  const isLive = set.overrides !== undefined;
+  const keys: string[] = [];
+  maker.push(keys, key);
+  if (isLive) maker.pushRecords(keys, key);
+  const [, ...args] = argsOf(set, false, plans.now).evaluateArgs;
+  return {
+    script: assemble('evaluate', kernels, set.ban !== undefined, isLive, 'usage'),
+    keys,
+    args: [...args, costArg(0, true), ...(leases ? [''] : []), ...(isLive ? [recordsSign(set)] : [])],
+    read: (reply) => decodeUsage(reply, set),
+  };
+}
+
+/** The arguments of `ids.lua` for a change. */
+function claimArgs({ step, isFirst, owner, isLast }: Claim, set: PolicySet): string[] {
+  return [
+    String(idLifeOf(set)),
+    policiesText(set),
+    String(step),
+    isFirst ? '1' : '0',
+    owner,
+    isLast ? '1' : '0',
+  ];
 }
 
 /** The arguments of `adjust.lua` for each charge. */
@@ -79,12 +120,13 @@ export function reset(plans: Plans, { set, key }: Subject): Operation<void> {
   };
 }
 
-export function ban(plans: Plans, { set, key }: Subject, duration: number): Operation<void> {
+/** Its answer is the rest of the ban before, ms. */
+export function ban(plans: Plans, { set, key }: Subject, duration: number): Operation<number> {
   return {
     script: assemble('set-ban', [], true),
     keys: [plans.of(set).keys.ban(key)],
     args: [String(duration), ...Object.values(set.ban!).map(String)],
-    read: () => {},
+    read: Number,
   };
 }
 
@@ -122,6 +164,16 @@ export function noteOverride(plans: Plans, place: OverridePlace, change: RecordC
     script: assemble('note-override', [], false),
     keys: overrideBookKeys(plans.prefix),
     args: overrideBookArgs(ownerTextOfPlace(place, plans.text), change),
+    read: () => {},
+  };
+}
+
+/** Logs a change for operators, in the slot of the log. */
+export function logChange(plans: Plans, change: LoggedChange): Operation<void> {
+  return {
+    script: assemble('note-bans', [], false),
+    keys: bookKeys(plans.prefix),
+    args: [...BOOK_BOUNDS, ...logArgs(change)],
     read: () => {},
   };
 }

@@ -96,7 +96,9 @@ export class Plans {
   /** The notation of keys. */
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
-  readonly #known = perSet((set) => this.#make(set));
+  readonly #known = perSet((set) => this.#make(set, false));
+  /** The plans of requests with ids. */
+  readonly #knownWithIds = perSet((set) => this.#make(set, true));
   readonly #sendsUntil = new Map<string, number>();
   /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;
@@ -107,21 +109,29 @@ export class Plans {
     this.#clock = clock;
   }
 
-  of(set: PolicySet): Plan {
-    const plan = this.#known(set);
+  /** @param withIds whether the requests have ids */
+  of(set: PolicySet, withIds = false): Plan {
+    const plan = withIds ? this.#knownWithIds(set) : this.#known(set);
     return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now) } : plan;
   }
 
-  #make(set: PolicySet): Plan {
+  #make(set: PolicySet, withIds: boolean): Plan {
     const kernels = set.policies.map(({ kernel }) => kernel);
     const leases = holdsSlots(set);
-    const single = kernels.length === 1 && !set.ban && !leases;
+    const single = kernels.length === 1 && !set.ban && !leases && !withIds;
+    const extra = withIds ? 'ids' : undefined;
     const live = set.overrides !== undefined;
     const keys = new KeyMaker(this.prefix, set, this.text);
     return {
       keys,
-      evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined, live),
-      adjust: assemble('adjust', kernels, false, live),
+      evaluate: assemble(
+        single ? 'evaluate-single' : 'evaluate',
+        kernels,
+        set.ban !== undefined,
+        live,
+        extra,
+      ),
+      adjust: assemble('adjust', kernels, false, live, extra),
       single,
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),

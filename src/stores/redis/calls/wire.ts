@@ -8,6 +8,7 @@ import {
   type PolicySet,
   type Query,
   type Reply,
+  type UsageReply,
 } from '../../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
@@ -55,17 +56,21 @@ const RESET_FACTOR = 2 ** 20;
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if the count of answers differs from the count of queries
  */
-export function decode(reply: unknown, queries: number, set: PolicySet): (Reply | Error)[] {
+export function decode(reply: unknown, queries: number, set: PolicySet, withIds = false): (Reply | Error)[] {
   const count = set.policies.length;
   const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
-  const step = numbers[0]!;
-  const now = Math.floor(step / 1000);
+  const asked = numbers[0]!;
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
     const first: unknown = reply[at];
+    // Behind 0, the request was decided now. Otherwise it repeats the request of that step, or of other policies.
+    const origin = withIds && typeof first === 'number' ? numbers[at++]! : 0;
+    const step = origin > 0 ? origin : asked;
+    const now = Math.floor(step / 1000);
+    const repeated = origin === 0 ? undefined : ({ repeated: origin > 0 ? 'charged' : 'elsewhere' } as const);
     if (typeof first === 'string') {
       answers.push(new HeadgateError('HEADGATE_STORE_ERROR', first));
       at++;
@@ -84,7 +89,8 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
       answers.push({ now, step, ban, verdicts: [] });
     } else if (count === 1 && typeof packed === 'number' && packed >= 0) {
       // The most common reply.
-      answers.push({ now, step, ban, verdicts: unpacked(packed) });
+      const verdicts = unpacked(packed);
+      answers.push(repeated ? { now, step, ban, verdicts, ...repeated } : { now, step, ban, verdicts });
       at++;
     } else {
       const verdicts: number[] = [];
@@ -97,11 +103,29 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
         }
         at = read(numbers, at, verdicts);
       }
-      answers.push(limits ? { now, step, ban, verdicts, limits } : { now, step, ban, verdicts });
+      answers.push({ now, step, ban, verdicts, ...(limits && { limits }), ...repeated });
     }
   }
   if (at !== reply.length) throw malformedReply(reply);
   return answers;
+}
+
+/**
+ * The reply to a question about usage: an answer as of `decode`, but with verdicts beside a ban, and with the records behind the verdicts.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`; or `HEADGATE_STORE_ERROR` if the data cannot be read
+ */
+export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
+  if (!Array.isArray(reply)) throw malformedReply(reply);
+  const values = [...(reply as unknown[])];
+  const isAnswer = typeof values[1] === 'number';
+  const names = isAnswer && set.overrides ? recordDimensions(set) : [];
+  const texts = values.splice(values.length - names.length);
+  const ban = isAnswer && set.ban ? (values[1] as number) : 0;
+  if (isAnswer && set.ban) values[1] = 0;
+  const [answer] = decode(values, 1, set);
+  if (answer instanceof Error) throw answer;
+  return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };
 }
 
 /**

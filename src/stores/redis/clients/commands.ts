@@ -38,6 +38,8 @@ export interface Hazard {
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
+  /** The text that the client puts before every key, except in SCAN. */
+  readonly keyPrefix: string;
   /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
   /** Whether commands can be sent at once. */
@@ -55,6 +57,8 @@ export interface Commands {
   waitsFor(): string | undefined;
   /** The servers that have keys. For a cluster: its primaries. */
   servers(): readonly Server[];
+  /** Sends one command to the server of a key, which is the command's first argument. */
+  call(command: string, key: string, ...args: readonly string[]): Promise<unknown>;
   /** The name of the server of a cluster that has a key. Undefined without a cluster, or if the client is not ready. */
   serverOf(key: string): string | undefined;
   hazards(): Hazard[];

@@ -172,9 +172,17 @@ export class IoredisCommands implements Commands {
     }));
   }
 
+  get keyPrefix(): string {
+    return this.#options.keyPrefix ?? '';
+  }
+
+  call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
+    return (this.#client as Node).call(command, key, ...args);
+  }
+
   serverOf(key: string): string | undefined {
     if (!isCluster(this.#client) || !this.ready()) return undefined;
-    return this.#client.slots[slotOf((this.#options.keyPrefix ?? '') + key)]?.[0];
+    return this.#client.slots[slotOf(this.keyPrefix + key)]?.[0];
   }
 
   hazards(): Hazard[] {

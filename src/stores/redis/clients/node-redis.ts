@@ -155,13 +155,24 @@ export class NodeRedisCommands implements Commands {
     }));
   }
 
+  get keyPrefix(): string {
+    return this.#client._keyPrefix ?? '';
+  }
+
+  call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
+    const client = this.#client;
+    const whole = this.keyPrefix + key;
+    const words = [command, whole, ...args];
+    return isCluster(client) ? client.sendCommand(whole, false, words) : client.sendCommand(words);
+  }
+
   serverOf(key: string): string | undefined {
     return this.ready() ? this.#nodeOf(key)?.address : undefined;
   }
 
   #nodeOf(key: string): Node | undefined {
     const client = this.#client;
-    return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
+    return isCluster(client) ? client.slots[slotOf(this.keyPrefix + key)]?.master : undefined;
   }
 
   /** Makes the client look up the server of a slot. A client with an outdated table does so only after a server refuses a key. */

@@ -69,7 +69,8 @@ export class Slices implements Store {
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, costs, peek } = query;
     // A slice has the same units of each policy, as configured.
-    const isPlain = costs === undefined && (!set.overrides || isAsConfigured(set.overrides));
+    const isPlain =
+      costs === undefined && query.id === undefined && (!set.overrides || isAsConfigured(set.overrides));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#store.decide(query);
     if (places.length > 1) return this.#decideByAll(query, places);
@@ -124,9 +125,9 @@ export class Slices implements Store {
     return this.#store.adjust(change);
   }
 
-  reset(subject: Subject): MaybePromise<void> {
+  reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
     void this.#watched.drop(subject);
-    return this.#store.reset(subject);
+    return this.#store.reset(subject, isLogged);
   }
 
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
@@ -150,6 +151,9 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
+  readonly remembersIds = true;
+  // Units that slices were charged in advance count as used.
+  readonly usage = (subject: Subject) => this.#store.usage!(subject);
   readonly lease = (change: LeaseChange) => this.#store.lease(change);
   readonly checkDimensions = (set: PolicySet) => this.#store.checkDimensions?.(set);
   readonly servers = () => this.#store.servers?.() ?? [];

@@ -6,7 +6,8 @@
 --        returned
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and the
 --        id of each policy; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
---        mark, how long a charge counts (ms)
+--        mark, how long a charge counts (ms); of a request with an id, before them, how long an id is remembered, '' and what `claim`
+--        of ids.lua reads
 -- Reply: step, then per policy the charged units, and an admitting verdict (see headgate_add_verdict in common.lua)
 
 --- include common
@@ -80,6 +81,9 @@ local function write_history(key, history, charge, ticks, stop)
 end
 
 local policies, at = headgate_policies(2)
+--- if ids
+local id_key = table.remove(KEYS)
+--- end
 -- Before any change: a policy raises an error if the caller's params do not cover the current time.
 for _, policy in ipairs(policies) do
   if policy.check then policy.check(policy, now) end
@@ -94,6 +98,11 @@ end
 at = at + 1 + #policies
 --- end
 
+--- if ids
+--- include ids
+--- include ids.changes
+at = at + 4
+--- end
 local changes = {}
 for i, policy in ipairs(policies) do
   local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
@@ -107,6 +116,9 @@ for i, policy in ipairs(policies) do
   local history = returns and read_history(KEYS[#policies + i], now + life)
   -- A reset after the charge has already returned it. The current charges belong to other requests.
   if history and history[1] >= charge then units = 0 end
+--- if ids
+  if is_void then units = 0 end
+--- end
   -- The PTTL call comes first: while a cluster moves a slot, the server refuses calls about a key that was deleted below.
   if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local remaining, reset, changed

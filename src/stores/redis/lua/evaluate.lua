@@ -10,15 +10,19 @@
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
---        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua)
+--        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
+--        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua
 
 --- include common
 --- include policies
 
 -- The ban's key, if the set has a ban, precedes the keys of a request's policies.
-local ban_keys, has_leases, has_weights = 0, false, false
+local ban_keys, has_leases, has_weights, is_usage = 0, false, false, false
 --- if ban
 ban_keys = 1
+--- end
+--- if usage
+is_usage = true
 --- end
 --- for each algorithm
 --- include algorithm
@@ -37,6 +41,9 @@ local count = #configured
 local ban_at = at
 at = at + 5 * ban_keys
 local stride = ban_keys + count
+--- if ids
+stride = stride + 1
+--- end
 local requests = #KEYS / stride
 
 --- if overrides
@@ -62,6 +69,9 @@ local function has_record(request)
 end
 --- end
 
+--- if ids
+--- include ids
+--- end
 local costs = #ARGV - at + 1 - (has_leases and requests or 0) - (has_weights and requests or 0)
 -- The cost of a request's i-th policy is ARGV[at + request * per_request + i * per_policy], or 1 if `costs` is 0.
 local per_request, per_policy = costs > 1 and 1 or 0, 0
@@ -70,6 +80,10 @@ if costs > requests then
 end
 
 local reply, filled = { step, nil, nil }, 1
+
+--- if ids
+--- include ids.decisions
+--- end
 
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright = true
@@ -83,11 +97,19 @@ local charged, before = 0, { nil, nil }
 -- reverts the charges. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
 local function charge_outright(request)
   charged = 0
+--- if ids
+  if recall(request) then return true end
+  if origin ~= 0 then return false end
+--- end
   if not is_outright then return false end
 --- if overrides
   if has_record(request) then return false end
 --- end
   local base, to = request * stride + ban_keys, filled + ban_keys
+--- if ids
+  to = to + 1
+  reply[filled + 1] = 0
+--- end
 --- if ban
   if redis.pcall('GET', KEYS[base]) then return false end
   reply[to] = 0
@@ -112,6 +134,9 @@ local function charge_outright(request)
     end
     charged, before[i], to = i, value, length
   end
+--- if ids
+  if remember(request, filled + 2 + ban_keys, to) then return false end
+--- end
   filled = to
   return true
 end
@@ -212,6 +237,9 @@ local function read_request()
     verdict.cost = writable and cost or -1 - cost
     if policy.check then policy.check(policy, now) end
   end
+--- if ids
+  writable = writable and origin == 0
+--- end
   lease = has_leases and ARGV[#ARGV - (has_weights and 2 or 1) * requests + request + 1]
 end
 
@@ -223,7 +251,10 @@ local function look()
 --- if ban
   banned, denials = ban.look(ban_key, ban_params, now, writable)
   if not banned then return denials end
-  if banned > 0 then return end
+--- if ids
+  if origin ~= 0 then banned = 0 end
+--- end
+  if banned > 0 and not is_usage then return end
 --- end
   admitted = true
   for i = 1, count do
@@ -232,6 +263,9 @@ local function look()
     local wait, remaining, reset, a, b, c = policy.look(verdict.key, policy, verdict.cost, now, writable)
     if not wait then return remaining end
     verdict.wait, verdict.remaining, verdict.reset, verdict.a, verdict.b, verdict.c = wait, remaining, reset, a, b, c
+--- if ids
+    if origin ~= 0 then verdict.wait = 0 end
+--- end
     if not admits(verdict) and not policy.shadow then admitted = false end
   end
 --- if sharing
@@ -357,9 +391,12 @@ local function report(failure)
     for _, change in ipairs(changes) do append(change) end
     return
   end
+--- if ids
+  append(origin)
+--- end
 --- if ban
   append(banned)
-  if banned > 0 then return end
+  if banned > 0 and not is_usage then return end
 --- end
   for i = 1, count do
     local verdict = verdicts[i]
@@ -375,6 +412,11 @@ local function report(failure)
 --- end
     filled = headgate_add_verdict(reply, filled, wait, verdict.remaining, verdict.reset)
   end
+--- if usage
+--- if overrides
+  for i = 1, dimensions do append(records and records[request * dimensions + i] or '') end
+--- end
+--- end
 end
 
 while request < requests do
@@ -385,7 +427,21 @@ while request < requests do
   if not failure then record() end
 --- end
   heal()
+--- if ids
+  local before = filled
+--- end
   report(failure)
+--- if ids
+  if admitted and origin == 0 and not failure then
+    failure = remember(request, before + 2 + ban_keys, filled)
+    if failure then
+      give_back()
+      for n = filled, before + 1, -1 do reply[n] = nil end
+      filled = before
+      report(failure)
+    end
+  end
+--- end
   request = request + 1
   while request < requests and charge_outright(request) do request = request + 1 end
 end

@@ -1,10 +1,12 @@
 -- Records the beginning and the end of bans. The index of bans replaces a search through all keys. The notes have the operator and the
--- reason of a ban by hand. The log lists all changes by hand. No decision reads any of these.
+-- reason of a ban by hand. The logs list changes: one those of operators, the other the automatic ones, which may be many. No decision reads
+-- any of these.
 --
--- KEYS:  the index, a sorted set of `name:key` by the ban's end; the notes, a hash; the log, a stream; the seal (see seal-bans.lua)
--- ARGV:  deadline (see common.lua), the maximum of bans in the index, the approximate maximum of entries in the log, how long the log is
+-- KEYS:  the index, a sorted set of `name:key` by the ban's end; the notes, a hash; the log of operators, a stream; the seal (see
+--        seal-bans.lua); the log of automatic changes, a stream
+-- ARGV:  deadline (see common.lua), the maximum of bans in the index, the approximate maximum of entries in a log, how long a log is
 --        kept (ms); then per ban: `name:key`, its length (ms, 0: it has ended), its note (JSON; empty: keep the old one; '-': delete it),
---        its entry in the log (JSON, or empty)
+--        its entry in the log (JSON, or empty), behind '*' if the change is automatic
 -- Reply: the count of bans for which the index had no room
 
 --- include common
@@ -20,7 +22,7 @@ return headgate_bounded(function()
 
   local most = tonumber(ARGV[2])
   local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
-  local left_out, logged = 0, false
+  local left_out, logged = 0, {}
   for at = 5, #ARGV, 4 do
     local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
     local known = redis.call('ZSCORE', KEYS[1], who)
@@ -35,18 +37,20 @@ return headgate_bounded(function()
       left_out = left_out + 1
     end
     if entry ~= '' then
-      redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
-      logged = true
+      local automatic = string.match(entry, '^%*(.*)')
+      local log = automatic and KEYS[5] or KEYS[3]
+      redis.call('XADD', log, 'MAXLEN', '~', ARGV[3], '*', 'entry', automatic or entry)
+      logged[log] = true
     end
   end
 
-  -- The index and the notes live as long as their longest ban; the log has its own time.
+  -- The index and the notes live as long as their longest ban; the logs have their own time.
   local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
   for i = 1, 2 do
     if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
   end
   -- The index is incomplete now. Without the seal, readers search all keys instead.
   if left_out > 0 then redis.call('DEL', KEYS[4]) end
-  if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
+  for log in pairs(logged) do redis.call('PEXPIREAT', log, string.format('%.0f', now + ARGV[4])) end
   return left_out
 end)

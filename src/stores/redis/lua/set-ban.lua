@@ -2,7 +2,7 @@
 --
 -- KEYS:  the ban's key
 -- ARGV:  deadline (see common.lua), the ban's length (ms; 0: end it and forgive), its params
--- Reply: 1
+-- Reply: the rest of the ban before (ms)
 
 --- include common
 --- include common.write
@@ -10,6 +10,5 @@
 --- include ban
 
 local ban_key = KEYS[1]
-local err = ban.set(ban_key, headgate_params(ban, 3), now, tonumber(ARGV[2]))
-if err then return redis.error_reply(err) end
-return 1
+local left, err = ban.set(ban_key, headgate_params(ban, 3), now, tonumber(ARGV[2]))
+return left or redis.error_reply(err)

@@ -2,15 +2,21 @@ import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
-import { escapeName, keyTextOf, ownerText, type KeyText } from '../../keys.js';
+import { escapeName, ownerText, type KeyText } from '../../keys.js';
+import {
+  bannedChange,
+  CHANGES_LIFE_MS,
+  isAutomatic,
+  MAX_CHANGES,
+  struckChange,
+  type Change,
+} from '../../journal.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { BanNote } from '../../../contract/ban-options.js';
 import type { Reply, Subject } from '../../../contract/store.js';
 
 /** Limits of the stored data. `docs/redis.md` lists them. */
 export const MAX_RECORDED_BANS = 100_000;
-const MAX_LOG_ENTRIES = 10_000;
-const LOG_LIFE_MS = 90 * 24 * 60 * 60 * 1000;
 
 /** Limits of the memory of this process: bans that are recorded in Redis, and bans that wait to be recorded. */
 const MAX_REMEMBERED_BANS = 10_000;
@@ -26,46 +32,43 @@ const MAX_BANS_PER_CALL = 100;
 const RETRY_PAUSE_MS = 5000;
 
 /** The arguments before those of the bans. */
-export const BOOK_BOUNDS = [MAX_RECORDED_BANS, MAX_LOG_ENTRIES, LOG_LIFE_MS].map(String);
+export const BOOK_BOUNDS = [MAX_RECORDED_BANS, MAX_CHANGES, CHANGES_LIFE_MS].map(String);
 
 /**
- * The keys of the index, the notes, the log and the seal. They have no colon between the braces, so they are never a limiter's. All four
- * are in one cluster slot.
+ * The keys of the index, the notes, the log of operators, the seal, and the log of automatic changes. They have no colon between the braces,
+ * so they are never a limiter's. All of them are in one cluster slot.
  */
-export function bookKeys(prefix: string): [index: string, notes: string, log: string, seal: string] {
+export function bookKeys(
+  prefix: string,
+): [index: string, notes: string, log: string, seal: string, automatic: string] {
   const head = `${prefix}:{bans}`;
-  return [head, `${head}:notes`, `${head}:log`, `${head}:whole`];
-}
-
-/** The name of a banned key in the index: the text between the braces of the state's keys. */
-export function bookEntry(name: string, key: string, by: string, text: KeyText): string {
-  return `${escapeName(name)}:${keyTextOf(by, key, text)}`;
-}
-
-/** An entry of the log. */
-export interface LoggedBan extends BanNote {
-  readonly action: 'ban' | 'unban' | 'import';
-  /** The banned subject, as in {@link bookEntry}: a key, or a network. Empty for an import. */
-  readonly who: string;
-  /** The count of keys. */
-  readonly keys: number;
-  /** The ban's length, ms. 0 for an unban, and for an import, where each ban has its own length. */
-  readonly forMs: number;
-  /** `program` for `limiter.ban` and `limiter.unban`. */
-  readonly from: 'cli' | 'program';
+  return [head, `${head}:notes`, `${head}:log`, `${head}:whole`, `${head}:automatic`];
 }
 
 const UNLISTED_WARNING =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
+/** The keys of the log of automatic changes, and of the last options of limiters, in the same slot. */
+export function configurationKeys(prefix: string, names: readonly string[]): string[] {
+  const [head, , , , automatic] = bookKeys(prefix);
+  return [automatic, ...names.map((name) => `${head}:options:${escapeName(name)}`)];
+}
+
 /** The arguments that keep or delete the note of the key's earlier ban. */
 const KEEP_NOTE = '';
 const DELETE_NOTE = '-';
 
 /** The arguments of one ban for `note-bans.lua`. A length of 0 ms ends the ban. Without a note, the note of the earlier ban stays. */
-export function bookArgs(who: string, length: number, note?: BanNote, entry?: LoggedBan): string[] {
-  return [who, String(length), note ? noteArg(note) : KEEP_NOTE, entry ? JSON.stringify(entry) : ''];
+export function bookArgs(who: string, length: number, note?: BanNote, change?: Change): string[] {
+  return [who, String(length), note ? noteArg(note) : KEEP_NOTE, change ? logArg(change) : ''];
+}
+
+/** The arguments that log a change without a ban. A blank name matches no entry of the index. */
+export const logArgs = (change: Change): string[] => bookArgs(' ', 0, undefined, change);
+
+function logArg(change: Change): string {
+  return `${isAutomatic(change) ? '*' : ''}${JSON.stringify(change)}`;
 }
 
 function noteArg({ by, reason }: BanNote): string {
@@ -106,16 +109,20 @@ export class BanBook {
     this.#known.set(who, { until, at: now });
     if (this.#known.size > MAX_REMEMBERED_BANS) this.#known.delete(this.#known.keys().next().value!);
     // A ban that began earlier may have been made by hand, so its note must stay.
-    this.#note([who, String(until - now), ban > 0 ? KEEP_NOTE : DELETE_NOTE, '']);
+    const logged = ban > 0 ? '' : logArg(struckChange(who, -ban));
+    this.#note([who, String(until - now), ban > 0 ? KEEP_NOTE : DELETE_NOTE, logged]);
   }
 
-  /** Records a ban by the program; with 0 ms, its end. */
-  set(subject: Subject, length: number, note: BanNote): void {
+  /** Records a ban by the program; with 0 ms, its end. @param left the rest of the ban before, ms */
+  set(subject: Subject, length: number, left: number, note: BanNote): void {
     const who = this.#bannedBy(subject);
     this.#known.delete(who);
-    const action = length > 0 ? 'ban' : 'unban';
-    const entry = { action, who, keys: 1, forMs: length, from: 'program', ...note } as const;
-    this.#note(bookArgs(who, length, note, entry));
+    this.#note(bookArgs(who, length, note, bannedChange(who, length, left, note)));
+  }
+
+  /** Logs a change other than a ban. */
+  log(change: Change): void {
+    this.#note(logArgs(change));
   }
 
   #bannedBy({ set, key }: Subject): string {

@@ -188,7 +188,7 @@ function namesOf(uses: readonly Use[]): string {
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
   if (Math.abs(ahead) < MIN_CLOCK_DIFFERENCE_MS)
-    return ok('clock', "The server's clock and this process' agree.");
+    return ok('clock', "The server's clock agrees with the clock of this process.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
   const message =
     `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +

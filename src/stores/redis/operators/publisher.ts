@@ -1,58 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { CompiledBan } from '../../../algorithms/ban.js';
-import { DEFAULT_DIMENSION } from '../../../contract/key.js';
-import { canonicalText } from '../../../contract/policy-text.js';
-import type { CompiledPolicy } from '../../../contract/policy.js';
-import { VERSION } from '../../../common/version.js';
 import { Aside } from './aside.js';
 import type { Commands } from '../clients/commands.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { Announcement } from '../../../contract/announcement.js';
+import { CHANGES_LIFE_MS, configuredChange, MAX_CHANGES } from '../../journal.js';
+import { configurationOf, instanceOf, type PublishedLimiter } from '../../published.js';
+import { configurationKeys } from './ban-book.js';
 
-/** One limiter as it is published. */
-export interface PublishedLimiter {
-  readonly name: string;
-  /** The policies for requests without a tier, as text. */
-  readonly policies: readonly string[];
-  /** The policies of each tier. Absent if there are no tiers. */
-  readonly tiers?: Readonly<Record<string, readonly string[]>>;
-  /** `null` if the limiter never checks for bans. */
-  readonly ban: CompiledBan | null;
-  /** The dimension of bans. Absent for the default one. */
-  readonly banBy?: string;
-  /** The dimension of the slot that all keys share. Absent without `slotBy`. */
-  readonly slotBy?: string;
-  readonly shadow: boolean;
-  /** Whether the policies depend on the request. `policies` then has those that were used recently. */
-  readonly dynamic: boolean;
-  /** Present if its limits can be overridden. */
-  readonly overrides?: true;
-  /** The prefix lengths that turn IPv6 addresses into keys. Empty if the program has its own keys. */
-  readonly ipv6Subnets: readonly number[];
-}
-
-/** The limiters of one instance of the store, as published. */
-export interface PublishedInstance {
-  readonly version: string;
-  readonly host: string;
-  readonly pid: number;
-  /** The time of the publication, by the instance's clock: ISO 8601. */
-  readonly at: string;
-  /** The time between two publications, ms. */
-  readonly every: number;
-  /** The mark of the secret that hashes the keys. Absent if keys are not hashed. */
-  readonly hashed?: string;
-  readonly limiters: readonly PublishedLimiter[];
-  /** The count of limiters that were left out because there are too many. */
-  readonly more: number;
-}
-
-/** Limits of the stored data: instances, limiters of each, policies of each, bytes. */
+/** The most instances that are published. */
 const MAX_INSTANCES = 1000;
-const MAX_LIMITERS = 200;
-const MAX_POLICIES = 100;
-const MAX_BYTES = 64_000;
 
 /** The delay of the first publication, ms, which keeps it out of the start of the process. */
 const FIRST_PUBLICATION_MS = 1000;
@@ -74,6 +31,9 @@ export class Publisher {
   readonly #hashed: { readonly hashed?: string };
   readonly #instance = randomBytes(9).toString('base64url');
   readonly #limiters: ReadonlySet<Announcement>;
+  readonly #changes: Aside;
+  /** The last compared options of each limiter. */
+  readonly #compared = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param limiters all limiters of the store @param every ms @param mark the mark of the secret that hashes the keys */
@@ -87,6 +47,7 @@ export class Publisher {
     this.#limiters = limiters;
     this.#hashed = mark === undefined ? {} : { hashed: mark };
     this.#aside = new Aside(commands, 'publish');
+    this.#changes = new Aside(commands, 'configure');
     this.#prefix = prefix;
     this.#every = every;
   }
@@ -107,10 +68,29 @@ export class Publisher {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (!this.#aside.isPermitted) return;
-      this.#send(JSON.stringify(this.#document()));
+      const document = { ...instanceOf(this.#limiters, hostname(), this.#every), ...this.#hashed };
+      this.#send(JSON.stringify(document));
+      this.#logConfigurations(document.limiters);
       // A random factor keeps the processes of a deployment from publishing all at once.
       this.#arm(this.#every * (0.9 + 0.2 * Math.random()));
     }, ms).unref();
+  }
+
+  /** Logs limiters with other options than those that a process published before. Each configuration is compared once per process. */
+  #logConfigurations(limiters: readonly PublishedLimiter[]): void {
+    const names: string[] = [];
+    const args: string[] = [];
+    for (const { name, ...configuration } of limiters.map(configurationOf)) {
+      const options = JSON.stringify(configuration);
+      if (this.#compared.get(name) === options) continue;
+      this.#compared.set(name, options);
+      const entry = JSON.stringify(configuredChange(name, configuration));
+      names.push(name);
+      args.push(options, `${entry.slice(0, -1)},"before":`);
+    }
+    if (names.length === 0) return;
+    const bounds = [MAX_CHANGES, CHANGES_LIFE_MS].map(String);
+    this.#changes.send(configurationKeys(this.#prefix, names), [...bounds, ...args]);
   }
 
   #send(document: string): void {
@@ -118,51 +98,4 @@ export class Publisher {
     const life = this.#every * MAX_MISSED_PUBLICATIONS + GRACE_MS;
     this.#aside.send(keys, [this.#instance, document, String(life), String(MAX_INSTANCES)]);
   }
-
-  #document(): PublishedInstance {
-    const all = [...this.#limiters];
-    const limiters: PublishedLimiter[] = [];
-    let bytes = 0;
-    for (const announced of all.slice(0, MAX_LIMITERS)) {
-      const limiter = describe(announced);
-      bytes += Buffer.byteLength(JSON.stringify(limiter));
-      if (bytes > MAX_BYTES) break;
-      limiters.push(limiter);
-    }
-    return {
-      version: VERSION,
-      host: hostname(),
-      pid: process.pid,
-      at: new Date().toISOString(),
-      every: this.#every,
-      ...this.#hashed,
-      limiters,
-      more: all.length - limiters.length,
-    };
-  }
-}
-
-function describe(announcement: Announcement): PublishedLimiter {
-  const { name, ban, banBy, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
-  const by = {
-    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
-    ...(slotBy !== undefined && { slotBy }),
-    ...(overrides && { overrides: true as const }),
-  };
-  const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const published = {
-    name,
-    policies: textsOf(policies()),
-    ban: ban ?? null,
-    ...by,
-    shadow,
-    dynamic,
-    ipv6Subnets,
-  };
-  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
-  return tiers.size > 0 ? { ...published, tiers: named } : published;
-}
-
-function textsOf(policies: readonly CompiledPolicy[]): string[] {
-  return policies.slice(0, MAX_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
 }

@@ -1,4 +1,4 @@
-import { algorithms, DEFAULT_ALGORITHM, type Kernel } from '../../../algorithms/index.js';
+import { algorithms, DEFAULT_ALGORITHM, type AnyKernel, type Kernel } from '../../../algorithms/index.js';
 import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName } from '../scripts.js';
 import type { Announcement } from '../../../contract/announcement.js';
@@ -102,7 +102,7 @@ export function possibleUses(): Use[] {
 }
 
 /** The scripts that decide by policies, and that return units. */
-function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean): Script[] {
+function decisions(kernels: readonly AnyKernel[], ban: boolean, overrides: boolean): Script[] {
   const holding = kernels.filter(holdsSlots);
   const alone = kernels.filter((kernel) => !holdsSlots(kernel));
   return [
@@ -115,7 +115,7 @@ function decisions(kernels: readonly Kernel[], ban: boolean, overrides: boolean)
 }
 
 /** Whether the units of a kernel are slots, which its Lua file can release and renew. */
-const holdsSlots = (kernel: Kernel): boolean => 'lease' in luaFiles[kernel]!;
+const holdsSlots = (kernel: AnyKernel): boolean => 'lease' in luaFiles[kernel]!;
 
 function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
@@ -126,7 +126,7 @@ function usesAside({ publishes, recordsBans, countsTraffic }: Features, override
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];
   return [
-    ...use(publishes, '`headgate limits`', 'publish'),
+    ...use(publishes, '`headgate limits`', 'publish', 'configure'),
     ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
     ...use(overrides, '`headgate overrides`', 'note-override'),
     ...use(countsTraffic, '`headgate top`', 'count'),

@@ -1,0 +1,70 @@
+import { checkKey, toMilliseconds } from 'headgate/admin';
+import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { usageError } from '../errors.js';
+import { duration as showTime, printable } from '../format.js';
+import { warn, write, writeJson, type Io } from '../io.js';
+import { show, subjectJson } from '../keys.js';
+import { withAdmin } from '../open.js';
+
+interface Options extends Shared {
+  readonly for?: string;
+}
+
+export function register(program: CliCommand, io: Io): void {
+  program
+    .command('ban')
+    .summary('ban a key for some time')
+    .description(
+      'Bans a key in the scope of one limiter. The limiter must have the option `ban` ({} is enough), or it does not check for bans.',
+    )
+    .argument('<key>', 'the banned key: an address, a network, or any other key')
+    .argument('[duration]', "the length of the ban: '10m', '2h', '30d', up to 366 days")
+    .option('--for <duration>', 'the same as an option')
+    .nameOption()
+    .keyOptions()
+    .noteOptions()
+    .forceOption()
+    .serverOptions()
+    .example('ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379')
+    .action((given: string, length: string | undefined, options: Options) => ban(given, length, options, io));
+}
+
+async function ban(given: string, length: string | undefined, options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const key = keyOptionsOf(options);
+  checkKey(given, key);
+  const duration = lengthOf(length, options.for);
+  const note = noteOf(options, io);
+  await withAdmin(options, io, async (admin) => {
+    const force = options.force ?? false;
+    const { by, reason, until, warnings, ...subject } = await admin.ban(given, duration, {
+      ...{ name, force, ...key, ...note },
+    });
+    const verb = subject.keys.length > 1 ? 'are' : 'is';
+    const text = `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until.toISOString()}.\n`;
+    await (io.json
+      ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration, by, reason })
+      : write(io, text));
+    warn(io, warnings);
+  });
+}
+
+/** The length of a ban, ms. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function lengthOf(argument: string | undefined, option: string | undefined): number {
+  if (argument !== undefined && option !== undefined && argument !== option)
+    throw usageError(`duration: the argument ${argument} and --for ${option} differ. Pass one of them.`);
+  const text = argument ?? option;
+  if (text === undefined) throw usageError("duration: missing. Pass it after the key: '10m', '2h', '30d'.");
+  return durationOf(text, argument === undefined ? '--for' : undefined);
+}
+
+/**
+ * Parses a typed duration. A unit is required, because a bare number may be meant in seconds, but would be milliseconds.
+ *
+ * @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function durationOf(text: string, option = 'duration'): number {
+  if (/^\d+(\.\d+)?$/.test(text))
+    throw usageError(`${option}: ${text} has no unit. Pass ${text}s, ${text}m, ${text}h or ${text}d.`);
+  return toMilliseconds(option, text);
+}

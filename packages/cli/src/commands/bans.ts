@@ -1,0 +1,122 @@
+import { createReadStream } from 'node:fs';
+import { resolve } from 'node:path';
+import { ItemError, withoutPage, type ImportedBan, type ImportResult } from 'headgate/admin';
+import { readBans, type BanLines } from '../ban-list.js';
+import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options } from '../command.js';
+import { usageError } from '../errors.js';
+import { count, many } from '../format.js';
+import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
+import { textOrHash } from '../keys.js';
+import { withAdmin } from '../open.js';
+import { durationOf } from './ban.js';
+import { showLog } from './log.js';
+
+interface ImportOptions extends Options {
+  readonly for?: string;
+  readonly dryRun?: boolean;
+}
+
+export function register(program: CliCommand, io: Io): void {
+  const bans = program
+    .command('bans')
+    .summary('export bans as lines, import such lines, or show the log of bans by hand')
+    .description(
+      'Exports bans as lines of JSON, imports such lines, and shows the changes of bans by operators.',
+    );
+  bans
+    .command('export')
+    .description('Writes the bans as lines of JSON, for `bans import`: of one scope, or of all.')
+    .nameOption()
+    .serverOptions()
+    .action((options: Options) => exportBans(options, io));
+  bans
+    .command('import')
+    .description(
+      'Bans the keys in a file. It has lines of `bans export` or `list --json`, or one key per line, for which --name and --for set ' +
+        'the rest. All lines are checked before any key is banned. No ban becomes shorter.',
+    )
+    .argument('[file]', 'the file, or - for standard input', STDIN)
+    .nameOption()
+    .keyOptions()
+    .serverOptions()
+    .noteOptions()
+    .forceOption()
+    .option('--for <duration>', "the length of bans for lines without one: '2h'")
+    .option('--dry-run', 'only show the effect')
+    .example('bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379')
+    .action((file: string, options: ImportOptions) => importBans(file, options, io));
+  bans
+    .command('log')
+    .description(
+      'Shows the changes of bans by hand, with the operator and the reason. The newest change comes first.',
+    )
+    .limitOption()
+    .nameOption()
+    .serverOptions()
+    .action((options: Options) =>
+      showLog(options, io, {
+        actions: ['ban', 'unban', 'import'],
+        columns: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+        isByHand: true,
+        none: 'There are no changes of bans by hand lately.',
+      }),
+    );
+}
+
+const STDIN = '-';
+
+async function exportBans(options: Options, io: Io): Promise<void> {
+  const { name } = options;
+  await withAdmin(options, io, async (admin) => {
+    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
+    // The index may lack bans, because some limiters do not publish themselves, or may not write to it. An export must contain all bans.
+    for await (const { kind, name: limiter, key, ...ban } of admin.bans({ name, scan: true }))
+      await writeJsonLine(io, { kind, ...textOrHash('name', limiter), ...textOrHash('key', key), ...ban });
+  });
+}
+
+async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
+  const standard = options.for === undefined ? undefined : durationOf(options.for, '--for');
+  // Errors in the file are reported before the server is queried.
+  const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
+  const { dryRun = false, force = false } = options;
+  const note = noteOf(options, io);
+  const key = keyOptionsOf(options);
+  const typed = lines.typed.map(({ given, line }) => {
+    return { name: nameOf(options), key: given, for: standard!, ...key, line };
+  });
+  const bans: readonly (ImportedBan & { readonly line: number })[] = [...lines.bans, ...typed];
+  await withAdmin(options, io, async (admin) => {
+    const list = bans.map(({ line: _, ...ban }) => ban);
+    const result = await admin.importBans(list, { ...note, dryRun, force }).catch((error: unknown) => {
+      if (!(error instanceof ItemError)) throw error;
+      throw usageError(`bans import, line ${bans[error.index]!.line}: ${withoutPage(error.cause.message)}`);
+    });
+    const { banned, already } = result;
+    const { over, others } = lines;
+    await (io.json
+      ? writeJson(io, { dryRun, banned, already, over, others })
+      : write(io, text(result, lines, dryRun)));
+    warn(io, result.warnings);
+  });
+}
+
+async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer | string> {
+  try {
+    yield* file === STDIN ? stdin : createReadStream(resolve(cwd, file));
+  } catch (error) {
+    throw usageError(`bans import ${file}: the file cannot be read: ${(error as Error).message}.`);
+  }
+}
+
+function text({ banned, already }: ImportResult, { over, others }: BanLines, dryRun: boolean): string {
+  const parts = [
+    `${many(banned, 'key')} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
+    ...(already > 0
+      ? [`${many(already, 'key')} already ${already === 1 ? 'has' : 'have'} a ban that is at least as long`]
+      : []),
+    ...(over > 0 ? [`${count(over)} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
+    ...(others > 0 ? [`${count(others)} ${others === 1 ? 'line is' : 'lines are'} not about bans`] : []),
+  ];
+  return `${parts.join('; ')}.\n`;
+}

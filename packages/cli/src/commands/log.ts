@@ -1,0 +1,132 @@
+import { CHANGE_ACTIONS, type LoggedChange } from 'headgate/admin';
+import { limitOf, type CliCommand, type Options as Shared } from '../command.js';
+import { usageError } from '../errors.js';
+import { duration, many, printable, utc, writeListing } from '../format.js';
+import { warn, type Io } from '../io.js';
+import { showKey, showText, textOrHash, whoseJson } from '../keys.js';
+import { withAdmin } from '../open.js';
+import { durationOf } from './ban.js';
+import { changeText } from './override.js';
+
+type Action = LoggedChange['action'];
+
+interface Options extends Shared {
+  readonly since?: string;
+  readonly action?: string;
+}
+
+export function register(program: CliCommand, io: Io): void {
+  program
+    .command('log')
+    .summary('the changes of bans, overrides, charges and configurations')
+    .description(
+      'Shows the changes of bans, overrides, charges and configurations, with the operator and the reason. The newest change comes first.',
+    )
+    .option('--since <time>', "the age of the oldest change: '30m', '1h', '7d'")
+    .option('--action <names>', `only these kinds of changes: ${CHANGE_ACTIONS.join(', ')}`)
+    .limitOption()
+    .nameOption()
+    .serverOptions()
+    .example('log --since 1h --redis redis://127.0.0.1:6379')
+    .action((options: Options) =>
+      showLog(options, io, {
+        actions: actionsOf(options),
+        columns: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason'],
+        none: 'There are no changes.',
+      }),
+    );
+}
+
+function actionsOf({ action }: Options): readonly Action[] {
+  if (action === undefined) return CHANGE_ACTIONS;
+  return action.split(',').map((text) => {
+    const known = CHANGE_ACTIONS.find((each) => each === text.trim());
+    if (known) return known;
+    throw usageError(`--action: ${JSON.stringify(text)} is not one of ${CHANGE_ACTIONS.join(', ')}.`);
+  });
+}
+
+/** The columns of the whole log. */
+const COLUMNS = {
+  'when (UTC)': ({ at }) => utc(at.toISOString()),
+  what: ({ action }) => action,
+  scope: ({ name }) => showText(name),
+  key: keyText,
+  before: (change) => valueText(change, change.before),
+  after: (change) => valueText(change, change.after),
+  limits: (change) => valueText(change, change.after),
+  for: ({ forMs }) => (forMs === 0 ? '-' : duration(forMs)),
+  by: byText,
+  reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
+} satisfies Record<string, (change: LoggedChange) => string>;
+
+type Column = keyof typeof COLUMNS;
+
+/** A part of the log. */
+interface Part {
+  readonly actions: readonly Action[];
+  readonly columns: readonly Column[];
+  /** Whether to omit bans by denials. */
+  readonly isByHand?: boolean;
+  /** The sentence for an empty log. */
+  readonly none: string;
+}
+
+/** Shows changes of some kinds, of one limiter or of all. The newest change comes first. */
+export async function showLog(options: Options, io: Io, part: Part): Promise<void> {
+  const { name, since } = options;
+  const age = since === undefined ? undefined : durationOf(since, '--since');
+  await withAdmin(options, io, async (admin) => {
+    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
+    const changes = admin.log({ name, since: age, actions: part.actions });
+    await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
+      json,
+      head: part.columns,
+      row: (change) => part.columns.map((column) => COLUMNS[column](change)),
+      none: part.none,
+    });
+  });
+}
+
+async function* byHand(changes: AsyncIterable<LoggedChange>): AsyncGenerator<LoggedChange> {
+  for await (const change of changes) if (change.from !== 'denials') yield change;
+}
+
+function json({ at, name, key, dimension, within, network, ...change }: LoggedChange): object {
+  const isOfAll = key === undefined && change.keys === 1;
+  const whose =
+    key === undefined && !isOfAll
+      ? textOrHash('name', name)
+      : whoseJson({ name, key, dimension, within } as never);
+  return {
+    at: at.toISOString(),
+    ...whose,
+    ...(network !== undefined && { network }),
+    ...change,
+    ...changeJson(change),
+  };
+}
+
+/** The field of the new limits, as earlier versions named it. */
+const changeJson = ({ action, after }: Pick<LoggedChange, 'action' | 'after'>): object =>
+  action === 'override' ? { change: after } : {};
+
+function byText({ by, from }: LoggedChange): string {
+  if (by !== null) return printable(by);
+  return from === 'program' ? 'the program' : from === 'denials' ? 'denials' : '-';
+}
+
+function keyText({ key, dimension, within, keys, network }: LoggedChange): string {
+  if (keys === 0) return '-';
+  if (keys === 1) return showKey({ key, dimension, within } as never);
+  return network === undefined ? many(keys, 'key') : `${printable(network)} (${many(keys, 'key')})`;
+}
+
+function valueText({ action }: LoggedChange, value: unknown): string {
+  if (value === undefined) return '-';
+  if (typeof value === 'number') return duration(value);
+  if (action === 'reset') return printable((value as readonly string[]).join(', '));
+  if (action === 'configure')
+    return printable((value as { policies: readonly string[] }).policies.join(', '));
+  return changeText(value);
+}

@@ -1,0 +1,250 @@
+import type { Override, OverrideChange } from 'headgate';
+import {
+  checkDimension,
+  checkKey,
+  DEFAULT_DIMENSION,
+  ItemError,
+  withoutPage,
+  type OverrideResult,
+  type OverrideWish,
+} from 'headgate/admin';
+import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { orUsage, usageError } from '../errors.js';
+import { many, printable } from '../format.js';
+import { readText, warn, write, writeJson, type Io } from '../io.js';
+import { dimensionJson, prefixOf } from '../keys.js';
+import { withAdmin } from '../open.js';
+import { durationOf } from './ban.js';
+
+interface Options extends Shared {
+  readonly for?: string;
+  readonly until?: string;
+  readonly all?: boolean;
+  readonly remove?: boolean;
+  readonly file?: string;
+}
+
+/** A requested change. */
+interface Wanted extends OverrideWish {
+  /** The file and the line number, if the change comes from a file. */
+  readonly at?: string;
+}
+
+export function register(program: CliCommand, io: Io): void {
+  program
+    .command('override')
+    .summary('change the limits of a key, or of all, without a deployment')
+    .description(
+      'Gives a key limits of its own, at once and in every process. Spent units stay spent. The limiter must have the option ' +
+        '`overrides: true`. `headgate overrides` lists the overrides in force.',
+    )
+    .argument('[key]', 'the key: an address, or any other text; none with --all or --file')
+    .argument(
+      '[policy...]',
+      "the limits: '1000/1m'; by name if the limiter has several policies: minute=1000/1m day=false (false removes a policy)",
+    )
+    .option('--for <duration>', "the duration: '2h', '30d' (default: until the override is removed)")
+    .option('--until <time>', 'the end, in place of a duration: 2030-01-31T12:00Z')
+    .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
+    .option('--all', 'all keys of the limiter, in place of a key')
+    .option('--remove', 'end the override')
+    .option(
+      '--file <file>',
+      'a file of changes: a line for each key, with the key and its policies, or as JSON',
+    )
+    .nameOption()
+    .keyOptions()
+    .noteOptions()
+    .serverOptions()
+    .example(
+      "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
+    )
+    .action((key: string | undefined, policy: string[], options: Options) =>
+      override(key === undefined ? policy : [key, ...policy], options, io),
+    );
+}
+
+async function override(words: readonly string[], options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const { file, raw, ipv6Subnet } = options;
+  const wanted = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
+  for (const { key, dimension, at } of wanted)
+    if (key !== undefined) inLine(at, () => checkKey(key, { raw, dimension, ipv6Subnet }));
+  await withAdmin(options, io, async (admin) => {
+    const wishes = wanted.map(({ at: _, ...wish }) => wish);
+    const results = await admin.overrideMany(wishes, { name, raw, ipv6Subnet }).catch((error: unknown) => {
+      if (!(error instanceof ItemError)) throw error;
+      const { at } = wanted[error.index]!;
+      throw at === undefined ? error.cause : usageError(`${at}: ${withoutPage(error.cause.message)}`);
+    });
+    for (const { warnings } of results) warn(io, warnings);
+    await report(results, wishes, name, io);
+  });
+}
+
+const inLine = (at: string | undefined, check: () => unknown): unknown =>
+  orUsage(check, (message) => withoutPage(at === undefined ? message : `${at}: ${message}`));
+
+/** An override for programs. Absent values are null. */
+export function overrideJson({ change, since, until, by, reason }: Override) {
+  const ends = until?.toISOString() ?? null;
+  return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
+}
+
+/** The change on the command line. @throws CliError `USAGE` */
+function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
+  const given = options.all ? undefined : words[0];
+  const policy = options.all ? words : words.slice(1);
+  if (given === undefined && !options.all) {
+    throw usageError(
+      'the key is missing. Pass it before its policy: headgate override customer:42 1000/1m. Or pass --all for all keys.',
+    );
+  }
+  return {
+    key: given,
+    dimension: options.dimension ?? DEFAULT_DIMENSION,
+    change: changeOf(policy, options),
+    ...timed(options, io),
+  };
+}
+
+/** The lines of a file. @throws CliError `USAGE` */
+function wantedIn(file: string, words: readonly string[], options: Options, io: Io): Wanted[] {
+  if (words.length > 0 || options.all) throw usageError('--file already contains the keys; do not pass any.');
+  return readText(`--file ${file}`, file, io)
+    .split(/\r?\n/)
+    .flatMap((line, i): Wanted[] => {
+      if (line.trim() === '' || line.startsWith('#')) return [];
+      const at = `${file}, line ${i + 1}`;
+      const read = () =>
+        line.trimStart().startsWith('{')
+          ? fromJson(line, options, io)
+          : wantedOf(line.trim().split(/\s+/), options, io);
+      return [{ ...orUsage(read, (message) => `${at}: ${message}`), at }];
+    });
+}
+
+/** A line of `overrides --json`. @throws CliError `USAGE` */
+function fromJson(line: string, options: Options, io: Io): Wanted {
+  const json = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  const { name, nameHash, key, all, dimension, within, change, until, by, reason } = json;
+  // Without this check, the lines of all limiters would become overrides of one limiter.
+  if ((name ?? nameHash ?? options.name) !== options.name)
+    throw usageError(
+      `the line is of the limiter ${JSON.stringify(name ?? nameHash)}. Remove the line, or pass --name with that limiter.`,
+    );
+  if (typeof key !== 'string' && (all !== true || key !== undefined))
+    throw usageError('the line has no key. Use {"key":"customer:42","change":"1000/1m"}.');
+  if (within !== undefined)
+    throw usageError(
+      'the override is of a limiter with `slotBy`, and only its program can make such overrides.',
+    );
+  const note = {
+    ...timed(options, io),
+    // The author of an override is not the author of its removal.
+    ...(!options.remove && typeof by === 'string' && { by }),
+    ...(!options.remove && typeof reason === 'string' && { reason }),
+  };
+  const isTimed = note.for !== undefined || note.until !== undefined;
+  return {
+    key,
+    dimension:
+      dimension === undefined
+        ? (options.dimension ?? DEFAULT_DIMENSION)
+        : checkDimension('--dimension', dimension),
+    change: options.remove ? undefined : (change as OverrideChange | undefined),
+    ...(isTimed || typeof until !== 'string' ? note : { ...note, until }),
+  };
+}
+
+/** @throws CliError `USAGE` */
+function changeOf(words: readonly string[], { tier, remove }: Options): OverrideChange | undefined {
+  if (remove) {
+    if (words.length > 0 || tier !== undefined)
+      throw usageError('--remove does not take a policy. Pass only the key, or --all.');
+    return undefined;
+  }
+  if (tier !== undefined) {
+    if (words.length > 0) throw usageError('--tier and a policy: pass one of them.');
+    return { tier };
+  }
+  if (words.length === 0)
+    throw usageError(
+      'the policy is missing. Pass a policy: 1000/1m. Or pass --tier, or --remove to end the override.',
+    );
+  if (words.length === 1 && words[0]!.startsWith('{')) {
+    return orUsage(
+      () => JSON.parse(words[0]!) as OverrideChange,
+      (message) => `the JSON cannot be read: ${message}.`,
+    );
+  }
+  if (!/^[^=\s]+=./.test(words[0]!)) return words.join(' ');
+  const parts = words.join(' ').split(/\s+(?=[^=\s]+=.)/);
+  const byName = parts.map((part) => /^(.+?)=(.*)$/s.exec(part)!.slice(1) as [name: string, policy: string]);
+  const names = byName.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw usageError(`${JSON.stringify(twice)} appears twice.`);
+  return Object.fromEntries(
+    byName.map(([name, policy]) => [name, policy === 'false' || policy === 'off' ? false : policy]),
+  );
+}
+
+/** The duration, the author and the reason. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 'dimension'> {
+  if (options.for !== undefined && options.until !== undefined)
+    throw usageError('--for and --until: pass one of them.');
+  return {
+    ...(options.for !== undefined && { for: durationOf(options.for, '--for') }),
+    ...(options.until !== undefined && { until: options.until }),
+    ...noteOf(options, io),
+  };
+}
+
+async function report(
+  results: readonly OverrideResult[],
+  wishes: readonly OverrideWish[],
+  name: string,
+  io: Io,
+): Promise<void> {
+  if (io.json) {
+    const all = results.map(({ key, dimension = DEFAULT_DIMENSION, override, replaced }, i) => {
+      const { change, by, reason } = wishes[i]!;
+      const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };
+      const done =
+        change === undefined
+          ? { removed: replaced }
+          : { change, until: override?.until?.toISOString() ?? null, by, reason, replaced };
+      return { name, ...whose, ...done };
+    });
+    await writeJson(io, all.length === 1 ? all[0]! : { name, overrides: all });
+    return;
+  }
+  const [only] = results;
+  if (results.length !== 1 || !only) {
+    await write(io, `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n`);
+    return;
+  }
+  await write(io, `${sentence(only, wishes[0]!, `in ${printable(name)}`)}\n`);
+}
+
+function sentence(
+  { key, dimension = DEFAULT_DIMENSION, override, replaced }: OverrideResult,
+  { change }: OverrideWish,
+  where: string,
+): string {
+  const [owner, has] =
+    key === undefined ? ['All keys', 'have'] : [prefixOf(dimension) + printable(key), 'has'];
+  if (change === undefined)
+    return `${owner} ${replaced ? `${has} the configured limits again` : 'had no override'} ${where}.`;
+  const end =
+    override?.until === undefined ? 'until the override is removed' : `until ${override.until.toISOString()}`;
+  return `${owner} ${has} ${changeText(change)} ${where}, ${end}${replaced ? ', in place of an earlier override' : ''}.`;
+}
+
+/** A change as text for people. */
+export function changeText(change: unknown): string {
+  if (typeof change === 'string') return printable(change);
+  const { tier } = change as { tier?: unknown };
+  if (typeof tier === 'string') return `the tier ${printable(tier)}`;
+  return printable(JSON.stringify(change), 100);
+}

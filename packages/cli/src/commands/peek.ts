@@ -1,0 +1,95 @@
+import { checkKey, type KeyView } from 'headgate/admin';
+import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
+import { EXIT } from '../errors.js';
+import { columns, duration, noteText, printable, utc } from '../format.js';
+import { warn, write, writeJson, type Io } from '../io.js';
+import { show, subjectJson } from '../keys.js';
+import { givenLimits, readLimits } from '../limits.js';
+import { withAdmin } from '../open.js';
+import { changeText, overrideJson } from './override.js';
+
+interface Options extends Shared {
+  readonly cost: number;
+}
+
+export function register(program: CliCommand, io: Io): void {
+  program
+    .command('peek')
+    .summary('the answer to a request of a key')
+    .description(
+      'Shows the answer to a request of a key, without charging it. Exits with 3 if the request would be denied.',
+    )
+    .argument('<key>', 'the key: an address, or any other text')
+    .nameOption()
+    .keyOptions()
+    .limitsOptions()
+    .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
+    .serverOptions()
+    .example("peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379")
+    .action((given: string, options: Options) => peek(given, options, io));
+}
+
+async function peek(given: string, options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const { tier, cost } = options;
+  const key = keyOptionsOf(options);
+  checkKey(given, key);
+  const limits = givenLimits(readLimits(options, io).get(name));
+  await withAdmin(options, io, async (admin) => {
+    const [view] = await admin.key(given, { name, tier, cost, ...key, ...limits });
+    await print(view!, io);
+  });
+}
+
+async function print(view: KeyView, io: Io): Promise<void> {
+  const { name, key, given: typed, dimension, known, warnings, override, tier: _, ...answer } = view;
+  warn(io, warnings);
+  if (!view.stored && !known) io.exitCode = EXIT.unknownScope;
+  else if (view.allowed === false) io.exitCode = EXIT.denied;
+  const subject = { given: typed, keys: [key], dimension };
+  const shown = override && { all: override.all, ...overrideJson(override) };
+  const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}`;
+  await (io.json
+    ? writeJson(io, { name, ...subjectJson(subject), ...answer, override: shown })
+    : write(io, text(heading, view, io)));
+}
+
+function banText({ bannedForMs, bannedBy: by, banReason: reason }: KeyView): string {
+  const operator = by === null ? '' : ` by ${printable(by)}`;
+  return `banned for ${duration(bannedForMs)}${operator}${reason === null ? '' : `: ${printable(reason)}`}`;
+}
+
+function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {
+  const owner = all ? 'All keys have other limits' : 'The key has limits of its own';
+  const end = until === undefined ? 'without an end' : `until ${utc(until.toISOString())} (UTC)`;
+  const note = noteText(by ?? null, reason ?? null);
+  return `${owner}, ${end}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;
+}
+
+function text(heading: string, outlook: KeyView, io: Io): string {
+  const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
+  const { green, red, yellow } = io.colors;
+  const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
+  const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
+  const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
+  if (bannedForMs > 0) lines.push(banText(outlook));
+  if (outlook.override) lines.push(overrideText(outlook.override));
+  if (!stored) {
+    lines.push(
+      'Nothing is stored: the key was not charged recently, or the limiter has another name, other keys or other policies.',
+    );
+  }
+  if (allowed === null)
+    lines.push("The limits are unknown: pass --policy '100/1m', or --policies limits.json.");
+  if (policies.length === 0) return `${lines.join('\n')}\n`;
+  const head = ['policy', 'algorithm', 'limit', 'remaining', 'retry after', 'reset after'];
+  const rows = policies.map((verdict) => [
+    verdict.shadow ? `${verdict.name} (shadow)` : verdict.name,
+    verdict.algorithm,
+    `${verdict.limit} per ${duration(verdict.windowMs)}`,
+    String(verdict.remaining),
+    verdict.allowed ? '-' : verdict.retryAfterMs === null ? 'never' : duration(verdict.retryAfterMs),
+    verdict.resetAfterMs === 0 ? '-' : duration(verdict.resetAfterMs),
+  ]);
+  return `${lines.join('\n')}\n\n${columns(io, head, rows)}`;
+}

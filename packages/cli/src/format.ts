@@ -1,0 +1,96 @@
+import stringWidth from 'string-width';
+import { printable as escaped } from 'headgate/admin';
+import { write, writeJsonLine, type Io } from './io.js';
+
+const UNITS: readonly [string, number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+];
+
+/** `1234567` as `1,234,567`. */
+export const count = (n: number): string => n.toLocaleString('en-US');
+
+/** `1 client`, `2 clients`. */
+export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+
+/** A duration for people: the two largest units, rounded up. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  const largest = UNITS.findIndex(([, unit]) => ms >= unit);
+  const [first, second] = UNITS.slice(largest);
+  const step = (second ?? first!)[1];
+  const rounded = Math.ceil(ms / step) * step;
+  // Rounding up may give a whole larger unit.
+  if (largest > 0 && rounded >= UNITS[largest - 1]![1]) return `1${UNITS[largest - 1]![0]}`;
+  const whole = Math.floor(rounded / first![1]);
+  const rest = (rounded % first![1]) / step;
+  return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
+}
+
+/** A moment (ISO 8601) to the second, without the zone, which the heading contains. */
+export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
+
+/** Makes a user's text safe for a terminal: one line of at most `longest` characters. An empty text becomes two quotes. */
+export function printable(text: string, longest = 60): string {
+  if (text === '') return "''";
+  const safe = escaped(text);
+  const characters = [...safe];
+  return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
+}
+
+/** The author and the reason of a change by hand, as far as they are known. */
+export const noteText = (by: string | null, reason: string | null): string =>
+  [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');
+
+/** Columns without borders, which are easy to cut and search. The text ends with a line feed. */
+export function columns(
+  { colors }: Io,
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  const lines = [head.map((title) => colors.dim(title)), ...rows];
+  const widths = head.map((_, i) => lines.reduce((most, line) => Math.max(most, stringWidth(line[i]!)), 0));
+  const padded = (cell: string, i: number): string => cell + ' '.repeat(widths[i]! + 2 - stringWidth(cell));
+  return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
+}
+
+/** A list of items: lines of JSON for programs; for people a table, or a sentence if the list is empty. */
+export interface Listing<T> {
+  readonly json: (item: T) => object;
+  readonly head: readonly string[];
+  readonly row: (item: T) => string[];
+  readonly none: string;
+}
+
+/** Writes at most this many items. */
+export async function writeListing<T>(
+  io: Io,
+  most: number,
+  items: AsyncIterable<T>,
+  { json, head, row, none }: Listing<T>,
+): Promise<void> {
+  const rows: string[][] = [];
+  let told = 0;
+  for await (const item of items) {
+    if (told++ === most) break;
+    if (io.json) await writeJsonLine(io, json(item));
+    else rows.push(row(item));
+  }
+  if (!io.json) await write(io, rows.length === 0 ? `${none}\n` : columns(io, head, rows));
+}
+
+/** Quotes a word for a shell. */
+export const quoted = (word: string): string =>
+  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
+/** A share in percent. Rounding never gives 0 % or 100 %. */
+export function share(part: number, whole: number): string {
+  if (part === 0) return '0 %';
+  if (part === whole) return '100 %';
+  const percent = (100 * part) / whole;
+  if (percent < 0.01) return '< 0.01 %';
+  const text = percent.toPrecision(percent < 1 ? 1 : percent < 99 ? 2 : 4);
+  return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
+}

@@ -1,0 +1,54 @@
+import { DEFAULT_DIMENSION, kindOfHash, type Hash, type Subject, type Whose } from 'headgate/admin';
+import { many, printable } from './format.js';
+
+/** The prefix of a shown key, for any dimension except the default dimension. */
+export function prefixOf(dimension: string): string {
+  return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
+}
+
+/** The key for people, with the text that the key was derived from. */
+export function show({ given, keys, dimension }: Subject): string {
+  const [key] = keys;
+  if (keys.length > 1) return `${many(keys.length, 'key')} of ${printable(given)}`;
+  return key === given
+    ? prefixOf(dimension) + printable(given)
+    : `${printable(key!)} (the key of ${printable(given)})`;
+}
+
+/** The fields of the keys in the JSON output. */
+export function subjectJson({ given, keys, dimension }: Subject): object {
+  return keys.length === 1
+    ? { key: keys[0], given, ...dimensionJson(dimension) }
+    : { network: given, keys: keys.length };
+}
+
+/** The field of the dimension in the JSON output. Absent for the default dimension. */
+export function dimensionJson(dimension: string): { dimension?: string } {
+  return dimension === DEFAULT_DIMENSION ? {} : { dimension };
+}
+
+/** A key for people, with its dimension unless it is the default one, and with the key within which it is counted. */
+export function showKey({ key, dimension = DEFAULT_DIMENSION, within }: Omit<Whose, 'name'>): string {
+  if (key === undefined) return 'all keys';
+  return prefixOf(dimension) + showText(key) + (within === undefined ? '' : ` in ${printable(within)}`);
+}
+
+/** The fields of the limiter and the key for programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known. */
+export function whoseJson({ name, key, dimension, within }: Whose): object {
+  return {
+    ...textOrHash('name', name),
+    ...(key === undefined ? { all: true } : textOrHash('key', key)),
+    ...(dimension !== undefined && { dimension }),
+    ...(within !== undefined && { within }),
+  };
+}
+
+/** A text for people, or its hash. */
+export function showText(text: string | Hash): string {
+  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
+}
+
+/** A field for programs, or the field of its hash. */
+export function textOrHash(field: string, value: string | Hash): object {
+  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
+}

@@ -1,0 +1,98 @@
+import { createAdmin, faultOfSecret, toMilliseconds, type Admin } from 'headgate/admin';
+import type { Options } from './command.js';
+import { orUsage, usageError } from './errors.js';
+import { readText, type Io } from './io.js';
+import { parseAddress, type Target } from './redis/address.js';
+import { connect, explain } from './redis/connection.js';
+import type { Connection } from './redis/packages.js';
+import { withFile } from './sqlite/file.js';
+
+/** An environment variable, because every user of a machine can see arguments. */
+const VARIABLE = 'HEADGATE_HASH_KEYS';
+
+/** Opens the state that the options name, and closes it when `use` has ended. @throws CliError of the connection, or an explained error of `use` */
+export async function withAdmin(
+  options: Options,
+  io: Io,
+  use: (admin: Admin) => Promise<void>,
+): Promise<void> {
+  const { sqlite, redis, cluster, sentinel, prefix } = options;
+  if (sqlite === undefined) return withRedis(options, io, use);
+  if (redis !== undefined || cluster || sentinel !== undefined)
+    throw usageError(
+      '--sqlite names a file, and --redis, --cluster and --sentinel a server. Pass one of them.',
+    );
+  if (prefix !== undefined)
+    throw usageError('--prefix: a file of SQLite has no prefix. Omit --prefix, or pass --redis.');
+  const settings = { ...secretOf(options, io), timeout: timeoutOf(options), from: 'cli' } as const;
+  await withFile(sqlite, io, async (database) => use(createAdmin(database, settings)));
+}
+
+/** Like `withAdmin`, for commands that need a server. */
+export async function withRedis(
+  options: Options,
+  io: Io,
+  use: (admin: Admin) => Promise<void>,
+): Promise<void> {
+  if (options.sqlite !== undefined) {
+    throw usageError(
+      '--sqlite: this command needs counts or publications, which limiters write only to Redis. Pass --redis.',
+    );
+  }
+  const target = targetOf(options, io);
+  const { prefix = 'hg' } = options;
+  checkPrefix(prefix);
+  const settings = {
+    prefix,
+    ...secretOf(options, io),
+    timeout: target.timeout,
+    from: 'cli',
+  } as const;
+  let connection: Connection | undefined;
+  try {
+    connection = await connect(target, io.cwd);
+    await use(createAdmin(connection.client, settings));
+  } catch (error) {
+    throw explain(error, target);
+  } finally {
+    connection?.close();
+  }
+}
+
+function targetOf(options: Options, { env }: Io): Target {
+  const { redis, cluster = false, sentinel } = options;
+  const url = redis ?? env.REDIS_URL;
+  if (url === undefined || url === '') {
+    throw usageError(
+      '--redis: missing. Pass --redis redis://127.0.0.1:6379, set REDIS_URL, or pass --sqlite with the file of a sqliteStore.',
+    );
+  }
+  return { address: parseAddress(url), cluster, sentinel, timeout: timeoutOf(options) };
+}
+
+/** The time limit for an answer, ms. @throws CliError `USAGE` */
+function timeoutOf({ timeout }: Options): number {
+  return orUsage(
+    () => toMilliseconds('--timeout', timeout, 1, 60_000),
+    () =>
+      `--timeout: ${JSON.stringify(timeout)} is not a time from 1ms to 1m. Pass a time such as 500ms or 10s.`,
+  );
+}
+
+function checkPrefix(prefix: string): void {
+  if (!/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
+    throw usageError(
+      '--prefix: pass 1 to 64 printable ASCII characters without braces, as in redisStore({ prefix }).',
+    );
+  }
+}
+
+/** The limiters' secret for hashing keys, if any. A file may end with a line feed. @throws CliError `USAGE` */
+function secretOf({ hashKeysFile: file }: Options, io: Io): { hashKeys?: string } {
+  const where = file === undefined ? VARIABLE : '--hash-keys-file';
+  const secret = file === undefined ? io.env[VARIABLE] || undefined : readText(where, file, io).trim();
+  if (secret === undefined) return {};
+  const fault = faultOfSecret(secret);
+  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+  return { hashKeys: secret };
+}

@@ -1,0 +1,108 @@
+import { createConnection, isIP } from 'node:net';
+import { CliError, usageError } from '../errors.js';
+
+/** The parts of a server's URL. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  readonly database: number;
+  readonly tls: boolean;
+}
+
+/** The settings of a connection. */
+export interface Target {
+  readonly address: Address;
+  readonly cluster: boolean;
+  /** The sentinels' name for the primary, in which case `address` is a sentinel's. */
+  readonly sentinel: string | undefined;
+  /** The time limit for an answer, ms. */
+  readonly timeout: number;
+}
+
+const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 for TLS';
+
+/**
+ * Parses `redis://[[user]:password@]host[:port][/database]`, or `rediss://` for TLS. Errors do not repeat the text, because it may contain
+ * a password.
+ *
+ * @throws CliError `USAGE`
+ */
+export function parseAddress(text: string): Address {
+  if (!URL.canParse(text)) throw usageError(`--redis: the value is not a URL. Pass ${EXAMPLE}.`);
+  const { protocol, hostname, port, username, password, pathname, search, hash } = new URL(text);
+  const [, tls] = /^(?:redis|valkey)(s?):$/.exec(protocol) ?? [];
+  if (tls === undefined) {
+    throw usageError(`--redis: a URL cannot begin with ${protocol}//. Pass ${EXAMPLE}.`);
+  }
+  if (hostname === '') throw usageError(`--redis: the URL has no host. Pass ${EXAMPLE}.`);
+  if (search !== '' || hash !== '') {
+    throw usageError(
+      '--redis: the URL has a part after "?" or "#". Percent-encode such characters in a password (%3F, %23).',
+    );
+  }
+  const database = /^\/?(\d{0,5})$/.exec(pathname)?.[1];
+  if (database === undefined) {
+    throw usageError(`--redis: the part after the host must be the number of a database. Pass ${EXAMPLE}.`);
+  }
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 6379 : Number(port),
+    username: decode(username),
+    password: decode(password),
+    database: Number(database),
+    tls: tls === 's',
+  };
+}
+
+function decode(part: string): string | undefined {
+  if (part === '') return undefined;
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw usageError(
+      '--redis: the user or the password has a "%" that does not encode a character. Write it as %25.',
+    );
+  }
+}
+
+/** The address for messages, without user and password. */
+export function showAddress({ host, port, tls }: Address): string {
+  return `${tls ? 'rediss' : 'redis'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** The server name for a TLS handshake, which must not be an IP address. */
+export function serverName({ host }: Address): { servername?: string } {
+  return isIP(host) === 0 ? { servername: host } : {};
+}
+
+/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
+export function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets the limit.`;
+    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), timeout);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
+/** The time limit for an answer, ms. A running server answers at once. */
+const PROBE_TIMEOUT_MS = 1000;
+
+/** Whether a port speaks Redis without TLS. Such a server does not answer a TLS handshake at all. */
+export function speaksPlainly({ host, port }: Address): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host, port });
+    const done = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(PROBE_TIMEOUT_MS, () => done(false));
+    socket.once('connect', () => socket.write('PING\r\n'));
+    // The answer is `+PONG`, or `-NOAUTH ...`.
+    socket.once('data', (reply: Buffer) => done(/^[+-][A-Z]/.test(reply.toString('latin1'))));
+    socket.once('error', () => done(false));
+    socket.once('close', () => done(false));
+  });
+}

@@ -1,0 +1,240 @@
+// headgate top: the counts of stores with the option.
+import { PassThrough } from 'node:stream';
+import { expect } from 'chai';
+import type { Limiter, Policy } from 'headgate';
+import { redisStore, type RedisStoreOptions } from 'headgate/redis';
+import { topKey } from '../../../../src/stores/redis/operators/traffic.js';
+import { servers } from '../../../../test/support/shared-servers.js';
+import { clients, freshPrefix, limiterOn } from '../../../../test/support/stores.js';
+import { headgate, json } from '../cli.js';
+
+interface Rates {
+  admitted: number;
+  denied: number;
+}
+interface Shown {
+  spanMs: number;
+  instances: number;
+  isSampled: boolean;
+  limiters: (Rates & {
+    name: string;
+    policies: { name: string; denied: number }[];
+    reasons: { reason: string; denied: number }[];
+    keys: (Rates & { key?: string; keyHash?: string })[];
+  })[];
+}
+
+for (const kind of ['redis', 'valkey'] as const) {
+  describe(`headgate top on ${kind}`, () => {
+    const client = clients[kind];
+    let prefix: string;
+    let where: string[];
+    let limiters: Limiter[];
+
+    beforeEach(() => {
+      prefix = freshPrefix();
+      where = ['--redis', servers[kind].url, '--prefix', prefix];
+      limiters = [];
+    });
+    afterEach(() => Promise.all(limiters.map((limiter) => limiter.close())));
+
+    const on = (name: string, options: RedisStoreOptions, more: object = {}): Limiter => {
+      const store = redisStore(client, { prefix, publish: false, ...options });
+      const policies = [
+        { name: 'few', limit: 3, window: '1h' },
+        { name: 'many', limit: 1000, window: '1h' },
+      ];
+      const limiter = limiterOn(store, { name, policies, ...more });
+      limiters.push(limiter);
+      return limiter;
+    };
+    const shown = async (...args: string[]) => (await json('top', '--once', ...where, ...args)) as Shown;
+    /** The counts are shown once, because they are too old after five seconds. */
+    const shownWith = async (instances: number) => {
+      for (;;) {
+        const found = await shown();
+        if (found.instances === instances) return found;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+
+    it('shows by limiter, policy and key what all instances admit and deny, even without a call', async () => {
+      const long = 'k'.repeat(1000);
+      const [one, two] = [on('api', { top: { sample: 1 } }), on('api', { top: { sample: 1 } })];
+      const other = on('<other>:', { top: { sample: 1 } });
+      for (let i = 0; i < 10; i++) await one.consume('{a}:*');
+      for (let i = 0; i < 5; i++) await two.consume('b');
+      for (let i = 0; i < 2; i++) await two.consume(long);
+      await one.peek('nobody');
+      await one.consume('nobody', { cost: 0 });
+      await other.consume('a');
+      const { limiters: found, ...rest } = await shownWith(3);
+      expect(rest).to.deep.equal({ spanMs: 5000, instances: 3, isSampled: false });
+      const [api, others] = found;
+      // 3 + 3 + 2 are admitted, over five seconds.
+      expect(api).to.include({ name: 'api', admitted: 1.6, denied: 1.8 });
+      expect(api!.policies).to.deep.equal([{ name: 'few', denied: 1.8 }]);
+      expect(api!.keys.slice(0, 2)).to.deep.equal([
+        { key: '{a}:*', admitted: 0.6, denied: 1.4 },
+        { key: 'b', admitted: 0.6, denied: 0.4 },
+      ]);
+      expect(api!.keys[2]).to.include({ admitted: 0.4, denied: 0 });
+      expect(api!.keys[2]!.keyHash).to.match(/^[\w-]{43}$/);
+      expect(api!.keys).to.have.length(3);
+      expect(others).to.deep.include({ name: '<other>:', admitted: 0.2, denied: 0, policies: [] });
+      expect(
+        (await shown('--name', 'api', '--keys', '1')).limiters.map(({ keys }) => keys.length),
+      ).to.deep.equal([1]);
+
+      const { stdout, code } = await headgate(['top', '--once', ...where]);
+      expect(code).to.equal(0);
+      expect(stdout)
+        .to.match(/^api +1\.6 +1\.8$/m)
+        .and.match(/^ {2}by policy few +1\.8$/m);
+      expect(stdout)
+        .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4$/m)
+        .and.match(/\n3 instances, the last 5 seconds\.\n$/);
+    });
+
+    it('shows other causes of denials: bans and lists; keys never have more than their limiter', async () => {
+      const banning = { policies: [{ limit: 1, window: '1h' }], ban: { after: 1 } };
+      const limiter = on('api', { top: { sample: 16 }, localDenials: false }, banning);
+      for (let i = 0; i < 15; i++) await limiter.consume('a');
+      for (let i = 0; i < 5; i++) limiter.internals.asking.listed('b', 'deny-listed');
+      const { limiters: found } = await shownWith(1);
+      const [api] = found as [Shown['limiters'][number]];
+      expect(api).to.include({ admitted: 0.2, denied: 3.8 });
+      expect(api.policies).to.deep.equal([{ name: 'default', denied: 0.2 }]);
+      expect(api.reasons).to.deep.equal([
+        { reason: 'banned', denied: 2.6 },
+        { reason: 'deny-listed', denied: 1 },
+      ]);
+      const sum = (of: 'admitted' | 'denied') => api.keys.reduce((total, key) => total + key[of], 0);
+      expect(sum('denied')).to.be.at.most(3.8);
+      expect(sum('admitted')).to.be.at.most(0.2);
+      const { stdout } = await headgate(['top', '--once', ...where]);
+      expect(stdout).to.match(/^ {2}banned +2\.6$/m);
+    });
+
+    it('tells first what denies most: policies, and what else there is', async () => {
+      const policies: Policy[] = [
+        { name: 'few', limit: 1, window: '1h', by: 'account' },
+        { name: 'one', limit: 1, window: '1h', by: 'org' },
+      ];
+      for (const [name, ...times] of [
+        ['more', 9, 4],
+        ['less', 4, 9],
+      ] as const) {
+        const limiter = on(name, { top: true, localDenials: false }, { policies, ban: { after: 1000 } });
+        await limiter.consume({ account: 'a' });
+        await limiter.consume({ org: 'a' });
+        for (const [i, key] of [{ account: 'a' }, { org: 'a' }].entries())
+          for (let n = 0; n < times[i]!; n++) await limiter.consume(key);
+        await limiter.ban('z', '1h');
+        for (let n = 0; n < times[0]; n++) limiter.internals.asking.listed('b', 'deny-listed');
+        for (let n = 0; n < times[1]; n++) await limiter.consume('z');
+      }
+      const { limiters: found } = await shownWith(2);
+      const named = (name: string) => found.find((each) => each.name === name)!;
+      for (const [name, ...denied] of [
+        ['more', 'few', 'one'],
+        ['less', 'one', 'few'],
+      ] as const)
+        expect(named(name).policies.map((policy) => policy.name)).to.deep.equal(denied);
+      for (const [name, ...denied] of [
+        ['more', 'deny-listed', 'banned'],
+        ['less', 'banned', 'deny-listed'],
+      ] as const)
+        expect(named(name).reasons.map(({ reason }) => reason)).to.deep.equal(denied);
+    });
+
+    it('warns of a scope that is not there', async () => {
+      const { code, stderr } = await headgate(['top', '--once', '--name', 'nope', ...where]);
+      expect(code).to.equal(0);
+      expect(stderr).to.match(/warning: .*"nope"/);
+    });
+
+    it('counts what is decided from slices and shadows, too', async () => {
+      const leased = on(
+        'leased',
+        { top: true, slices: true },
+        { policies: [{ limit: 100_000, window: '1h' }] },
+      );
+      await Promise.all(Array.from({ length: 50 }, () => leased.consume('a')));
+      for (let i = 0; i < 50; i++) await leased.consume('a');
+      const shadow = on('shadow', { top: true }, { shadow: true });
+      for (let i = 0; i < 5; i++) await shadow.consume('a');
+      const { limiters: found, isSampled } = await shownWith(2);
+      expect(isSampled).to.equal(true);
+      expect(found[0]).to.include({ name: 'leased', admitted: 20, denied: 0 });
+      expect(found[1]).to.include({ name: 'shadow', admitted: 1, denied: 0 });
+      expect(found[1]!.policies).to.deep.equal([{ name: 'few', denied: 0.4 }]);
+      await leased.close();
+    });
+
+    it('keys are sampled at random, and right on average', async () => {
+      const limiter = on('api', { top: { sample: 16 } }, { policies: [{ limit: 1e6, window: '1h' }] });
+      const keys = Array.from({ length: 16_000 }, (_, i) => (i % 4 === 0 ? 'quarter' : 'rest'));
+      await Promise.all(keys.map((key) => limiter.consume(key)));
+      await limiter.consume('late');
+      const { limiters: found } = await shownWith(1);
+      const rateOf = (name: string) => found[0]!.keys.find(({ key }) => key === name)!.admitted;
+      const share = rateOf('quarter') / (rateOf('quarter') + rateOf('rest'));
+      expect(share).to.be.within(0.18, 0.32);
+      expect(found[0]!.admitted).to.be.above(1000);
+    });
+
+    it('is bounded, has a TTL, and is off unless it is asked for', async () => {
+      const off = on('off', {});
+      await off.consume('a');
+      const limiter = on('api', { top: { sample: 1 } }, { policies: [{ limit: 9, window: '1h' }] });
+      await Promise.all(Array.from({ length: 1500 }, (_, i) => limiter.consume(`user:${i}`)));
+      await shownWith(1);
+      const [[, [, text]]] = (await client.xrange(topKey(prefix), '-', '+')) as [[string, string[]]];
+      const [counted] = (JSON.parse(text!) as { limiters: { name: string; keys: object }[] }).limiters;
+      expect(counted!.name).to.equal('api');
+      expect(Object.keys(counted!.keys)).to.have.length(20);
+      expect(await client.pttl(topKey(prefix))).to.be.within(50_000, 60_000);
+      const fill = `for i = 1, 4000 do redis.call('XADD', KEYS[1], '1-' .. i, 'counts', '{}') end`;
+      await client.del(topKey(prefix));
+      await client.eval(fill, 1, topKey(prefix));
+      await limiter.consume('a');
+      while (await client.xrange(topKey(prefix), '2', '+').then(({ length }) => length === 0));
+      expect(await client.xlen(topKey(prefix))).to.be.within(2000, 2200);
+      await client.pexpire(topKey(prefix), 60_000);
+    });
+
+    it('goes on until Ctrl-C, for people and as lines of JSON', async () => {
+      const limiter = on('api', { top: true });
+      await limiter.consume('a');
+      await shownWith(1);
+      for (const args of [[], ['--json']]) {
+        let interrupt = () => {};
+        const onInterrupt = (listener: () => void) => {
+          interrupt = listener;
+          return () => {};
+        };
+        const stdout = new PassThrough();
+        let written = '';
+        stdout.on('data', (chunk: Buffer) => {
+          written += chunk.toString();
+          if (/api/.test(written)) interrupt();
+        });
+        const { code } = await headgate(['top', ...args, ...where], { stdout, onInterrupt });
+        expect(code).to.equal(0);
+        expect(written).to.contain('api').and.not.contain('\u001b');
+        if (args.length > 0) expect(JSON.parse(written.trim().split('\n')[0]!)).to.include({ instances: 1 });
+      }
+    });
+
+    it('says what to do where nothing is counted, or asked wrongly', async () => {
+      const { stdout, code } = await headgate(['top', '--once', ...where]);
+      expect(stdout).to.match(/redisStore\(client, \{ top: true \}\)/);
+      expect(code).to.equal(0);
+      expect((await headgate(['top', '--once', '--keys', '21', ...where])).code).to.equal(2);
+      for (const top of [{ sample: 0 }, { samples: 1 }, 'yes'] as unknown as boolean[]) {
+        expect(() => redisStore(client, { top })).to.throw(/redisStore\.top/);
+      }
+    });
+  });
+}

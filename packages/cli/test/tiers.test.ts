@@ -1,0 +1,104 @@
+// `--tier` for published tiers and for files.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Limiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { serverKinds, servers } from '../../../test/support/shared-servers.js';
+import { clients, freshPrefix, limiterOn } from '../../../test/support/stores.js';
+import { headgate, json, jsonLines, TELLING, told } from './cli.js';
+
+const tiers = { free: ['m=10/1m'], pro: ['m=100/1m', 'burst=token-bucket 20/1h'] };
+
+for (const kind of serverKinds) {
+  describe(`--tier on ${kind}`, () => {
+    let where: string[];
+    let limiter: Limiter;
+    let folder: string;
+
+    beforeEach(async () => {
+      const prefix = freshPrefix();
+      where = ['--redis', servers[kind].url, '--prefix', prefix];
+      folder = mkdtempSync(join(tmpdir(), 'headgate-'));
+      limiter = limiterOn(redisStore(clients[kind], { prefix, ...TELLING }), { name: 'api', tiers });
+      await told(where, 'api');
+      await limiter.consume('user:1', { cost: 10, tier: 'free' });
+      await limiter.consume('user:1', { cost: 5, tier: 'pro' });
+    });
+    afterEach(() => {
+      rmSync(folder, { recursive: true });
+      return limiter.close();
+    });
+
+    it('limits shows them', async () => {
+      const { limiters } = (await json('limits', ...where)) as { limiters: { configurations: object[] }[] };
+      expect(limiters[0]!.configurations[0]).to.deep.include({ policies: [], tiers, dynamic: false });
+      const { stdout } = await headgate(['limits', ...where]);
+      expect(stdout).to.contain('free: m=10/1m; pro: m=100/1m, burst=token-bucket 20/1h');
+    });
+
+    it('peek answers like the limiter for a request of the tier', async () => {
+      const peek = (...more: string[]) => json('peek', 'user:1', '--name', 'api', ...where, ...more);
+      expect(await peek('--tier', 'free')).to.include({ allowed: false, reason: 'quota-exceeded' });
+      const { policies } = (await peek('--tier', 'pro')) as {
+        policies: { name: string; remaining: number }[];
+      };
+      expect(policies.map((policy) => [policy.name, policy.remaining])).to.deep.equal([
+        ['m', 85],
+        ['burst', 15],
+      ]);
+      const file = join(folder, 'limits.json');
+      writeFileSync(file, JSON.stringify({ api: { limit: 7, window: '1h', tiers: { free: '11/1m' } } }));
+      expect(await peek('--policies', file, '--tier', 'free')).to.have.nested.property(
+        'policies[0].limit',
+        11,
+      );
+      expect(await peek('--policies', file)).to.have.nested.property('policies[0].limit', 7);
+    });
+
+    it('says which tiers there are', async () => {
+      for (const command of ['peek', 'reset'])
+        for (const tier of command === 'peek' ? [[], ['--tier', 'gold']] : [['--tier', 'gold']]) {
+          const { code, stderr } = await headgate([command, 'user:1', '--name', 'api', ...tier, ...where]);
+          expect(code).to.equal(2);
+          expect(stderr).to.contain('--tier: ').and.contain('"api" has the tiers "free", "pro"');
+        }
+    });
+
+    it('list finds the keys that the policies of a tier limit', async () => {
+      const kinds = async (...more: string[]) =>
+        (await jsonLines('list', '--name', 'api', ...where, ...more)).map((find) => find['kind']);
+      expect(await kinds('--limited', '--tier', 'free')).to.deep.equal(['limited']);
+      expect(await kinds('--limited', '--tier', 'pro')).to.deep.equal([]);
+      expect(await kinds()).to.deep.equal(['state', 'state']);
+    });
+
+    it('reset forgets one tier, or all', async () => {
+      const reset = async (...more: string[]) => {
+        const done = (await json('reset', 'user:1', '--name', 'api', ...where, ...more)) as {
+          policies: string[];
+        };
+        return done.policies;
+      };
+      expect(await reset('--tier', 'free')).to.deep.equal(['m']);
+      expect(await reset()).to.deep.equal(['burst']);
+      expect(await limiter.peek('user:1', { tier: 'pro' })).to.include({ remaining: 20 });
+    });
+  });
+}
+
+describe('--tier of replay', () => {
+  it('replays the policies of one tier', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-'));
+    const [log, file] = [join(folder, 'access.log'), join(folder, 'limits.json')];
+    const line = '192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n';
+    writeFileSync(log, line.repeat(30));
+    writeFileSync(file, JSON.stringify({ api: { tiers } }));
+    const denied = async (tier: string) =>
+      JSON.stringify(await json('replay', log, '--policies', file, '--tier', tier));
+    expect(await denied('free')).to.contain('"denied":20');
+    expect(await denied('pro')).to.contain('"denied":10');
+    rmSync(folder, { recursive: true });
+  });
+});

@@ -1,0 +1,63 @@
+import { checkShape } from '../common/validate.js';
+import { checkNote, type BanNote, type BanNoteOptions } from '../contract/ban-options.js';
+import { checkLimiterName } from '../limiter/options.js';
+import type { AdminWarning } from './scope.js';
+import type { State } from './state.js';
+import { wrongArgument, type KeyOptions } from './typed-keys.js';
+import type { Origin } from './unlogged.js';
+
+/** The parts that all functions of the administration share. */
+export interface Context {
+  readonly state: State;
+  readonly origin: Origin;
+}
+
+/** A limiter. */
+export interface NameOption {
+  /** The limiter's name: 1 to 256 characters. A limiter without the option `name` is called `default`. */
+  name: string;
+}
+
+/** A limiter, or all. */
+export interface NameFilter {
+  /** The limiter's name. @default all limiters */
+  name?: string | undefined;
+}
+
+/** The operator of a change, and the reason. The log has both. */
+export type ChangeOptions = BanNoteOptions;
+
+/** A key of a limiter, and the operator of its change. */
+export interface KeyChangeOptions extends NameOption, KeyOptions, ChangeOptions {}
+
+const KEY_OPTIONS = ['name', 'dimension', 'raw', 'ipv6Subnet'];
+const NOTE_OPTIONS = ['by', 'reason'];
+
+/** Checks the options of a function. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_OPTION` */
+export function checkKeyOptions(what: string, options: object, ...more: readonly string[]): void {
+  checkShape(what, options, [...KEY_OPTIONS, ...more]);
+}
+
+/** Like `checkKeyOptions`, for a change. @returns the operator and the reason */
+export function checkChange(what: string, options: KeyChangeOptions, ...more: readonly string[]): BanNote {
+  checkKeyOptions(what, options, ...NOTE_OPTIONS, ...more);
+  checkName(options.name);
+  return noteOf(what, options);
+}
+
+/** The operator and the reason in options. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function noteOf(what: string, { by, reason }: ChangeOptions): BanNote {
+  return checkNote(what, { ...(by !== undefined && { by }), ...(reason !== undefined && { reason }) });
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, or `HEADGATE_INVALID_ARGUMENT` without a name, because a guessed scope might be wrong */
+export function checkName(name: string | undefined): string {
+  if (name !== undefined) return checkLimiterName('name', name);
+  throw wrongArgument(
+    "name: missing. Pass the name of a limiter: { name: 'api' }. A limiter without a name is called default.",
+  );
+}
+
+/** The warnings that exist. */
+export const warnings = (...all: readonly (AdminWarning | undefined)[]): AdminWarning[] =>
+  all.filter((each): each is AdminWarning => each !== undefined);

@@ -1,0 +1,202 @@
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import { checkChoice, checkShape } from '../common/validate.js';
+import type { Store } from '../contract/store.js';
+import { hashedText } from '../stores/keys.js';
+import { Memory } from '../stores/memory/memory-store.js';
+import type { MemoryStore } from '../stores/memory/options.js';
+import { commandsOf, type RedisClient } from '../stores/redis/clients/clients.js';
+import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
+import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
+import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
+import { banFunctions } from './bans.js';
+import type { Context } from './context.js';
+import { logFunctions } from './log.js';
+import { MemoryState } from './memory-state.js';
+import { overrideFunctions } from './overrides.js';
+import { RedisState } from './redis/redis-state.js';
+import { resetFunctions } from './resets.js';
+import { SqliteState } from './sqlite-state.js';
+import type { State } from './state.js';
+import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
+import type { Origin } from './unlogged.js';
+import { usageFunctions } from './usage.js';
+import { viewFunctions } from './views.js';
+
+/** The state of limiters: a store of Headgate, a Redis client, the path of an SQLite file, or an open database of SQLite. */
+export type AdminSource = Store | MemoryStore | RedisClient | SqliteDatabase | string;
+
+/** Options of `createAdmin`. */
+export interface AdminOptions {
+  /** For a Redis client: the prefix of the store's keys. @default 'hg' */
+  prefix?: string;
+  /** For a Redis client or an SQLite file: the secret of the store's option `hashKeys`. @default false */
+  hashKeys?: string | false;
+  /** The time limit for an answer of the store: `'1ms'` to `'1m'`. @default '5s' */
+  timeout?: Duration;
+  /** The interface that the log names for changes: `'admin'`, or `'cli'` for a command line. @default 'admin' */
+  from?: Origin;
+}
+
+/** The longest time limit for an answer, ms. */
+const MAX_TIMEOUT_MS = 60_000;
+
+const SOURCES =
+  'Pass a redisStore, sqliteStore or memoryStore, a Redis client (ioredis, iovalkey, redis), or the path of an SQLite file.';
+
+/**
+ * Creates the interface for operators: views of limiters, keys, bans and overrides, changes of them, and the log of all changes.
+ *
+ * @example
+ * const admin = createAdmin(redisStore(redis))
+ * await admin.ban('203.0.113.7', '2h', { name: 'api', by: 'ada', reason: 'scraping, INC-7' })
+ * for await (const change of admin.log({ since: '1h' })) console.log(change)
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function createAdmin(source: AdminSource, options: AdminOptions = {}): Admin {
+  checkShape('createAdmin', options, ['prefix', 'hashKeys', 'timeout', 'from']);
+  const timeout = options.timeout === undefined ? 5000 : timeoutOf(options.timeout);
+  const origin = checkChoice('from', options.from ?? 'admin', ['admin', 'cli']);
+  const state = stateOf(source, options, { timeout, origin });
+  const context: Context = { state, origin };
+  return {
+    ...viewFunctions(context),
+    ...banFunctions(context),
+    ...overrideFunctions(context),
+    ...resetFunctions(context),
+    ...logFunctions(context),
+    ...usageFunctions(context),
+    traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
+      checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
+      return readTraffic(state, traffic);
+    },
+    close: () => state.close(),
+  };
+}
+
+function timeoutOf(given: Duration): number {
+  try {
+    return toMilliseconds('timeout', given, 1, MAX_TIMEOUT_MS);
+  } catch {
+    throw invalidOption('timeout', given, "Pass '1ms' to '1m', such as '5s'.");
+  }
+}
+
+function stateOf(
+  source: unknown,
+  { prefix, hashKeys = false }: AdminOptions,
+  settings: { readonly timeout: number; readonly origin: Origin },
+): State {
+  if (source instanceof Memory) return new MemoryState(source, settings);
+  const given = (source ?? {}) as Store & Partial<SqliteDatabase>;
+  const file = typeof source === 'object' && source !== null ? sqliteFileOf(given) : undefined;
+  if (file) return new SqliteState(given, file, settings);
+  const isDatabase = typeof given.exec === 'function' && typeof given.prepare === 'function';
+  if (typeof source === 'string' || isDatabase)
+    return openFile(source as string | SqliteDatabase, hashKeys, settings);
+  const connection = typeof source === 'object' && source !== null ? connectionOf(given) : undefined;
+  if (connection) return redisState(connection, settings);
+  const { evalsha, evalSha, decide } = given as Partial<Record<'evalsha' | 'evalSha' | 'decide', unknown>>;
+  if (typeof evalsha !== 'function' && typeof evalSha !== 'function') {
+    if (typeof decide !== 'function') throw invalidOption('createAdmin', source, SOURCES);
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      `createAdmin: a store that is not one of Headgate's cannot be administered. ${SOURCES}`,
+    );
+  }
+  if (prefix !== undefined && !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix))
+    throw invalidOption('prefix', prefix, 'Pass 1 to 64 printable ASCII characters without braces.');
+  const commands = commandsOf(source as RedisClient);
+  return redisState({ commands, prefix: prefix ?? 'hg', hashing: compileHashing(hashKeys) }, settings);
+}
+
+function redisState(
+  { commands, prefix, hashing }: RedisConnection,
+  settings: { readonly timeout: number; readonly origin: Origin },
+): State {
+  return new RedisState(commands, prefix, takingHashes(hashing), settings);
+}
+
+/** Takes a key in the form in which views show hashed keys, `hmac:...`, for the key with that hash. */
+function takingHashes({ text, mark }: KeyHashing): KeyHashing {
+  if (mark === undefined) return { text, mark };
+  const prefix = 'hmac:';
+  return {
+    text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice(prefix.length)) : text(key)),
+    mark,
+  };
+}
+
+function openFile(
+  database: string | SqliteDatabase,
+  hashKeys: string | false,
+  settings: { readonly timeout: number; readonly origin: Origin },
+): State {
+  const store = sqliteStore(database, hashKeys === false ? {} : { hashKeys });
+  const state = new SqliteState(store, sqliteFileOf(store)!, settings);
+  return Object.assign(state, { close: async () => store.close?.() });
+}
+
+type Functions = ReturnType<typeof viewFunctions> &
+  ReturnType<typeof banFunctions> &
+  ReturnType<typeof overrideFunctions> &
+  ReturnType<typeof resetFunctions> &
+  ReturnType<typeof logFunctions> &
+  ReturnType<typeof usageFunctions>;
+
+/**
+ * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
+ * Every function rejects with a `HeadgateError`: `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` and `HEADGATE_INVALID_ARGUMENT` for wrong
+ * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
+ */
+export interface Admin {
+  /** The limiters that processes have published, and processes whose options differ. In a file or in memory, those of this process. */
+  limiters: Functions['limiters'];
+  /**
+   * The answers of all limiters, tiers and dimensions to a key: verdicts, ban and override. With `name`, that of one limiter. Nothing is charged.
+   */
+  key: Functions['key'];
+  /** Keys with state, and facts about each: bans, verdicts, other state. `limited` and `bans` are shorter. */
+  keys: Functions['keys'];
+  /** The keys whose next request of cost 1 would be denied by a policy. */
+  limited: Functions['limited'];
+  /** The bans in force. On Redis they come from an index if it is complete. */
+  bans: Functions['bans'];
+  /**
+   * Bans a key, an address or a network of one limiter, which must have the option `ban`. Replaces an earlier ban.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER` and `HEADGATE_NO_BANS`, unless `force` is set
+   */
+  ban: Functions['ban'];
+  /** Ends a ban, and forgets the denials and bans before it. */
+  unban: Functions['unban'];
+  /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
+  importBans: Functions['importBans'];
+  /**
+   * Gives a key other limits. The limiter must have the option `overrides`, and be known on Redis.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES`, and as `limiter.override`
+   */
+  override: Functions['override'];
+  /** Gives all keys of a limiter other limits. */
+  overrideAll: Functions['overrideAll'];
+  /** Ends the override of a key, or with `undefined` that of all keys. */
+  removeOverride: Functions['removeOverride'];
+  /** Changes several overrides of a limiter. All are checked before the first is stored. An error has the `index` of its change. */
+  overrideMany: Functions['overrideMany'];
+  /** The overrides in force. */
+  overrides: Functions['overrides'];
+  /** Forgets the charges of a key, an address or a network. A ban stays. */
+  reset: Functions['reset'];
+  /** Decisions per second, by limiter, policy and key, if stores on Redis count (`top: true`). Otherwise empty. */
+  traffic(options?: TrafficOptions): Promise<Traffic>;
+  /** The changes of bans, overrides, charges and configurations, the newest first. */
+  log: Functions['log'];
+  /** The number of keys and the bytes of each limiter, by a search of all keys. */
+  usage: Functions['usage'];
+  /** Checks whether limits can be enforced on the store: see docs/redis.md. */
+  check: Functions['check'];
+  /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */
+  close(): Promise<void>;
+}

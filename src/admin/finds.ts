@@ -1,0 +1,116 @@
+import { algorithms, type Kernel } from '../algorithms/index.js';
+import type { LimiterDecision } from '../limiter/decision.js';
+import type { Hash } from '../stores/keys.js';
+import type { Whose } from './owners.js';
+
+/** A ban that is in force. */
+export interface BannedKey extends Whose {
+  /** `banned`. */
+  readonly kind: 'banned';
+  readonly key: string | Hash;
+  /** The rest of the ban, ms. */
+  readonly bannedForMs: number;
+  /** The end of the ban by the clock of this process: ISO 8601. */
+  readonly bannedUntil: string;
+  /** The operator of a ban by hand, if there is a note. In SQLite and memory, only bans of single keys have notes. */
+  readonly by: string | null;
+  /** The reason of a ban by hand, or `null`. */
+  readonly reason: string | null;
+}
+
+/** The verdict on a key: whether a request of cost 1 would be denied or admitted by the policies. */
+export interface JudgedKey extends Whose {
+  /** Whether a request would be denied or admitted. */
+  readonly kind: 'limited' | 'admitted';
+  /** The key, or its hash. */
+  readonly key: string | Hash;
+  /** The deciding policy. */
+  readonly policy: string | null;
+  /** The wait of a denied request, ms. Null if it would be admitted, or never. */
+  readonly retryAfterMs: number | null;
+  /** The verdict of each policy. */
+  readonly policies: readonly PolicyVerdict[];
+  /** Whether the limits come from an override. */
+  readonly overridden: boolean;
+}
+
+/** One fact about one key of one limiter. */
+export type Find =
+  | BannedKey
+  | JudgedKey
+  | (Whose & {
+      /** State that no known policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
+      readonly kind: 'state';
+      /** The key, or its hash. */
+      readonly key: string | Hash;
+      /** The name of the policy, or `null`. */
+      readonly policy: string | null;
+      /** The algorithm, or `null`. */
+      readonly algorithm: string | null;
+      /** The time until the state expires, ms, or `null`. */
+      readonly expiresInMs: number | null;
+    })
+  | (Whose & {
+      /** State that cannot be read. */
+      readonly kind: 'unreadable';
+      /** The key, or its hash. */
+      readonly key: string | Hash;
+      /** The reason why the state cannot be read. */
+      readonly message: string;
+    });
+
+/** The verdict of one policy. Absent values are null. */
+export interface PolicyVerdict {
+  /** The name of the policy. */
+  readonly name: string;
+  /** The key by which the policy counts. */
+  readonly key: string;
+  /** The algorithm. */
+  readonly algorithm: string;
+  /** The units per window. */
+  readonly limit: number;
+  /** The window, ms, or `null`. */
+  readonly windowMs: number;
+  /** Whether the policy only reports and never denies. */
+  readonly shadow: boolean;
+  /** Whether the policy admits the cost now. */
+  readonly allowed: boolean;
+  /** Whole units that could be spent now. */
+  readonly remaining: number;
+  /** The time until the cost would be admitted, ms, or `null`. */
+  readonly retryAfterMs: number | null;
+  /** The time until the full quota is back, ms. */
+  readonly resetAfterMs: number;
+}
+
+/** The verdicts of a decision with their policies. */
+export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
+  // A destructured parameter would put the internal member into the published declarations.
+  const { policies, set } = decision;
+  return policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+    const { algorithm, window: windowMs, shadow } = set.policies[i]!;
+    return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
+  });
+}
+
+/** The facts in a decision about a key. */
+export function verdictFind(decision: LimiterDecision, overridden: boolean): Omit<JudgedKey, keyof Whose> {
+  const { allowed, policy = null, retryAfterMs = null } = decision;
+  const kind = allowed ? 'admitted' : 'limited';
+  return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };
+}
+
+const KERNELS = new Map(
+  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
+);
+
+/** The algorithm of the state with this id. Undefined for a layout of another version. */
+export function kernelOf(id: string): Kernel | undefined {
+  return KERNELS.get(/^\w+/.exec(id)![0]);
+}
+
+/** The name of the policy of the state with this id. */
+export function policyNameOf(id: string): string {
+  const colon = id.indexOf(':');
+  return colon === -1 ? 'default' : id.slice(colon + 1);
+}

@@ -1,0 +1,210 @@
+import { hostname } from 'node:os';
+import { compileBan, type BanNote } from '../contract/ban-options.js';
+import { dimensionsOf } from '../contract/dimensions.js';
+import { entryInForce } from '../contract/overrides.js';
+import type { Announcement } from '../contract/announcement.js';
+import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { Change, LoggedChange } from '../stores/journal.js';
+import { BAN_TAG } from '../stores/keys.js';
+import { instanceOf } from '../stores/published.js';
+import type { Finding } from '../stores/redis/operators/check.js';
+import type { StateSummary } from '../stores/state/saved-state.js';
+import { Published } from './published.js';
+import type { BanChange, BanState, Found, Owner, Search, State } from './state.js';
+import { wrongArgument } from './typed-keys.js';
+import { unlogged, type Origin } from './unlogged.js';
+
+/** The number of keys of a step. */
+const KEYS_PER_STEP = 500;
+
+/** A key with all of its state. */
+export interface Row {
+  readonly owner: Owner;
+  readonly state: StateSummary;
+  /** The bytes that it takes, if that is known. */
+  readonly bytes?: number | undefined;
+}
+
+/** State that this process can read at once: in memory, or in a file. A row has the whole state of a key. */
+export abstract class LocalState implements State {
+  abstract readonly kind: 'sqlite' | 'memory';
+  readonly timeout: number;
+  readonly #store: Store;
+  readonly #origin: Origin;
+  readonly #announced: ReadonlySet<Announcement>;
+  readonly #mark: string | undefined;
+
+  constructor(
+    store: Store,
+    announced: ReadonlySet<Announcement>,
+    mark: string | undefined,
+    { timeout, origin }: { readonly timeout: number; readonly origin: Origin },
+  ) {
+    this.#store = store;
+    this.#announced = announced;
+    this.#mark = mark;
+    this.timeout = timeout;
+    this.#origin = origin;
+  }
+
+  /** The time by the store's clock. */
+  protected abstract now(): number;
+  protected abstract rowOf(owner: Owner): Row | undefined;
+  /** All rows of a limiter, or of all. */
+  protected abstract rows(name: string | undefined): Iterable<Row>;
+  protected abstract append(change: LoggedChange): void | Promise<void>;
+  protected abstract logged(): Iterable<LoggedChange>;
+  protected abstract lookAt(set: PolicySet, owner: Owner): Reply;
+  abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
+  abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
+  abstract recordOfAll(name: string): Promise<unknown>;
+  abstract check(): Promise<readonly Finding[]>;
+
+  openStore(): Store {
+    return unlogged(this.#store, this.#origin, false);
+  }
+
+  published(): Promise<Published> {
+    const instances =
+      this.#announced.size === 0 ? [] : [{ ...instanceOf(this.#announced, hostname(), 0), id: 'process' }];
+    return Promise.resolve(new Published(instances, this.#mark, this.kind === 'memory'));
+  }
+
+  async *search({ name, key, id, count = KEYS_PER_STEP, progress, signal }: Search): AsyncGenerator<Found[]> {
+    let page: Found[] = [];
+    let checked = 0;
+    for (const row of this.rows(name)) {
+      if (key === undefined || row.owner.key === key)
+        page.push(...foundIn(row, this.now()).filter((found) => id === undefined || found.id === id));
+      if (++checked % count > 0) continue;
+      yield page;
+      page = [];
+      // Requests of this process come first.
+      await new Promise(setImmediate);
+      if (signal?.aborted) return;
+    }
+    progress?.(1);
+    yield page;
+  }
+
+  look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
+    return Promise.resolve(owners.map((owner) => this.#lookAt(set, owner)));
+  }
+
+  /** Without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
+  #lookAt(set: PolicySet, owner: Owner): Reply {
+    const { limits, ...reply } = this.lookAt(set, owner);
+    const records = [this.rowOf(owner)?.state.overrides, set.overrides?.all];
+    const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
+    return isOverridden && limits ? { ...reply, limits } : reply;
+  }
+
+  lives(found: readonly Found[]): Promise<(number | undefined)[]> {
+    const now = this.now();
+    return Promise.resolve(
+      found.map(({ owner, id }) => {
+        const state = this.rowOf(owner)?.state;
+        const until = state && untilOf(state, id);
+        return until !== undefined && until > now ? until - now : undefined;
+      }),
+    );
+  }
+
+  bans(owners: readonly Owner[]): Promise<number[]> {
+    const now = this.now();
+    return Promise.resolve(
+      owners.map((owner) => Math.max(0, (this.rowOf(owner)?.state.bannedUntil ?? 0) - now)),
+    );
+  }
+
+  async banState(owner: Owner): Promise<BanState> {
+    const now = this.now();
+    const { denials = 0, countedUntil = 0, lastBanMs = 0 } = this.rowOf(owner)?.state ?? {};
+    const [bannedForMs = 0] = await this.bans([owner]);
+    return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
+  }
+
+  /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
+  notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+    const wanted = new Set(owners.map(({ text }) => text));
+    const notes = new Map<string, BanNote | null>();
+    for (const { action, who: text, by, reason } of this.logged()) {
+      // The log names the limiter of an owner of which the file has only one hash.
+      const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
+      if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
+      notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
+    }
+    return Promise.resolve(owners.map(({ text }) => notes.get(text) ?? null));
+  }
+
+  async setBans(changes: readonly BanChange[], logged?: Change): Promise<undefined> {
+    const bans = changes.map(async ({ owner, duration }) => {
+      const { name, key, by } = owner;
+      if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
+      await this.#store.ban({ set: this.#banning(name, by), key }, duration, undefined, false);
+    });
+    await Promise.all(bans);
+    if (logged) await this.append({ ...logged, at: this.now() });
+    return undefined;
+  }
+
+  /** The set for bans of a limiter's keys, by the ban options of a limiter in this process, if there is one. */
+  #banning(name: string, by: string): PolicySet {
+    const own = [...this.#announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
+    // The longest spans do not shorten the service's memory of denials and earlier bans.
+    const ban = own ?? compileBan({ within: '366d', max: '366d' });
+    const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
+    return { name, policies: [], ban, dimensions, timeout: this.timeout };
+  }
+
+  async log(change: Change): Promise<undefined> {
+    await this.append({ ...change, at: this.now() });
+    return undefined;
+  }
+
+  // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
+  async *changes(since: number): AsyncGenerator<LoggedChange> {
+    for (const change of this.logged()) if (change.at >= since) yield change;
+  }
+
+  async overridden(): Promise<string[]> {
+    const owners: string[] = [];
+    const now = this.now();
+    for await (const [owner, record] of this.records(() => true))
+      if (entryInForce(record, now)) owners.push(owner);
+    return owners;
+  }
+
+  bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
+    return Promise.resolve(
+      found.map(({ owner }) => {
+        const row = this.rowOf(owner);
+        const states = row && foundIn(row, this.now()).length;
+        return row?.bytes === undefined ? undefined : row.bytes / Math.max(1, states!);
+      }),
+    );
+  }
+
+  /** Decisions are counted in Redis only. */
+  counts(): Promise<readonly string[]> {
+    return Promise.resolve([]);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+export function hashOnly(): Error {
+  return wrongArgument('key: this store needs the key itself, not its hash.');
+}
+
+function foundIn({ owner, state }: Row, now: number): Found[] {
+  const ids = [...state.policies].filter(([, until]) => until > now).map(([id]) => id);
+  if (untilOf(state, BAN_TAG)! > now) ids.unshift(BAN_TAG);
+  return ids.map((id) => ({ owner, id }));
+}
+
+function untilOf({ policies, bannedUntil, countedUntil }: StateSummary, id: string): number | undefined {
+  return id === BAN_TAG ? Math.max(bannedUntil, countedUntil) : policies.get(id);
+}

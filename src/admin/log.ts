@@ -1,0 +1,69 @@
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { invalidOption } from '../common/errors.js';
+import { checkChoice, checkShape } from '../common/validate.js';
+import type { Change } from '../stores/journal.js';
+import { parseOwnerText } from '../stores/keys.js';
+import { checkName, type Context, type NameFilter } from './context.js';
+import { whoseOf, type Whose } from './owners.js';
+
+/** The kinds of logged changes. */
+export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
+
+/** A logged change. */
+export interface LoggedChange extends Omit<Change, 'who'>, Partial<Whose> {
+  /** The time by the store's clock. */
+  readonly at: Date;
+  readonly name: Whose['name'];
+  /** The network whose keys were changed together. */
+  readonly network?: string;
+}
+
+/** Options of `log`. */
+export interface LogOptions extends NameFilter {
+  /** The age of the oldest change (`'1h'`), or its time. @default all changes */
+  since?: Duration | Date | undefined;
+  /** The kinds of changes. @default all */
+  actions?: readonly Change['action'][] | undefined;
+}
+
+/** The function that shows the changes. */
+export function logFunctions({ state }: Context) {
+  async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
+    checkShape('log', options, ['since', 'name', 'actions']);
+    const { name, actions = CHANGE_ACTIONS } = options;
+    if (name !== undefined) checkName(name);
+    if (!Array.isArray(actions))
+      throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
+    for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
+    for await (const { who, at, ...change } of state.changes(sinceOf(options.since))) {
+      if (!actions.includes(change.action)) continue;
+      const shown = shownOwner(who, change.keys, name);
+      if (shown) yield { at: new Date(at), ...shown, ...change };
+    }
+  }
+
+  return { log };
+}
+
+/** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */
+function shownOwner(
+  who: string,
+  keys: number,
+  wanted: string | undefined,
+): Pick<LoggedChange, 'name' | 'key' | 'dimension' | 'network'> | undefined {
+  const whose = whoseOf(who, wanted);
+  if (!whose) return undefined;
+  if (keys === 1) return whose;
+  const { name } = whose;
+  const text = parseOwnerText(who)?.key;
+  return { name, ...(typeof text === 'string' && text !== '' && { network: text }) };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function sinceOf(since: LogOptions['since']): number {
+  if (since === undefined) return 0;
+  if (!(since instanceof Date)) return Date.now() - toMilliseconds('since', since);
+  const time = since.getTime();
+  if (Number.isNaN(time)) throw invalidOption('since', since, "Pass a valid Date, or an age such as '1h'.");
+  return time;
+}

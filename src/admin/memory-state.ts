@@ -1,0 +1,110 @@
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { PolicySet, Reply } from '../contract/store.js';
+import type { LoggedChange } from '../stores/journal.js';
+import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
+import type { Memory } from '../stores/memory/memory-store.js';
+import type { Finding } from '../stores/redis/operators/check.js';
+import { hashOnly, LocalState, type Row } from './local-state.js';
+import type { Owner } from './state.js';
+import type { Origin } from './unlogged.js';
+
+/** The state of limiters in the memory of this process. */
+export class MemoryState extends LocalState {
+  readonly kind = 'memory';
+  readonly #memory: Memory;
+
+  constructor(memory: Memory, settings: { readonly timeout: number; readonly origin: Origin }) {
+    super(memory, memory.announced, undefined, settings);
+    this.#memory = memory;
+    memory.rememberKeys();
+  }
+
+  ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
+    if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
+    return ownerIn(by, name, key);
+  }
+
+  protected now(): number {
+    return this.#memory.clock();
+  }
+
+  protected rowOf(owner: Owner): Row | undefined {
+    const [scope, key] = placeOf(owner);
+    const state = this.#memory.tables.get(`${scope} ${owner.name as string}`)?.stateOf(key);
+    return state && { owner, state };
+  }
+
+  protected *rows(wanted: string | undefined): Generator<Row> {
+    for (const [id, table] of this.#memory.tables) {
+      const at = id.indexOf(' ');
+      const [scope, name] = [id.slice(0, at), id.slice(at + 1)];
+      if (wanted !== undefined && name !== wanted) continue;
+      for (const key of table.names ?? []) {
+        const state = table.stateOf(key);
+        if (state) yield { owner: ownerIn(scope, name, key), state };
+      }
+    }
+  }
+
+  protected lookAt(set: PolicySet, owner: Owner): Reply {
+    const [scope, key] = placeOf(owner);
+    return this.#memory.lookAt(scope, key, set);
+  }
+
+  protected append(change: LoggedChange): void {
+    this.#memory.log.add(change);
+  }
+
+  protected logged(): readonly LoggedChange[] {
+    return this.#memory.log.newest();
+  }
+
+  // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
+  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+    for (const [name, { record }] of this.#memory.overridesOfAll) {
+      const owner = `${escapeName(name)}:${ALL_KEYS}`;
+      if (isWanted(owner)) yield [owner, record];
+    }
+    for (const [id, table] of this.#memory.tables) {
+      const at = id.indexOf(' ');
+      for (const [key, { record }] of table.overrides) {
+        const { text } = ownerIn(id.slice(0, at), id.slice(at + 1), key);
+        if (isWanted(text)) yield [text, record];
+      }
+    }
+  }
+
+  recordOfAll(name: string): Promise<unknown> {
+    return Promise.resolve(this.#memory.overridesOfAll.get(name)?.record);
+  }
+
+  check(): Promise<readonly Finding[]> {
+    const message = 'The state is in the memory of this process. Other processes have their own.';
+    return Promise.resolve([{ level: 'ok', code: 'connection', message }]);
+  }
+}
+
+/** The owner of a key in a table. @param scope as in `Part` */
+function ownerIn(scope: string, name: string, text: string): Owner {
+  const [first = '', by] = scope.split('/');
+  const owner = { scope: escapeName(name), name };
+  if (by === undefined)
+    return { ...owner, key: text, by: first, text: `${owner.scope}:${keyTextOf(first, text, escapeKey)}` };
+  const [, length] = /^(\d*):/.exec(text)!;
+  const slotKey =
+    length === '' ? undefined : text.slice(length!.length + 1, length!.length + 1 + Number(length));
+  const key = text.slice((slotKey === undefined ? 0 : length!.length + 1 + slotKey.length) + 1);
+  const slotText = slotKey === undefined ? `%@${first}` : keyTextOf(first, slotKey, escapeKey);
+  const whole = `${owner.scope}:${slotText}}%@${by}=${escapeKey(key)}`;
+  return { ...owner, key, by, slot: { by: first, key: slotKey }, text: whole };
+}
+
+/** The scope and the key of an owner's table. */
+function placeOf({ by, key, slot }: Owner): [scope: string, key: string] {
+  if (!slot) return [by, key as string];
+  const slotKey = slot.key as string | undefined;
+  return [
+    `${slot.by}/${by}`,
+    `${slotKey === undefined ? '' : `${slotKey.length}:${slotKey}`}:${key as string}`,
+  ];
+}

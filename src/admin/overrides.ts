@@ -1,0 +1,249 @@
+import { HeadgateError } from '../common/errors.js';
+import { checkShape } from '../common/validate.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { entryInForce } from '../contract/overrides.js';
+import type { Limiter } from '../limiter/limiter.js';
+import {
+  overrideOf,
+  type Override,
+  type OverrideChange,
+  type OverrideNote,
+} from '../limiter/overrides/override.js';
+import {
+  checkChange,
+  checkName,
+  warnings,
+  type Context,
+  type KeyChangeOptions,
+  type NameFilter,
+  type NameOption,
+} from './context.js';
+import { limiterOn, withLimiter } from './limiters.js';
+import { whoseOf, type Whose } from './owners.js';
+import type { Published } from './published.js';
+import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
+import type { State } from './state.js';
+import {
+  checkList,
+  ItemError,
+  inItem,
+  soleKey,
+  typedKey,
+  wrongArgument,
+  type KeyOptions,
+} from './typed-keys.js';
+
+/** Options of `override`. */
+export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
+
+/** Options of `overrideAll`. */
+export interface OverrideAllOptions extends NameOption, OverrideNote {}
+
+/** The result of a change of an override. */
+export interface OverrideResult {
+  /** The name of the limiter. */
+  readonly name: string;
+  /** The limiter's key. Absent for all keys. */
+  readonly key?: string | undefined;
+  /** The dimension of the key. Absent for all keys. */
+  readonly dimension?: string | undefined;
+  /** The override in force. Absent after its removal. */
+  readonly override: Override | undefined;
+  /** Whether there was an override before. */
+  readonly replaced: boolean;
+  /** Doubts about the change. */
+  readonly warnings: readonly AdminWarning[];
+}
+
+/** One of several changes. */
+export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
+  /** The key, or `undefined` for all keys of the limiter. */
+  readonly key: string | undefined;
+  /** The change, or `undefined` to remove the override. */
+  readonly change: OverrideChange | undefined;
+}
+
+/** An override in force. */
+export type OverriddenKey = Whose & Override;
+
+/** The functions that show and change overrides. */
+export function overrideFunctions({ state }: Context) {
+  async function override(
+    key: string,
+    change: OverrideChange,
+    options: OverrideOptions,
+  ): Promise<OverrideResult> {
+    const { by, reason } = checkChange('override', options, 'for', 'until');
+    const { for: span, until, dimension } = options;
+    const wish = { key, change, dimension, ...noteOf(by, reason), ...timed(span, until) };
+    return overrideOne(wish, options);
+  }
+
+  async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
+    const { by, reason } = checkChange('overrideAll', options, 'for', 'until');
+    const { for: span, until } = options;
+    const wish = { key: undefined, change, ...noteOf(by, reason), ...timed(span, until) };
+    return overrideOne(wish, options);
+  }
+
+  async function removeOverride(key: string | undefined, options: KeyChangeOptions): Promise<OverrideResult> {
+    const { by, reason } = checkChange('removeOverride', options);
+    const wish = { key, change: undefined, dimension: options.dimension, ...noteOf(by, reason) };
+    return overrideOne(wish, options);
+  }
+
+  async function overrideOne(
+    wish: OverrideWish,
+    options: NameOption & Omit<KeyOptions, 'dimension'>,
+  ): Promise<OverrideResult> {
+    try {
+      return (await overrideMany([wish], options))[0]!;
+    } catch (error) {
+      throw error instanceof ItemError ? error.cause : error;
+    }
+  }
+
+  /** Changes several overrides of a limiter. Nothing is stored unless all changes are valid. */
+  async function overrideMany(
+    wishes: readonly OverrideWish[],
+    { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
+  ): Promise<OverrideResult[]> {
+    checkName(name);
+    checkList('overrideMany', wishes);
+    const published = await state.published();
+    return withLimiter(limiterFor(state, published, name), async (limiter) => {
+      const changes = wishes.map((wish, i) =>
+        inItem(i, () => {
+          checkWish(wish);
+          const found = inScope(published, name, wish, { raw, ipv6Subnet });
+          check(limiter, found, published.scopes.has(name));
+          return found;
+        }),
+      );
+      const results: OverrideResult[] = [];
+      for (const change of changes) results.push({ name, ...(await make(limiter, change)) });
+      return results;
+    });
+  }
+
+  async function* overrides(options: NameFilter = {}): AsyncGenerator<OverriddenKey> {
+    checkShape('overrides', options, ['name']);
+    const { name } = options;
+    const now = Date.now();
+    for await (const [owner, record] of state.records((text) => whoseOf(text, name) !== undefined)) {
+      const entry = entryInForce(record, now);
+      // Overrides in an unknown format have no effect, and are omitted.
+      const found = entry && overrideOf(entry);
+      if (found) yield { ...whoseOf(owner, name)!, ...found };
+    }
+  }
+
+  return { override, overrideAll, removeOverride, overrideMany, overrides };
+}
+
+const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until'];
+
+/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
+function checkWish(wish: OverrideWish): void {
+  checkShape('overrideMany', wish, WISH_FIELDS);
+  for (const [field, meaning] of [
+    ['key', 'change all keys'],
+    ['change', 'remove the override'],
+  ] as const)
+    if (!(field in wish))
+      throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
+}
+
+const noteOf = (by: string | null, reason: string | null): OverrideNote => ({
+  ...(by !== null && { by }),
+  ...(reason !== null && { reason }),
+});
+
+const timed = (span: OverrideNote['for'], until: OverrideNote['until']): OverrideNote => ({
+  ...(span !== undefined && { for: span }),
+  ...(until !== undefined && { until }),
+});
+
+/** A change with the limiter's key for the typed key. */
+interface Found {
+  readonly wish: OverrideWish;
+  readonly key: string | undefined;
+  readonly dimension: string;
+  readonly doubt: AdminWarning | undefined;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+function inScope(
+  published: Published,
+  name: string,
+  wish: OverrideWish,
+  options: Omit<KeyOptions, 'dimension'>,
+): Found {
+  const { dimension = DEFAULT_DIMENSION } = wish;
+  checkKeys(published, name, dimension);
+  if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
+  const typed = typedKey(wish.key, { ...options, dimension });
+  const [subject, doubt] = subjectIn(published, name, typed);
+  return { wish, key: soleKey(subject), dimension, doubt };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
+function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): void {
+  const { change, dimension: _, key: __, ...note } = wish;
+  if (change === undefined) return;
+  if (!isKnown) checkTexts(change);
+  limiter.internals.operations.checkOverride(keyFor(whose), change, note);
+}
+
+/** Checks each policy separately, if the limiter's policies are unknown. */
+function checkTexts(change: OverrideChange): void {
+  const texts: unknown[] =
+    typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);
+  for (const text of texts) if (typeof text === 'string') compilePolicies('override', [text]);
+}
+
+/** A limiter of the scope that supports overrides. @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES` */
+function limiterFor(state: State, published: Published, name: string): Limiter {
+  const [configuration] = published.scopes.get(name) ?? [];
+  if (!configuration) {
+    // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
+    if (!published.isShared) return limiterOn(state, name, undefined);
+    const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_LIMITER',
+      `${doubt} An override depends on the policies of the limiter, so nothing was changed.`,
+    );
+  }
+  if (!published.scopes.get(name)!.some(({ overrides }) => overrides)) {
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      `the limiter ${JSON.stringify(name)} does not have the option \`overrides\`, so it reads no overrides. Create it with overrides: true.`,
+    );
+  }
+  const limits = published.limitsOf(name);
+  if (!limits && !configuration.dynamic)
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_LIMITER',
+      `the policies of ${JSON.stringify(name)} cannot be read, because a newer version published them.`,
+    );
+  return limiterOn(state, name, limits);
+}
+
+function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {
+  return key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
+}
+
+async function make(limiter: Limiter, found: Found): Promise<Omit<OverrideResult, 'name'>> {
+  const { change, dimension: _, key: __, ...note } = found.wish;
+  const key = keyFor(found);
+  const whose = found.key === undefined ? {} : { key: found.key, dimension: found.dimension };
+  if (change === undefined) {
+    const { for: _for, until: _until, ...operator } = note;
+    const replaced = await limiter.removeOverride(key, operator);
+    return { ...whose, override: undefined, replaced, warnings: warnings(found.doubt) };
+  }
+  const replaced = (await limiter.overrideOf(key)) !== undefined;
+  await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
+  return { ...whose, override: await limiter.overrideOf(key), replaced, warnings: warnings(found.doubt) };
+}

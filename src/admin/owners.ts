@@ -1,0 +1,50 @@
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import {
+  ALL_KEYS,
+  escapeName,
+  kindOfHash,
+  parseOwnerText,
+  type Hash,
+  type StateKey,
+} from '../stores/keys.js';
+import type { Owner } from './state.js';
+
+export type { Hash } from '../stores/keys.js';
+
+export { kindOfHash } from '../stores/keys.js';
+
+/** The owner of a record, as operators see it. Of a name or a key, possibly only the hash is known. */
+export interface Whose {
+  /** The limiter's name. */
+  readonly name: string | Hash;
+  /** The key. Absent for all keys of the limiter. */
+  readonly key?: string | Hash;
+  /** The dimension. Absent for the default dimension. */
+  readonly dimension?: string;
+  /** With `slotBy`: the dimension and the key within which the key is counted. */
+  readonly within?: string;
+}
+
+/** The owner of state. */
+export function whoseState({ name, key, by, slot }: Owner): Whose & { readonly key: string | Hash } {
+  return {
+    name,
+    key,
+    ...(by !== DEFAULT_DIMENSION && { dimension: by }),
+    ...(slot && { within: withinOf(slot) }),
+  };
+}
+
+/** Parses an owner text. Returns `undefined` for another limiter than the wanted one. */
+export function whoseOf(text: string, name: string | undefined): Whose | undefined {
+  const isAll = text.endsWith(`:${ALL_KEYS}`);
+  const owner = parseOwnerText(isAll ? text.slice(0, -ALL_KEYS.length) : text);
+  if (!owner || (name !== undefined && owner.scope !== escapeName(name))) return undefined;
+  const { key: _, ...whose } = whoseState({ ...owner, text });
+  const known = { ...whose, name: name ?? owner.name };
+  return isAll ? known : { ...known, key: owner.key };
+}
+
+function withinOf({ by, key = '-' }: NonNullable<StateKey['slot']>): string {
+  return `${by} ${typeof key === 'string' ? key : `${kindOfHash(key.hash)}:${key.hash}`}`;
+}

@@ -1,0 +1,104 @@
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Policy } from '../contract/policy.js';
+import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
+import type { Limits } from './limits.js';
+
+/** An instance of a store, and its publication. */
+export interface Instance extends PublishedInstance {
+  /** The id of the process, unique on the server. */
+  readonly id: string;
+}
+
+/** Limiters of one name with equal configurations. */
+export interface Configuration extends Omit<PublishedLimiter, 'name'> {
+  /** The processes with these options. */
+  readonly instances: readonly Instance[];
+}
+
+/** The limiters that are published in Redis, or that use the store in this process. */
+export class Published {
+  readonly instances: readonly Instance[];
+  /** The reason why publications cannot be read, or `undefined`. */
+  readonly problem: string | undefined;
+  /** Whether a missing limiter certainly does not exist in other processes. */
+  readonly isShared: boolean;
+  /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
+  readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
+  /** The mark of the secret by which this state hashes keys. */
+  readonly mark: string | undefined;
+
+  constructor(instances: readonly Instance[], mark: string | undefined, isShared: boolean, problem?: string) {
+    this.instances = instances;
+    this.mark = mark;
+    this.isShared = isShared;
+    this.problem = problem;
+    this.scopes = configurationsOf(instances);
+  }
+
+  /** The limits of a name's limiters, or `undefined` if they are not published, or depend on the request. */
+  limitsOf(name: string): Limits | undefined {
+    const [most] = this.scopes.get(name) ?? [];
+    if (!most || most.dynamic) return undefined;
+    const named = Object.entries(most.tiers ?? {}).map(([tier, texts]) => [tier, parsed(texts)] as const);
+    const tiers = new Map(named.filter((entry): entry is [string, Policy[]] => entry[1] !== undefined));
+    const policies = parsed(most.policies);
+    if (!policies && tiers.size === 0) return undefined;
+    const overrides = this.scopes.get(name)!.some((each) => each.overrides);
+    return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
+  }
+
+  /** The limits of one name's limiters, or of all limiters. */
+  limits(name?: string): ReadonlyMap<string, Limits> {
+    const names = name === undefined ? [...this.scopes.keys()] : [name];
+    const all = names.map((each) => [each, this.limitsOf(each)] as const);
+    return new Map(all.filter((entry): entry is [string, Limits] => entry[1] !== undefined));
+  }
+}
+
+/** The policies, or `undefined` if a newer version published unknown policies. */
+function parsed(texts: readonly string[]): Policy[] | undefined {
+  try {
+    return texts.length > 0 ? compilePolicies('policies', texts).map(({ source }) => source) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
+export function parseInstance(id: string, text: unknown): Instance[] {
+  if (typeof text !== 'string') return [];
+  try {
+    const instance = JSON.parse(text) as PublishedInstance;
+    return Array.isArray(instance.limiters) ? [{ ...instance, id }] : [];
+  } catch {
+    return [];
+  }
+}
+
+function configurationsOf(instances: readonly Instance[]): Map<string, Configuration[]> {
+  const scopes = new Map<string, Map<string, Configuration & { instances: Instance[] }>>();
+  for (const instance of instances) {
+    for (const { name, ...configuration } of instance.limiters) {
+      const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
+      scopes.set(name, known);
+      const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets } = configuration;
+      // Policies that depend on requests differ between instances as the requests do, so they are not compared.
+      const own = dynamic ? [] : policies;
+      const enforced = [own, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets];
+      const signature = JSON.stringify(enforced);
+      const same = known.get(signature);
+      if (same?.instances.at(-1) === instance) continue;
+      if (same) same.instances.push(instance);
+      else known.set(signature, { ...configuration, instances: [instance] });
+    }
+  }
+  const names = [...scopes.keys()].sort();
+  return new Map(names.map((name) => [name, inOrder(scopes.get(name)!)]));
+}
+
+/** The most common configuration first. Equally common ones always have the same order. */
+function inOrder(bySignature: ReadonlyMap<string, Configuration>): Configuration[] {
+  return [...bySignature]
+    .sort(([a, one], [b, other]) => other.instances.length - one.instances.length || (a < b ? -1 : 1))
+    .map(([, configuration]) => configuration);
+}

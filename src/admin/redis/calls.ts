@@ -1,0 +1,116 @@
+import { HeadgateError, withoutPage } from '../../common/errors.js';
+import { within } from '../../common/within.js';
+import { printable } from '../../common/printable.js';
+import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { holdsSlots, type PolicySet, type Reply } from '../../contract/store.js';
+import { BAN_TAG } from '../../stores/keys.js';
+import { argsOf, recordsSign, timeToldBy } from '../../stores/redis/calls/plans.js';
+import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
+import { costArg, decode } from '../../stores/redis/calls/wire.js';
+import type { Commands } from '../../stores/redis/clients/commands.js';
+import { assemble, type Script } from '../../stores/redis/scripts.js';
+
+/** The number of keys per script call, which then takes well under a millisecond. */
+const KEYS_PER_CALL = 50;
+
+/** The most characters of a key in a message. */
+const MAX_KEY_LENGTH = 100;
+
+/** The error for a key of Headgate that another program has written. */
+export class OtherKeyError extends HeadgateError {}
+
+/** Calls of the administration to the servers of a client. */
+export class Calls {
+  readonly commands: Commands;
+  readonly prefix: string;
+  /** The time limit for an answer, ms. */
+  readonly timeout: number;
+  readonly #calls: ScriptCalls;
+
+  constructor(commands: Commands, prefix: string, timeout: number) {
+    this.commands = commands;
+    this.prefix = prefix;
+    this.timeout = timeout;
+    this.#calls = new ScriptCalls(commands, undefined);
+  }
+
+  /** The servers, once the client is connected. */
+  async servers(): Promise<ReturnType<Commands['servers']>> {
+    if (!this.commands.ready()) await this.ask(this.commands.connected());
+    return this.commands.servers();
+  }
+
+  /** Runs a script that limiters do not use. */
+  run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
+    const set: PolicySet = { name: '', policies: [], ban: undefined, timeout: this.timeout };
+    const call = { script, keys, args, timeout: this.timeout, asked: [{ set, key: '' }] };
+    return this.#of(keys, () => this.#calls.run(call));
+  }
+
+  /** Runs a command on one key. */
+  call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
+    return this.#of([key], () => this.commands.call(command, key, ...args));
+  }
+
+  async #of(keys: readonly string[], send: () => Promise<unknown>): Promise<unknown> {
+    if (!this.commands.ready()) await this.ask(this.commands.connected());
+    return this.ask(send()).catch((error: unknown) => refuse(error, keys));
+  }
+
+  /** Waits for an answer, within the time limit. @throws HeadgateError `HEADGATE_STORE_TIMEOUT` */
+  ask<T>(answer: Promise<T>): Promise<T> {
+    return within(this.timeout, answer, () => {
+      const message = `The server has not answered within ${this.timeout} ms. Set a longer \`timeout\`.`;
+      throw new HeadgateError('HEADGATE_STORE_TIMEOUT', message);
+    });
+  }
+
+  /**
+   * Looks at the state of many keys at once, like `peek` with a cost of 1. Takes the parts before the tag of their Redis keys, so that
+   * hashed keys work, too.
+   *
+   * @returns for each head, the store's answer or its error
+   */
+  async look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+    const together = this.commands.cluster ? 1 : KEYS_PER_CALL;
+    const calls: Promise<(Reply | Error)[]>[] = [];
+    for (let at = 0; at < heads.length; at += together)
+      calls.push(this.#look(set, heads.slice(at, at + together)));
+    return (await Promise.all(calls)).flat();
+  }
+
+  /** @param serverTime the server's time, if this machine's time is too far from it for a calendar policy */
+  async #look(set: PolicySet, heads: readonly string[], serverTime?: number): Promise<(Reply | Error)[]> {
+    const { policies, ban } = set;
+    const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
+    const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
+    if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
+    const { evaluateArgs } = argsOf(set, false, serverTime ?? Date.now());
+    const args = [...evaluateArgs, costArg(1, true)];
+    if (holdsSlots(set)) args.push(...heads.map(() => ''));
+    if (set.overrides) args.push(recordsSign(set));
+    const kernels = policies.map(({ kernel }) => kernel);
+    const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
+    try {
+      return decode(await this.run(script, keys, args), heads.length, set);
+    } catch (error) {
+      const time = timeToldBy(error);
+      if (time === undefined || serverTime !== undefined) throw error;
+      return this.#look(set, heads, time);
+    }
+  }
+}
+
+function refuse(error: unknown, keys: readonly string[]): never {
+  if (!/WRONGTYPE/.test(String(error))) throw error;
+  const named = keys.slice(0, 4).map((key) => printable(key).slice(0, MAX_KEY_LENGTH));
+  const which = named.length > 1 ? `one of the keys ${named.join(', ')}` : `the key ${named.join()}`;
+  throw new OtherKeyError(
+    'HEADGATE_STORE_ERROR',
+    `${which} has a value of another program (WRONGTYPE). Find out which program wrote it and delete it, or set the right \`prefix\`.`,
+    { cause: error },
+  );
+}
+
+/** The message of an error, for a change that could not be recorded. */
+export const reasonOf = (error: unknown): string => withoutPage((error as Error).message);

@@ -1,0 +1,56 @@
+import type { Change, LoggedChange } from '../../stores/journal.js';
+import { bookKeys } from '../../stores/redis/operators/ban-book.js';
+import type { Calls } from './calls.js';
+
+/** The number of entries that are read at a time. */
+const BATCH_SIZE = 500;
+
+/** An entry with its number within a millisecond. */
+type Entry = LoggedChange & { readonly step: number };
+
+/** The changes by operators and the automatic ones, together, the newest first. */
+export async function* changesOf(calls: Calls, since: number): AsyncGenerator<LoggedChange> {
+  const [, , byHand, , automatic] = bookKeys(calls.prefix);
+  const logs = [entries(calls, byHand, since), entries(calls, automatic, since)];
+  const heads = await Promise.all(logs.map((log) => log.next()));
+  for (;;) {
+    const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value }]));
+    if (left.length === 0) return;
+    const { i, change } = left.reduce((newest, each) =>
+      isLater(each.change, newest.change) ? each : newest,
+    );
+    const { step: _, ...shown } = change;
+    yield shown;
+    heads[i] = await logs[i]!.next();
+  }
+}
+
+/** The entries of a stream, the newest first. An entry that Headgate did not write is skipped. */
+async function* entries(calls: Calls, key: string, since: number): AsyncGenerator<Entry> {
+  let end = '+';
+  const first = since > 0 ? String(since) : '-';
+  for (;;) {
+    const page = await calls.call('XREVRANGE', key, end, first, 'COUNT', String(BATCH_SIZE));
+    const found = page as [id: string, fields: string[]][];
+    for (const [id, [, text = '']] of found) {
+      const [at, step] = id.split('-').map(Number) as [number, number];
+      const change = parse(text);
+      if (change) yield { ...change, at, step };
+    }
+    if (found.length < BATCH_SIZE) return;
+    // Redis 6.0 knows no exclusive ranges.
+    const [ms, n] = found.at(-1)![0].split('-').map(Number) as [number, number];
+    end = n === 0 ? String(ms - 1) : `${ms}-${n - 1}`;
+  }
+}
+
+function parse(text: string): Change | undefined {
+  try {
+    const change = JSON.parse(text) as Partial<Change> | null;
+    return typeof change?.who === 'string' ? (change as Change) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isLater = (a: Entry, b: Entry): boolean => a.at > b.at || (a.at === b.at && a.step > b.step);

@@ -1,0 +1,321 @@
+import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { PolicySet, Reply, Store } from '../../contract/store.js';
+import type { Change, LoggedChange } from '../../stores/journal.js';
+import {
+  ALL_KEYS,
+  BAN_TAG,
+  escapeName,
+  escapeScope,
+  keyTextOf,
+  parseStateKey,
+  recordKey,
+  resetKey,
+  statePattern,
+  type Hash,
+} from '../../stores/keys.js';
+import type { Commands } from '../../stores/redis/clients/commands.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
+import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/operators/check.js';
+import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
+import { publishedKey } from '../../stores/redis/operators/publisher.js';
+import { topKey } from '../../stores/redis/operators/traffic.js';
+import { RedisStore } from '../../stores/redis/redis-store.js';
+import { assemble } from '../../stores/redis/scripts.js';
+import type { KeyHashing } from '../../stores/redis/secret-keys.js';
+import { parseInstance, Published, type Instance } from '../published.js';
+import type { BanChange, BanState, Found, Owner, Search, State } from '../state.js';
+import { unlogged, type Origin } from '../unlogged.js';
+import { BanIndex } from './ban-index.js';
+import { Calls, OtherKeyError, reasonOf } from './calls.js';
+import { changesOf } from './changes.js';
+
+/**
+ * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
+ * denials and earlier bans. The service applies its own spans.
+ */
+const LENIENT: BanOptions = { within: '366d', max: '366d' };
+
+/** The default number of keys that the server checks in one step. More keys would delay the server's other requests. */
+const KEYS_PER_STEP = 500;
+
+/** The number of bans, publications or records that are read or written at a time. */
+const BATCH_SIZE = 500;
+
+/** The time for which an override is still read after its end in the index, ms, because clocks differ. */
+const CLOCK_TOLERANCE_MS = 60_000;
+
+/** The maximum number of counts that are read. */
+const MAX_COUNTS = 5000;
+
+/** The reply of PTTL for a missing key. */
+const NO_KEY = -2;
+
+/** The state of limiters in Redis or Valkey. */
+export class RedisState implements State {
+  readonly kind = 'redis';
+  readonly timeout: number;
+  readonly index: BanIndex;
+  readonly #calls: Calls;
+  readonly #prefix: string;
+  readonly #hashing: KeyHashing;
+  readonly #bans: PolicySet;
+  readonly #origin: Origin;
+
+  constructor(
+    commands: Commands,
+    prefix: string,
+    hashing: KeyHashing,
+    { timeout, origin }: { readonly timeout: number; readonly origin: Origin },
+  ) {
+    this.timeout = timeout;
+    this.#origin = origin;
+    this.#calls = new Calls(commands, prefix, timeout);
+    this.#prefix = prefix;
+    this.#hashing = hashing;
+    this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
+    this.index = new BanIndex(this.#calls, this);
+  }
+
+  openStore(): Store {
+    const store = new RedisStore(this.#calls.commands, {
+      ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined },
+    });
+    return unlogged(store, this.#origin, true);
+  }
+
+  ownerOf(name: string | Hash, key: string | Hash, by = DEFAULT_DIMENSION): Owner {
+    const scope = escapeScope(name);
+    return { scope, name, key, by, text: `${scope}:${keyTextOf(by, key, this.#hashing.text)}` };
+  }
+
+  #headOf({ text }: Owner): string {
+    return `${this.#prefix}:{${text}`;
+  }
+
+  async published(): Promise<Published> {
+    const index = publishedKey(this.#prefix);
+    let problem: string | undefined;
+    const ids = await this.#calls.call('ZRANGEBYSCORE', index, '-inf', '+inf').then(
+      (found) => found as string[],
+      (error: unknown) => {
+        if (!(error instanceof OtherKeyError)) throw error;
+        problem = `the limiters are unknown: ${reasonOf(error)}`;
+        return [];
+      },
+    );
+    const instances: Instance[] = [];
+    for (let at = 0; at < ids.length; at += BATCH_SIZE) {
+      const some = ids.slice(at, at + BATCH_SIZE);
+      const texts = await Promise.all(
+        some.map((id) => this.#calls.call('GET', publishedKey(this.#prefix, id)).catch(ignoreOther)),
+      );
+      texts.forEach((text, i) => instances.push(...parseInstance(some[i]!, text)));
+    }
+    return new Published(instances, this.#hashing.mark, true, problem);
+  }
+
+  /** Searches the keys of all servers with SCAN, in short steps. */
+  async *search({
+    name,
+    key,
+    id = '*',
+    count = KEYS_PER_STEP,
+    progress,
+    signal,
+  }: Search): AsyncGenerator<Found[]> {
+    const { cluster, keyPrefix } = this.#calls.commands;
+    const text = key === undefined ? undefined : this.#hashing.text(key);
+    const pattern = keyPrefix.replace(/[*?[\]\\^]/g, '\\$&') + statePattern(this.#prefix, name, text, id);
+    const servers = await this.#calls.servers();
+    for (const [i, server] of servers.entries()) {
+      let cursor = '0';
+      do {
+        const step = server.send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(count)]);
+        const [next, keys] = (await this.#calls.ask(step)) as [string, string[]];
+        cursor = String(next);
+        yield keys.flatMap((each) => this.#found(each.slice(keyPrefix.length)));
+        // In a cluster, a cursor is only the position within one slot.
+        const share = cursor === '0' ? 1 : cluster ? 0 : shareOf(cursor);
+        progress?.((i + share) / servers.length);
+      } while (cursor !== '0' && !signal?.aborted);
+      if (signal?.aborted) return;
+    }
+  }
+
+  #found(redisKey: string): Found[] {
+    const parsed = parseStateKey(this.#prefix, redisKey);
+    if (!parsed) return [];
+    const { head, id, ...owner } = parsed;
+    return [{ owner: { ...owner, text: head.slice(this.#prefix.length + 2) }, id }];
+  }
+
+  look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
+    return this.#calls.look(
+      set,
+      owners.map((owner) => this.#headOf(owner)),
+    );
+  }
+
+  async lives(found: readonly Found[]): Promise<(number | null | undefined)[]> {
+    const times = await Promise.all(
+      found.map(({ owner, id }) => this.#calls.call('PTTL', `${this.#headOf(owner)}}${id}`)),
+    );
+    return times.map((time) =>
+      Number(time) === NO_KEY ? undefined : Number(time) < 0 ? null : Number(time),
+    );
+  }
+
+  async bans(owners: readonly Owner[]): Promise<(number | Error)[]> {
+    const replies = await this.look(this.#bans, owners);
+    return replies.map((reply) => (reply instanceof Error ? reply : reply.ban));
+  }
+
+  async banState(owner: Owner): Promise<BanState> {
+    const [value, [reply]] = await Promise.all([
+      this.#calls.call('GET', `${this.#headOf(owner)}}${BAN_TAG}`),
+      this.look(this.#bans, [owner]),
+    ]);
+    if (reply instanceof Error) throw reply;
+    const { now, ban } = reply!;
+    return { bannedForMs: ban, ...parseBan(value as string | null, now) };
+  }
+
+  async notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+    if (owners.length === 0) return [];
+    const [, notes] = bookKeys(this.#prefix);
+    try {
+      const texts = await this.#calls.call('HMGET', notes, ...owners.map(({ text }) => text));
+      return (texts as (string | null)[]).map(parseNote);
+    } catch (error) {
+      // Bans can be shown without their notes.
+      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return owners.map(() => null);
+      throw error;
+    }
+  }
+
+  async setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined> {
+    const script = assemble('set-ban', [], true);
+    const params = Object.values(this.#bans.ban!).map(String);
+    let unnoted: string | undefined;
+    for (let at = 0; at < changes.length; at += BATCH_SIZE) {
+      const some = changes.slice(at, at + BATCH_SIZE);
+      const calls = some.map(({ owner, duration }) => {
+        const key = `${this.#headOf(owner)}}${BAN_TAG}`;
+        return this.#calls.run(script, [key], ['', String(duration), ...params]);
+      });
+      await Promise.all(calls);
+      const noted = this.note(some, at === 0 ? logged : undefined);
+      await noted.catch((error: unknown) => (unnoted = reasonOf(error)));
+    }
+    return unnoted;
+  }
+
+  /** Records bans that already exist. */
+  async note(changes: readonly BanChange[], logged?: Change): Promise<void> {
+    const args = changes.flatMap(({ owner, duration, note }, i) =>
+      bookArgs(owner.text, duration, note, i === 0 ? logged : undefined),
+    );
+    await this.#write(args);
+  }
+
+  async log(change: Change): Promise<string | undefined> {
+    // A blank name matches no entry of the index.
+    return this.#write(bookArgs(' ', 0, undefined, change)).then(() => undefined, reasonOf);
+  }
+
+  async #write(args: readonly string[]): Promise<void> {
+    const script = assemble('note-bans', [], false);
+    await this.#calls.run(script, bookKeys(this.#prefix), ['', ...BOOK_BOUNDS, ...args]);
+  }
+
+  changes(since: number): AsyncGenerator<LoggedChange> {
+    return changesOf(this.#calls, since);
+  }
+
+  async overridden(): Promise<string[]> {
+    const [index] = overrideBookKeys(this.#prefix);
+    return (await this.#calls.call('ZRANGEBYSCORE', index, String(Date.now()), '+inf')) as string[];
+  }
+
+  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+    const [index] = overrideBookKeys(this.#prefix);
+    const since = String(Date.now() - CLOCK_TOLERANCE_MS);
+    const all = (await this.#calls.call('ZRANGEBYSCORE', index, since, '+inf')) as string[];
+    const wanted = all.filter(isWanted);
+    for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
+      const some = wanted.slice(at, at + BATCH_SIZE);
+      const keys = some.map((owner) => recordKey(this.#prefix, owner));
+      const records = await Promise.all(keys.map((key) => this.#calls.call('GET', key)));
+      yield* some.map((owner, i) => [owner, records[i]] as const);
+    }
+  }
+
+  recordOfAll(name: string): Promise<unknown> {
+    return this.#calls.call('GET', recordKey(this.#prefix, `${escapeName(name)}:${ALL_KEYS}`));
+  }
+
+  async forget({ owner, id }: Found): Promise<void> {
+    const head = this.#headOf(owner);
+    const keys = [`${head}}${id}`, resetKey({ head, id })];
+    await this.#calls.run(assemble('reset', [], false), keys, ['', '0']);
+  }
+
+  /** Without permission for `MEMORY USAGE`, the sizes are unknown. */
+  async bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
+    const { commands } = this.#calls;
+    const servers = await this.#calls.servers();
+    return Promise.all(
+      found.map(({ owner, id }) => {
+        const key = `${this.#headOf(owner)}}${id}`;
+        const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
+        return this.#calls.ask(server.send(['MEMORY', 'USAGE', commands.keyPrefix + key])).then(
+          (size) => (size === null ? undefined : Number(size)),
+          () => undefined,
+        );
+      }),
+    );
+  }
+
+  async counts(spanMs: number): Promise<string[]> {
+    const [server] = await this.#calls.servers();
+    const [seconds, micros] = (await this.#calls.ask(server!.send(['TIME']))) as [string, string];
+    const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - spanMs;
+    const range = ['+', String(Math.max(0, since)), 'COUNT', String(MAX_COUNTS)];
+    const found = await this.#calls.call('XREVRANGE', topKey(this.#prefix), ...range);
+    return (found as [id: string, fields: string[]][]).map(([, [, text = '']]) => text);
+  }
+
+  check(live: readonly LiveLimiter[]): Promise<Finding[]> {
+    return checkServers(this.#calls.commands, this.#prefix, live);
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** The share of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
+function shareOf(cursor: string): number {
+  const bits = BigInt(cursor).toString(2).padStart(64, '0');
+  return parseInt([...bits].reverse().join('').slice(0, 32), 2) / 2 ** 32;
+}
+
+/** Ignores a foreign value in place of an instance. Other errors are thrown. */
+function ignoreOther(error: unknown): undefined {
+  if (!(error instanceof OtherKeyError)) throw error;
+}
+
+function parseNote(text: string | null): BanNote | null {
+  try {
+    return text === null ? null : (JSON.parse(text) as BanNote);
+  } catch {
+    return null;
+  }
+}
+
+/** The other values of a ban's state, as written by `algorithms/ban.lua`. */
+function parseBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
+  const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
+  const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;
+  return { denials: counted > now ? denials : 0, lastBanMs };
+}

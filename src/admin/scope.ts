@@ -1,0 +1,211 @@
+import { HeadgateError } from '../common/errors.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { DEFAULT_SUBNET } from '../http/client-key.js';
+import type { Published } from './published.js';
+import { isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
+
+/** A doubt about a view or a change that was made nevertheless. */
+export interface AdminWarning {
+  /** The kind of the warning. */
+  readonly code: AdminWarningCode;
+  /** The doubt and its fix, for people. */
+  readonly message: string;
+}
+
+/**
+ * `UNKNOWN_SCOPE`: no limiter of this name is known. `DIFFERENT`: processes have different options. `NO_BAN`: limiters of this name do not
+ * check for such bans. `SHADOW`: the limiter never denies. `OWN_KEYS`: the program makes keys itself. `SHORTENED`: an earlier ban was longer.
+ * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
+ * cannot be read.
+ */
+export type AdminWarningCode =
+  | 'UNKNOWN_SCOPE'
+  | 'DIFFERENT'
+  | 'NO_BAN'
+  | 'SHADOW'
+  | 'OWN_KEYS'
+  | 'SHORTENED'
+  | 'NOT_NOTED'
+  | 'UNFIT_OVERRIDE'
+  | 'UNREADABLE';
+
+/** The maximum number of other scopes in a message. */
+const MAX_NAMED = 10;
+
+/** The warning about a name, by the limiters' publications, or `undefined` if there is no doubt. */
+export function unknownScope(published: Published, name: string | undefined): AdminWarning | undefined {
+  const { scopes, instances, problem, isShared } = published;
+  if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
+  // Limiters of other processes do not publish themselves in a file.
+  if (!isShared) return undefined;
+  const unknown = (message: string): AdminWarning => ({ code: 'UNKNOWN_SCOPE', message });
+  const called = JSON.stringify(name);
+  if (instances.length === 0)
+    return unknown(
+      `no limiter is published under this \`prefix\`, so a limiter called ${called} is not known.`,
+    );
+  const more = instances.reduce((sum, instance) => sum + instance.more, 0);
+  if (more > 0) {
+    return unknown(
+      `no limiter called ${called} is published. But ${more} others were too many to be published, and it may be one of them.`,
+    );
+  }
+  const all = [...scopes.keys()].map((each) => JSON.stringify(each));
+  const others = all.length > MAX_NAMED ? `, and ${all.length - MAX_NAMED} more` : '';
+  return unknown(
+    `no limiter called ${called} is published. There are: ${all.slice(0, MAX_NAMED).join(', ')}${others}.`,
+  );
+}
+
+/** The warnings about the publications: whether they can be read, and whether a limiter has one. */
+export function doubtsOf(published: Published, name: string | undefined): AdminWarning[] {
+  const { problem } = published;
+  const unknown = unknownScope(published, name);
+  return [
+    ...(problem === undefined ? [] : [{ code: 'UNREADABLE', message: problem } as const]),
+    ...(unknown ? [unknown] : []),
+  ];
+}
+
+/** A warning if the limiters of a name differ, because an answer may not apply to all of them. */
+export function differing({ scopes }: Published, name: string): AdminWarning | undefined {
+  const [first, second, ...others] = scopes.get(name) ?? [];
+  if (!first || !second) return undefined;
+  const isMost = first.instances.length > second.instances.length;
+  const message =
+    `the processes have ${others.length + 2} different configurations of ${JSON.stringify(name)}. The answer is by ` +
+    `${isMost ? 'the most common one' : 'one of the most common ones'}.`;
+  return { code: 'DIFFERENT', message };
+}
+
+/** Checks that the caller and a limiter use the same form of keys. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function checkKeys(published: Published, name: string, dimension: string): void {
+  checkHashing(published, name);
+  const slotBy = published.scopes.get(name)?.find((each) => each.slotBy !== undefined)?.slotBy;
+  if (slotBy === undefined || slotBy === dimension) return;
+  throw wrongArgument(
+    `The limiter ${JSON.stringify(name)} has slotBy: '${slotBy}', so that a key of ${dimension} has state within each ${slotBy}. Call ` +
+      'limiter.peek, reset, ban and unban with both keys.',
+  );
+}
+
+function checkHashing({ scopes, mark }: Published, name: string): void {
+  const marks = (scopes.get(name) ?? []).flatMap(({ instances }) => instances.map(({ hashed }) => hashed));
+  if (marks.length === 0 || marks.includes(mark)) return;
+  const limiter = `The limiter ${JSON.stringify(name)}`;
+  throw wrongArgument(
+    marks[0] === undefined
+      ? `${limiter} does not hash its keys. Omit \`hashKeys\`.`
+      : mark === undefined
+        ? `${limiter} hashes its keys. Set \`hashKeys\` to the secret of its store's option hashKeys.`
+        : `${limiter} hashes its keys with another secret than \`hashKeys\`.`,
+  );
+}
+
+/** The reason why a ban in a scope would have no effect, or `undefined`. */
+export function cannotBan(published: Published, name: string, dimension: string): AdminWarning | undefined {
+  const configurations = published.scopes.get(name);
+  if (!configurations) return unknownScope(published, name);
+  const no = (why: string): AdminWarning => ({
+    code: 'NO_BAN',
+    message: `the limiter ${JSON.stringify(name)} ${why}`,
+  });
+  // An instance without the option, as during a deployment, is not evidence about the keys that other instances ban.
+  const banning = configurations.filter(({ ban }) => ban !== null);
+  const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
+  if (dimensions.includes(dimension)) return undefined;
+  return banning.length === 0
+    ? no('does not have the option `ban`, so it never checks for bans. Create it with ban: {}.')
+    : no(`bans by ${dimensions[0]}, and not by ${dimension}. Set \`dimension: ${dimensions[0]}\`.`);
+}
+
+/** Warns if a ban is only partly effective. */
+function partlyCannotBan({ scopes }: Published, name: string): AdminWarning | undefined {
+  const configurations = scopes.get(name) ?? [];
+  const without = configurations.filter(({ ban }) => ban === null).flatMap(({ instances }) => instances);
+  if (without.length > 0) {
+    const where = without.slice(0, MAX_NAMED).map(({ host, pid }) => `${host}:${pid}`);
+    const message = `${without.length} instances of ${JSON.stringify(name)} do not have the option \`ban\`, and do not check for bans: ${where.join(', ')}.`;
+    return { code: 'NO_BAN', message };
+  }
+  if (configurations.length > 0 && configurations.every(({ shadow }) => shadow))
+    return {
+      code: 'SHADOW',
+      message: `the limiter ${JSON.stringify(name)} is a shadow, and denies no requests.`,
+    };
+  return undefined;
+}
+
+/**
+ * Checks by the limiters' publications whether bans of a dimension's keys will be enforced in a scope.
+ *
+ * @param force whether a ban without effect only causes a warning
+ * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_NO_BANS`
+ */
+export function checkBans(
+  published: Published,
+  name: string,
+  dimension: string,
+  force: boolean,
+): AdminWarning | undefined {
+  checkKeys(published, name, dimension);
+  const doubt = cannotBan(published, name, dimension);
+  if (doubt && !force) {
+    const code = doubt.code === 'UNKNOWN_SCOPE' ? 'HEADGATE_UNKNOWN_LIMITER' : 'HEADGATE_NO_BANS';
+    throw new HeadgateError(
+      code,
+      `${doubt.message} No key was banned. Set \`force: true\` to ban nevertheless.`,
+    );
+  }
+  return doubt ?? partlyCannotBan(published, name);
+}
+
+/** The warning about a change that could not be recorded. */
+export function notNoted(why: string | undefined): AdminWarning | undefined {
+  if (why === undefined) return undefined;
+  return { code: 'NOT_NOTED', message: `the change is in force, but neither indexed nor logged: ${why}` };
+}
+
+/** Subjects, and a warning about them. */
+interface Read {
+  readonly subjects: readonly Subject[];
+  readonly warning: AdminWarning | undefined;
+}
+
+/**
+ * The subjects of typed keys, by the keys that the limiters of a scope use for addresses.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, or as `subjectOf`
+ */
+export function subjectsIn({ scopes }: Published, name: string, typed: readonly TypedKey[]): Read {
+  if (!typed.some(isOfIpv6)) return { subjects: typed.map((each) => subjectOf(each)), warning: undefined };
+  const configurations = scopes.get(name) ?? [];
+  const subnets = [...new Set(configurations.flatMap(({ ipv6Subnets }) => ipv6Subnets))].sort(
+    (a, b) => a - b,
+  );
+  if (subnets.length > 1) {
+    throw wrongArgument(
+      `The limiters called ${JSON.stringify(name)} make keys of IPv6 addresses by different networks: /${subnets.join(', /')}. Set ` +
+        '`ipv6Subnet` to one of them.',
+    );
+  }
+  const subjects = typed.map((each) => subjectOf(each, subnets[0]));
+  const isOwn = configurations.length > 0 && subnets.length === 0;
+  if (!isOwn || subjects.every(({ given, keys }) => keys[0] === given))
+    return { subjects, warning: undefined };
+  const message =
+    `the program makes the keys of ${JSON.stringify(name)} itself, and the key of an IPv6 address was taken to be its network of ` +
+    `/${DEFAULT_SUBNET}. Set \`ipv6Subnet\` for another network, or \`raw: true\` for the literal key.`;
+  return { subjects, warning: { code: 'OWN_KEYS', message } };
+}
+
+/** @throws as `checkKeys` and `subjectsIn` */
+export function subjectIn(
+  published: Published,
+  name: string,
+  typed: TypedKey,
+): readonly [Subject, AdminWarning | undefined] {
+  checkKeys(published, name, typed.dimension);
+  const { subjects, warning } = subjectsIn(published, name, [typed]);
+  return [subjects[0]!, warning];
+}

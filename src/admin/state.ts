@@ -1,0 +1,116 @@
+import type { BanNote } from '../contract/ban-options.js';
+import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { Hash, StateKey } from '../stores/keys.js';
+import type { Finding } from '../stores/redis/operators/check.js';
+import type { LiveLimiter } from '../stores/redis/operators/check.js';
+import type { Change, LoggedChange } from '../stores/journal.js';
+import type { Published } from './published.js';
+
+/** The owner of state: a key of a limiter. Of a name or a key, possibly only the hash is known. */
+export interface Owner extends Omit<StateKey, 'head' | 'id'> {
+  /** The owner text: the limiter's name and the key in the notation of the store. */
+  readonly text: string;
+}
+
+/** The state of one policy of one key, or its ban, as a search finds it. */
+export interface Found {
+  readonly owner: Owner;
+  /** As in `StateKey`: `CompiledPolicy.id`, or the tag of bans. */
+  readonly id: string;
+}
+
+/** The state that a search looks for. */
+export interface Search {
+  /** The limiter, or `undefined` for all. */
+  readonly name?: string | undefined;
+  /** The key of the default dimension, or `undefined` for all. */
+  readonly key?: string | undefined;
+  /** The id of the state, or `undefined` for all. */
+  readonly id?: string | undefined;
+  /** The approximate number of keys that a step checks. @default 500 */
+  readonly count?: number | undefined;
+  /** Receives, after each step, the share of all keys that was checked. */
+  readonly progress?: ((share: number) => void) | undefined;
+  /** Stops after the current step. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The bans of one key. */
+export interface BanState {
+  /** The remaining time of the ban, ms, or 0 if the key is not banned. */
+  readonly bannedForMs: number;
+  /** Denials that already count towards the next ban. */
+  readonly denials: number;
+  /** The length of the last ban by denials, ms, or 0 if there was no such ban. */
+  readonly lastBanMs: number;
+}
+
+/** A ban to create or to end. */
+export interface BanChange {
+  readonly owner: Owner;
+  /** The length of the ban, ms. 0 ends the ban. */
+  readonly duration: number;
+  /** The new note. Absent to keep the earlier note. */
+  readonly note?: BanNote | undefined;
+}
+
+/** An index of bans beside the state, which replaces a search through all keys. */
+export interface Index {
+  /** Whether the index is complete. */
+  isWhole(): Promise<boolean>;
+  keys(search: Search): AsyncIterable<readonly Found[]>;
+  /** Begins to complete the index by a search of all keys. */
+  beginSeal(): Promise<Sealing>;
+}
+
+/** Records the bans that a search finds, and seals the index at its end. Errors are ignored: the next search covers all keys, too. */
+export interface Sealing {
+  note(found: readonly BanChange[]): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
+export interface State {
+  readonly kind: 'redis' | 'sqlite' | 'memory';
+  /** The time limit of limiters on this state, ms. */
+  readonly timeout: number;
+  /** The index of bans, on Redis. */
+  readonly index?: Index | undefined;
+  /** A store for limiters of the administration, which is not announced. */
+  openStore(): Store;
+  /** The owner of a key's state. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a hash on a store that needs the key */
+  ownerOf(name: string | Hash, key: string | Hash, dimension?: string): Owner;
+  published(): Promise<Published>;
+  /** Pages of state. State that exists throughout the search is found, possibly twice. */
+  search(search: Search): AsyncIterable<readonly Found[]>;
+  /** The answers to a peek of cost 1, by policies of one dimension. */
+  look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]>;
+  /** The remaining time of each state, ms: `null` without an end, `undefined` if there is no such state. */
+  lives(found: readonly Found[]): Promise<(number | null | undefined)[]>;
+  /** The remaining time of each owner's ban, ms, or 0; or the error of state that cannot be read. */
+  bans(owners: readonly Owner[]): Promise<(number | Error)[]>;
+  /** All facts about the bans of one key. */
+  banState(owner: Owner): Promise<BanState>;
+  /** The operator and the reason of each ban by hand. Null for all other bans. */
+  notes(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
+  /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
+  setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined>;
+  /** Logs a change. @returns as `setBans` */
+  log(change: Change): Promise<string | undefined>;
+  /** The logged changes, the newest first. @param since the earliest time, ms since 1970 */
+  changes(since: number): AsyncIterable<LoggedChange>;
+  /** The records of overrides with the texts of their owners. */
+  records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
+  /** The texts of owners with an override in force. */
+  overridden(): Promise<readonly string[]>;
+  /** The record of the override of all keys of a limiter. */
+  recordOfAll(name: string): Promise<unknown>;
+  /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
+  forget?(found: Found): Promise<void>;
+  /** The bytes that each state takes, or `undefined` if the store cannot tell. */
+  bytes(found: readonly Found[]): Promise<(number | undefined)[]>;
+  /** The counts of decisions in the last `spanMs`, as JSON. Empty if the store does not count. */
+  counts(spanMs: number): Promise<readonly string[]>;
+  check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,89 @@
+-- The processes that wait for the slots of a concurrency policy. Only waiting requests use it, in addition to the policy. The units that a
+-- process takes are counted, and a process that is ahead gives way to a waiting process that has taken fewer.
+--
+-- State:   numbers, four per process: its number, the units that it has taken, the time of its last question (ms), and whether it waits for
+--          more (1 or 0)
+-- Params:  the number of the process, whether it has further waiting requests (1 or 0), the turns of all processes in a round
+-- Returns: look: wait, place, life, state; commit: place, life; adjust: 0, life, 0. The place is 0 if no other process asked lately.
+--          Otherwise it is 1, plus the number of processes that come first, plus 256 for each turn that the others take before one of
+--          them gives way
+
+local kernel_name, kernel_params = 'line', 3
+
+--- section look
+
+local line_alive, line_most = 2000, 64
+
+-- Returns the processes that asked lately. The given one is the last.
+local function line_read(key, process, now)
+  local value = redis.pcall('GET', key)
+  local line, own, numbers = {}, { process, 0, now, 0, is_new = true }, {}
+  for number in string.gmatch(type(value) == 'string' and value or '', '%d+') do numbers[#numbers + 1] = tonumber(number) end
+  for i = 1, #numbers - 3, 4 do
+    local member = { numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3] }
+    if member[1] == process then own.is_new = false end
+    if member[3] > now - line_alive and member[3] <= now then
+      if member[1] == process then own = member else line[#line + 1] = member end
+    end
+  end
+  line[#line + 1] = own
+  return line
+end
+
+-- Returns the place of the last process in the list, which is 0 if it is alone; the number of others that wait; its lead over the one that
+-- has taken least; and its part of a round.
+local function line_place(line, round)
+  local own, low, high, count, first = line[#line], math.huge, 0, 0, 0
+  for i = 1, #line - 1 do
+    local _, units, _, waits = unpack(line[i])
+    if waits == 1 then low, high, count = math.min(low, units), math.max(high, units), count + 1 end
+  end
+  local part = math.max(1, math.floor(round / (count + 1)))
+  if count == 0 then return #line > 1 and 1 or 0, 0, 0, part end
+  -- A process that did not wait has little credit for that time.
+  if own[4] == 0 then own[2] = math.max(own[2], low - part) end
+  for i = 1, #line - 1 do
+    local id, units, _, waits = unpack(line[i])
+    if waits == 1 and (units < own[2] or units == own[2] and id < own[1]) then first = first + 1 end
+  end
+  -- A process that does not wait leaves its slots to others.
+  local turns = count < #line - 1 and 0 or math.min(math.max(part - 1 - high + own[2], 0), 1000)
+  return 1 + first + turns * 256, count, own[2] - low, part
+end
+
+local function line_write(key, line, now)
+  if line[#line].is_new and #line > line_most then return end
+  local numbers = {}
+  for i, member in ipairs(line) do
+    numbers[i] = string.format('%.0f %.0f %.0f %.0f', member[1], member[2], member[3], member[4])
+  end
+  -- Without the permission, processes take slots in no order.
+  pcall(headgate_set, key, table.concat(numbers, ' '), now + line_alive)
+end
+
+local function line_look(key, p, cost, now, writable)
+  local line = line_read(key, p[1], now)
+  local place, count, lead, part = line_place(line, p[3])
+  local wait = cost > 0 and count > 0 and lead >= cost * part and line_alive or 0
+  if writable then
+    local own = line[#line]
+    own[3], own[4] = now, 1
+    line_write(key, line, now)
+  end
+  return wait, place, line_alive, line
+end
+
+local function line_commit(key, p, cost, now, line)
+  local own = line[#line]
+  own[2], own[4] = own[2] + cost, p[2]
+  line_write(key, line, now)
+  return (line_place(line, p[3])), line_alive
+end
+
+local kernel_look, kernel_commit = line_look, line_commit
+
+--- section adjust
+
+local function line_adjust() return 0, line_alive, 0 end
+
+headgate_kernel('line', { params = 3, look = line_look, commit = line_commit, adjust = line_adjust })

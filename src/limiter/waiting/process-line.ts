@@ -1,0 +1,115 @@
+import { randomBytes } from 'node:crypto';
+import { PLACES } from '../../algorithms/line.js';
+import { lazy } from '../../common/lazy.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { perSet, type PolicySet, type Query, type Reply } from '../../contract/store.js';
+import { LINE_TAG } from '../../stores/keys.js';
+import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
+
+/** The number of this process in lines. */
+export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));
+
+/** The position of the first enforced policy of slots, or -1. */
+const slotsAt = perSet(({ policies }) =>
+  policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
+);
+
+/** The time of a round, ms: one process may be ahead of another by its part of the turns in this time. */
+const ROUND_MS = 1000;
+/** The time for which slots are held, ms, as long as this process has released none. */
+const UNKNOWN_HOLD_MS = 100;
+
+/** The question of a process for its turn. */
+export interface LineQuestion {
+  readonly process: number;
+  /** Whether further requests of the process wait. */
+  readonly waits: boolean;
+  /** The time for which this process usually holds a slot, ms, if it is known. */
+  readonly holdMs: number | undefined;
+}
+
+/** The sets with a line, by their params. */
+const linedSets = perSet(() => new Map<string, PolicySet>());
+
+/**
+ * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices: that
+ * process would take them again and again. A hidden policy, the last one, therefore counts the slots that each waiting process takes.
+ */
+export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion): PolicySet {
+  const at = slotsAt(set);
+  if (at < 0) return set;
+  const slots = set.policies[at]!;
+  const turns = (ROUND_MS * slots.limit) / Math.max(1, holdMs ?? UNKNOWN_HOLD_MS);
+  // Rounded to a power of two, so that there are few sets.
+  const params = { process, waits: waits ? 1 : 0, round: 2 ** Math.max(0, Math.round(Math.log2(turns))) };
+  const sets = linedSets(set);
+  const id = Object.values(params).join();
+  let lined = sets.get(id);
+  if (!lined) sets.set(id, (lined = withLine(set, lineOf(slots, params))));
+  return lined;
+}
+
+function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): CompiledPolicy {
+  return {
+    ...slots,
+    name: '',
+    kernel: 'line',
+    params,
+    id: `${LINE_TAG}:${slots.id}`,
+    traits: { ...slots.traits, holdsSlots: false, capacity: Infinity },
+  };
+}
+
+/** The sets with a line, and the same sets without. */
+const originals = new WeakMap<PolicySet, PolicySet>();
+
+function withLine(set: PolicySet, line: CompiledPolicy): PolicySet {
+  const lined = { ...set, policies: [...set.policies, line], isInLine: true };
+  originals.set(lined, set);
+  return lined;
+}
+
+/** The set without the line. A request without some keys has a part of a set, which may have no line any more. */
+export function outOfLine(set: PolicySet): PolicySet {
+  return originals.get(set) ?? (set.isInLine ? visiblePart(set) : set);
+}
+
+const visiblePart = perSet((set): PolicySet => ({
+  ...set,
+  policies: set.policies.filter(({ kernel }) => kernel !== 'line'),
+  isInLine: false,
+}));
+
+/** A set that an override made from the visible part of another set, with the line of the other set. */
+export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
+  if (made === outOfLine(of)) return of;
+  return originals.has(of) ? withLine(made, of.policies.at(-1)!) : made;
+}
+
+/** The part of a query that users see. */
+export function visibleQuery<Q extends Query>(query: Q): Q {
+  const set = outOfLine(query.set);
+  return { ...query, set, costs: query.costs?.slice(0, set.policies.length) };
+}
+
+/** The part of a reply that users see. If only the line denies, the policy of the slots denies. @param set the visible part of its set */
+export function visibleReply(reply: Reply, set: PolicySet): Reply {
+  const { verdicts, limits, steps, marks } = reply;
+  const last = set.policies.length;
+  if (countOf(verdicts) <= last) return reply;
+  const place = remainingOf(verdicts, last);
+  const wait = waitOf(verdicts, last);
+  const at = slotsAt(set);
+  const isAhead = !admits(wait) && admits(waitOf(verdicts, at));
+  const visible = some(verdicts, last);
+  return {
+    ...reply,
+    verdicts: isAhead ? replaceWait(visible, at, wait) : visible,
+    ...(limits && { limits: limits.slice(0, last) }),
+    ...(steps && { steps: steps.slice(0, last) }),
+    ...(marks && { marks: marks.slice(0, last) }),
+    ...(place > 0 && {
+      standing: { before: (place - 1) % PLACES, turns: Math.floor(place / PLACES), isAhead },
+    }),
+  };
+}

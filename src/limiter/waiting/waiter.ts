@@ -1,0 +1,60 @@
+import type { Cost, Costs } from '../../contract/costs.js';
+import type { Key } from '../../contract/key.js';
+import type { PolicySet } from '../../contract/store.js';
+import type { LimiterDecision } from '../decision.js';
+import { patient } from './patient.js';
+
+// The states of a waiter.
+/** The waiter is in line, and no question to the store is about it. */
+export const QUEUED = 'queued';
+/** A question to the store is about the waiter, or the charge that the answer brought is being given back. */
+export const ASKED = 'asked';
+/** The store has admitted the waiter, which stays in line until its turn. */
+export const HELD = 'held';
+/** The waiter has left the line, with a decision or an error. */
+export const DONE = 'done';
+
+/** The subject of a wait. */
+export interface Who {
+  readonly key: Key;
+  /** The policies that decide. */
+  readonly set: PolicySet;
+  /** Texts that distinguish the keys: see `idsOf`. */
+  readonly ids: readonly string[];
+  /** The tenant, if the keys do not name it. Tenants that wait for the same key take turns. @default the keys */
+  readonly tenant?: string;
+  /** The tenant's part of the turns, as a multiple of another tenant's: at least 1. @default 1 */
+  readonly weight?: number;
+  /** Whether the request has a place however many wait. @default false */
+  readonly isUnbounded?: boolean;
+}
+
+export interface Waiter {
+  readonly who: Who;
+  readonly cost: Cost;
+  readonly costs: Costs;
+  readonly priority: number;
+  /** The time at which the waiter gives up, by the room's clock. */
+  readonly deadline: number;
+  /** The time at which the waiter came. */
+  readonly came: number;
+  readonly resolve: (decision: LimiterDecision) => void;
+  readonly reject: (error: unknown) => void;
+  state: typeof QUEUED | typeof ASKED | typeof HELD | typeof DONE;
+  /** Stops the waiter's timer, and stops listening to its signal. */
+  stop: () => void;
+  /**
+   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets its place as soon as it is
+   * known to have to wait.
+   */
+  hasPlace: boolean;
+  /** Gives up the turn of a held waiter. */
+  turn: AbortController | undefined;
+  /** The reason why the waiter gave up. Its charge is given back before the wait ends with this error. */
+  error: unknown;
+}
+
+/** The set that decides for a waiter. */
+export function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
+  return patient(who.set, deadline - now, now - came);
+}

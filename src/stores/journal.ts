@@ -1,0 +1,140 @@
+import type { BanNote } from '../contract/ban-options.js';
+import { escapeName } from './keys.js';
+import {
+  entryInForce,
+  parseEntryNote,
+  type OverrideRecord,
+  type RecordChange,
+} from '../contract/overrides.js';
+
+/** A change that a store logs for operators. */
+export interface Change extends BanNote {
+  /** `import`: bans of many keys. `remove`: the end of an override. `configure`: a limiter with other options. */
+  readonly action: 'ban' | 'unban' | 'import' | 'override' | 'remove' | 'reset' | 'configure';
+  /** The owner text: the limiter's name and the key. The key is empty for changes of no particular key. */
+  readonly who: string;
+  /** The count of keys. */
+  readonly keys: number;
+  /** The length of a ban or an override, ms. 0 without an end, and for all other actions. */
+  readonly forMs: number;
+  /**
+   * `program`: a method of a limiter, such as `limiter.ban`, or a limiter with other options. `denials`: a ban by denials. `admin` and
+   * `cli`: `headgate/admin`, and the command line.
+   */
+  readonly from: 'admin' | 'cli' | 'program' | 'denials';
+  /** The value before: the rest of a ban (ms), the change of an override, or the options of a limiter. Absent if there was none. */
+  readonly before?: unknown;
+  /** The value after, as in `before`. Absent if there is none. */
+  readonly after?: unknown;
+}
+
+/** The most changes of each kind that a store keeps: by operators, and by programs and denials without an operator. */
+export const MAX_CHANGES = 10_000;
+
+/** The time for which changes are kept, ms. */
+export const CHANGES_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
+
+/**
+ * Whether no operator made a change. Such changes can be many, so they are kept apart, and never take the place of a change by an operator.
+ */
+export function isAutomatic({ action, from, by, reason }: Change): boolean {
+  if (from === 'denials' || action === 'configure') return true;
+  return action === 'reset' && from === 'program' && by === null && reason === null;
+}
+
+/** The log entry of a ban. @param left the rest of the ban before, ms */
+export function bannedChange(who: string, forMs: number, left: number, note: BanNote): Change {
+  return {
+    ...note,
+    ...({ action: forMs > 0 ? 'ban' : 'unban', who, keys: 1, forMs, from: 'program' } as const),
+    ...(left > 0 && { before: left }),
+    ...(forMs > 0 && { after: forMs }),
+  };
+}
+
+/** The log entry of a ban by denials. */
+export function struckChange(who: string, forMs: number): Change {
+  return { action: 'ban', who, keys: 1, forMs, by: null, reason: null, from: 'denials', after: forMs };
+}
+
+/** The log entry of a reset by a program. */
+export function resetChange(who: string): Change {
+  return { action: 'reset', who, keys: 1, forMs: 0, by: null, reason: null, from: 'program' };
+}
+
+/** The log entry of a limiter with other options, without the options before. */
+export function configuredChange(name: string, after: object): Change {
+  const who = `${escapeName(name)}:`;
+  return { action: 'configure', who, keys: 0, forMs: 0, by: null, reason: null, from: 'program', after };
+}
+
+/** The log entry of an override. @returns undefined for the removal of an override that did not exist */
+export function overrideChange(
+  who: string,
+  { entry, duration, note, from }: RecordChange,
+  record: OverrideRecord,
+  now: number,
+): Change | undefined {
+  const current = entryInForce(record, now);
+  const before = current && parseEntryNote(current.json)?.change;
+  const isEnd = entry === '';
+  if (isEnd && !current) return undefined;
+  const { change, by, reason } = ((isEnd ? note : parseEntryNote(entry.slice(entry.lastIndexOf('\t') + 1))) ??
+    {}) as {
+    change?: unknown;
+    by?: string;
+    reason?: string;
+  };
+  return {
+    ...{ action: isEnd ? 'remove' : 'override', who, keys: 1, forMs: duration },
+    ...{ by: by ?? null, reason: reason ?? null, from: from ?? 'program' },
+    ...(before !== undefined && { before }),
+    ...(!isEnd && { after: change }),
+  };
+}
+
+/** A change with the time of the store's clock, ms since 1970. */
+export interface LoggedChange extends Change {
+  readonly at: number;
+}
+
+/** A bounded log in memory, the oldest change first. */
+export class ChangeLog {
+  #byHand: LoggedChange[] = [];
+  #automatic: LoggedChange[] = [];
+  /** The last options of each limiter. */
+  readonly #options = new Map<string, string>();
+
+  add(change: LoggedChange): void {
+    const list = isAutomatic(change) ? this.#automatic : this.#byHand;
+    list.push(change);
+    // Cuts rarely, because each cut moves all changes.
+    if (list.length < 2 * MAX_CHANGES) return;
+    list.splice(0, list.length - MAX_CHANGES);
+  }
+
+  /** The changes, the newest first. */
+  newest(): readonly LoggedChange[] {
+    const all = [
+      ...this.#byHand.slice(-MAX_CHANGES).reverse(),
+      ...this.#automatic.slice(-MAX_CHANGES).reverse(),
+    ];
+    return all.sort((a, b) => b.at - a.at);
+  }
+
+  /** Logs the options of a limiter, if an earlier limiter of its name had others. */
+  configure({ name, ...options }: { readonly name: string }, at: number): void {
+    const text = JSON.stringify(options);
+    const before = this.#options.get(name);
+    if (before === text) return;
+    if (before !== undefined)
+      this.add({ ...configuredChange(name, options), before: JSON.parse(before) as object, at });
+    if (this.#options.size >= MAX_CHANGES) this.#options.clear();
+    this.#options.set(name, text);
+  }
+
+  clear(): void {
+    this.#byHand = [];
+    this.#automatic = [];
+  }
+}

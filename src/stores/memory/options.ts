@@ -1,0 +1,38 @@
+import type { Warnings } from '../../common/warnings.js';
+import type { Clock, Store } from '../../contract/store.js';
+
+/** Options of `memoryStore`. */
+export interface MemoryStoreOptions {
+  /**
+   * The current time in whole milliseconds since the epoch, for tests. @default Date.now, looked up at each decision, so that fake timers
+   * work
+   */
+  clock?: Clock;
+  /**
+   * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys replace expired ones first, then keys that are
+   * neither denied nor banned. If there are none, `onFull` decides. As many ids of
+   * requests are remembered per limiter name. Per limiter name, the state of 1,000 different policies is kept.
+   * @default 1_000_000
+   */
+  maxKeys?: number;
+  /**
+   * The answer to a request whose key finds no room, because all other keys are denied or banned. The decision's `reason` is `'store-full'`:
+   * - `'admit'` (default): admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
+   * - `'deny'`: denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). A client that can fill the store keeps new
+   *   clients out.
+   *
+   * A ban by hand always finds room. It evicts a denied key; without one, a key banned by denials; and only then a key banned by hand. Of
+   * each kind it evicts the key that is free soonest.
+   */
+  onFull?: 'admit' | 'deny';
+  /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
+  warnings?: Warnings;
+}
+
+/** The store of {@link memoryStore}. */
+export interface MemoryStore extends Store {
+  /** The number of keys that have state now, or had it recently. */
+  readonly size: number;
+  /** Forgets everything, including bans, for all limiters on this store. Earlier charges cannot be given back afterwards. For tests. */
+  clear(): void;
+}

@@ -1,0 +1,229 @@
+import { HeadgateError } from '../../common/errors.js';
+import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import { extendWaits, MIN_BUSY_MS, rejectAll, type Update } from '../state/updates.js';
+import { Connection, Failure, stateOf } from './connection.js';
+import type { PostgresPool } from './pool.js';
+import type { Table } from './table.js';
+
+/** The transactions that are under way at the same time. While one waits for the server, the next one is filled. */
+const MAX_TRANSACTIONS = 2;
+
+/** The most updates of a transaction, so that its decisions do not block the event loop for long. */
+const MAX_UPDATES = 256;
+
+/** The attempts at a transaction that meets others. Without a limit, its updates could wait for ever. */
+const MAX_ATTEMPTS = 5;
+
+/** The connections on which an update may be lost before its commit, until it is rejected. */
+const MAX_LOSSES = 3;
+
+/** The time between two checks of the updates that wait, ms. */
+const WATCH_MS = 20;
+
+/** The longest time for which an update waits for a connection, ms. Callers never wait longer. */
+const MAX_QUEUE_MS = 60_000;
+
+/** An update, and the turn of the event loop that asked for it. */
+interface Queued extends Update {
+  readonly turn: number;
+}
+
+/** Updates states in transactions. The updates of a turn of the event loop, and those that arrive while no connection is free, share one. */
+export class Batches {
+  readonly #pool: PostgresPool;
+  readonly #table: Table;
+  #queue: Queued[] = [];
+  #turn = 0;
+  readonly #underWay = new Set<Update>();
+  /** The times that an update was lost with its connection. */
+  readonly #losses = new WeakMap<Update, number>();
+  /** The transactions under way, including those that wait for a connection. */
+  #running = 0;
+  #isScheduled = false;
+  #isWatched = false;
+  #isClosed = false;
+  #idle: (() => void)[] = [];
+
+  constructor(pool: PostgresPool, table: Table) {
+    this.#pool = pool;
+    this.#table = table;
+  }
+
+  update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
+        return;
+      }
+      const asked = performance.now();
+      this.#queue.push({ keys, change, askers, asked, resolve, reject, turn: this.#turn });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when all updates have ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await new Promise<void>((resolve) => {
+      this.#idle.push(resolve);
+      this.#dropLate();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#turn++;
+      if (this.#running < MAX_TRANSACTIONS) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#running++;
+    this.#watch();
+    // Without an update to run, the other transaction has the keys, and continues at its end.
+    const hasRun = await this.#runQueue();
+    this.#running--;
+    if (this.#queue.length > 0 && hasRun) this.#schedule();
+    this.#checkIdle();
+  }
+
+  #checkIdle(): void {
+    if (this.#queue.length > 0 || this.#underWay.size > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** Takes a connection, then the updates that wait for one. @returns false if there were none */
+  async #runQueue(): Promise<boolean> {
+    let connection: Connection;
+    try {
+      connection = new Connection(await this.#pool.connect());
+    } catch (error) {
+      // The pool may be too small for two transactions. The other one continues at its end.
+      if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
+      return false;
+    }
+    let updates: readonly Queued[] = [];
+    let isBroken = true;
+    try {
+      await this.#table.check(connection);
+      updates = this.#take();
+      if (updates.length > 0) await this.#attempt(connection, updates);
+      isBroken = false;
+    } catch (error) {
+      this.#fail(updates, error);
+    } finally {
+      for (const update of updates) this.#underWay.delete(update);
+      connection.release(isBroken);
+    }
+    return isBroken || updates.length > 0;
+  }
+
+  /** The updates of the next transaction. Those of keys that are under way stay, so that the updates of a key keep their order. */
+  #take(): readonly Queued[] {
+    this.#dropLate();
+    const keys = new Set([...this.#underWay].flatMap((update) => update.keys));
+    const left: Queued[] = [];
+    const updates: Queued[] = [];
+    let n = 0;
+    for (; n < this.#queue.length && updates.length < MAX_UPDATES; n++) {
+      const update = this.#queue[n]!;
+      const isBlocked = update.keys.some((key) => keys.has(key));
+      (isBlocked ? left : updates).push(update);
+      if (isBlocked) for (const key of update.keys) keys.add(key);
+    }
+    this.#queue = [...left, ...this.#queue.slice(n)];
+    for (const update of updates) this.#underWay.add(update);
+    return updates;
+  }
+
+  /** Runs a transaction, again if it met others. @throws Failure */
+  async #attempt(connection: Connection, updates: readonly Queued[]): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        for (const { resolve } of await this.#table.transact(connection, updates)) resolve();
+        this.#extendRest(updates);
+        return;
+      } catch (error) {
+        if (!(error instanceof Failure && error.isConflict) || attempt === MAX_ATTEMPTS) throw error;
+        await this.#table.rollback(connection);
+      }
+    }
+  }
+
+  /** @param updates of the transaction. Without any, the connection was not fit for one */
+  #fail(updates: readonly Queued[], error: unknown): void {
+    const { cause, isUndone, isLost } = error instanceof Failure ? error : notOfServer(error);
+    if (!isLost) this.#table.uncheck();
+    if (updates.length === 0) updates = this.#queue.splice(0);
+    if (isLost) updates = this.#requeue(updates);
+    rejectAll(updates, isUndone ? away(cause) : cause);
+  }
+
+  /** Lets updates run on another connection. @returns those that have been lost too often */
+  #requeue(updates: readonly Queued[]): readonly Queued[] {
+    const isOften = (update: Update) => (this.#losses.get(update) ?? 0) >= MAX_LOSSES;
+    for (const update of updates) this.#losses.set(update, 1 + (this.#losses.get(update) ?? 0));
+    this.#queue.unshift(...updates.filter((update) => !isOften(update)));
+    return updates.filter(isOften);
+  }
+
+  /** Checks the updates that wait, while there is anything to wait for. */
+  #watch(): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    const due = performance.now() + WATCH_MS;
+    setTimeout(() => {
+      this.#isWatched = false;
+      this.#extend(performance.now() - due);
+      this.#dropLate();
+      if (this.#running > 0) this.#watch();
+    }, WATCH_MS).unref();
+  }
+
+  /** Gives the rest of a turn with more updates than a transaction may have its time anew, because the server has answered. */
+  #extendRest(updates: readonly Queued[]): void {
+    if (this.#queue.length === 0) return;
+    const turns = new Set(updates.map(({ turn }) => turn));
+    const rest = this.#queue.filter(({ turn }) => turns.has(turn));
+    extendWaits(rest, Infinity);
+  }
+
+  /** Extends the time of waiting calls. Until the server has answered, only `connectTimeout` counts for those that are not sent. */
+  #extend(busy: number): void {
+    if (busy < MIN_BUSY_MS) return;
+    extendWaits(this.#underWay, busy);
+    if (this.#table.hasAnswered) extendWaits(this.#queue, busy);
+  }
+
+  /** Rejects updates without a waiting caller, in case no connection becomes free for a long time. */
+  #dropLate(): void {
+    const late = performance.now() - MAX_QUEUE_MS;
+    const isLate = (update: Update) => update.asked < late || isAbandoned(update);
+    if (this.#queue.some(isLate)) {
+      const updates = this.#queue.filter(isLate);
+      this.#queue = this.#queue.filter((update) => !isLate(update));
+      rejectAll(updates, away('no connection of the pool became free in time'));
+    }
+    this.#checkIdle();
+  }
+}
+
+function isAbandoned({ askers }: Update): boolean {
+  return askers.length > 0 && askers.every(({ subject }) => subject.call?.abandoned);
+}
+
+/** An error before the commit that is not the server's, such as a missing table. */
+function notOfServer(cause: unknown): Pick<Failure, 'cause' | 'isUndone' | 'isLost'> {
+  return { cause, isUndone: true, isLost: false };
+}
+
+function away(why: unknown): HeadgateError {
+  if (why instanceof HeadgateError) return why;
+  const text = why instanceof Error ? why.message || stateOf(why) : String(why);
+  return new HeadgateError('HEADGATE_STORE_AWAY', `PostgreSQL cannot be used: ${text}`, {
+    cause: why instanceof Error ? why : undefined,
+  });
+}

@@ -1,0 +1,97 @@
+import { within } from '../../common/within.js';
+import type { PostgresClient, PostgresResult } from './pool.js';
+
+/** SQL states of a transaction that the server undid in favour of others: serialization failure, deadlock. */
+const CONFLICT = /^(40001|40P01)$/;
+
+/** SQL states by which a server that shuts down, or a pooler that lost its server, may answer even a commit that took effect. */
+const SHUTDOWN = /^(57P0[1-5]|08)/;
+
+/** The SQL state of a session that the server ended because its transaction was idle, before it read another text. */
+const ENDED_IDLE = /^25P03$/;
+
+/** The failure of a transaction. */
+export class Failure extends Error {
+  /** Whether certainly nothing was written. */
+  readonly isUndone: boolean;
+
+  constructor(cause: unknown, isUndone: boolean) {
+    super('', { cause });
+    this.isUndone = isUndone;
+  }
+
+  /** Whether the same connection can try the transaction again. */
+  get isConflict(): boolean {
+    return this.isUndone && CONFLICT.test(stateOf(this.cause));
+  }
+
+  /** Whether the connection was lost, so that another one can try the transaction again. */
+  get isLost(): boolean {
+    const { cause } = this;
+    return (
+      this.isUndone &&
+      (!isOfServer(cause) || SHUTDOWN.test(stateOf(cause)) || ENDED_IDLE.test(stateOf(cause)))
+    );
+  }
+}
+
+/** A connection for one transaction. */
+export class Connection {
+  readonly #client: PostgresClient;
+  /** The error by which the connection was lost between two texts. */
+  #lost: Error | undefined;
+
+  constructor(client: PostgresClient) {
+    this.#client = client;
+    // Without a listener, a connection that is lost between two texts would end the process.
+    client.on('error', this.#lose);
+  }
+
+  readonly #lose = (error: Error): void => {
+    this.#lost ??= error;
+  };
+
+  /** Runs a text before the commit. @returns the result of each statement @throws Failure */
+  async prepare(text: string, ms: number): Promise<readonly [PostgresResult, ...PostgresResult[]]> {
+    try {
+      if (this.#lost) throw this.#lost;
+      return await this.#query(text, ms);
+    } catch (error) {
+      throw new Failure(this.#lost ?? error, true);
+    }
+  }
+
+  /** Runs the text with the commit. @returns the result of each statement @throws Failure */
+  async commit(text: string, ms: number): Promise<readonly [PostgresResult, ...PostgresResult[]]> {
+    if (this.#lost) throw new Failure(this.#lost, true);
+    try {
+      return await this.#query(text, ms);
+    } catch (error) {
+      throw new Failure(error, isOfServer(error) && !SHUTDOWN.test(stateOf(error)));
+    }
+  }
+
+  async #query(text: string, ms: number): Promise<readonly [PostgresResult, ...PostgresResult[]]> {
+    const reply: unknown = await within(ms, this.#client.query(text), () => {
+      throw new Error('the server did not answer in time');
+    });
+    return (Array.isArray(reply) ? reply : [reply]) as [PostgresResult];
+  }
+
+  release(isBroken: boolean): void {
+    // The pool closes a broken connection, which may report its end later.
+    if (!isBroken) this.#client.removeListener('error', this.#lose);
+    this.#client.release(isBroken);
+  }
+}
+
+/** Whether the server sent an error. Errors of the network have codes of the same form, such as EPIPE, and no severity. */
+function isOfServer(error: unknown): boolean {
+  return typeof (error as { severity?: unknown } | undefined)?.severity === 'string';
+}
+
+/** The SQL state of an error, or Node's code, or an empty string. */
+export function stateOf(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === 'string' ? code : '';
+}

@@ -1,0 +1,137 @@
+import { invalidOption } from '../../common/errors.js';
+import {
+  boolean,
+  checkOptionsOf,
+  fn,
+  optional,
+  readOptions,
+  type OptionTable,
+} from '../../common/options.js';
+import { checkShape } from '../../common/validate.js';
+import type { Clock, Store } from '../../contract/store.js';
+import { hashKeysOption } from '../state/hashed-names.js';
+import { stateStore } from '../state/state-store.js';
+import { Batches } from './batches.js';
+import type { PostgresPool } from './pool.js';
+import { createTable, schemaText, type Schema } from './schema.js';
+import { Table } from './table.js';
+
+export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
+
+/** The options of the table. */
+export interface PostgresSchemaOptions {
+  /**
+   * The table's name: letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their case.
+   * @default 'headgate'
+   */
+  table?: string;
+  /**
+   * Whether the table is UNLOGGED. Decisions then write no log: they are faster and put no load on replicas. A crash of the server empties an
+   * unlogged table, and a failover to a replica starts with an empty one, so that all counts, bans and overrides begin anew. Pass `false` if
+   * these must survive.
+   * @default true
+   */
+  unlogged?: boolean;
+}
+
+/** The options of {@link postgresStore} in addition to the pool. */
+export interface PostgresStoreOptions extends PostgresSchemaOptions {
+  /**
+   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in the table: at least 16 characters, the same
+   * in all processes. A different secret starts all counts and bans anew.
+   * @default false
+   */
+  hashKeys?: string | false;
+  /** For tests: a clock to decide by instead of the server's, in whole ms since the epoch. */
+  clock?: Clock;
+}
+
+/** The rows of `PostgresSchemaOptions`. */
+const SCHEMA_TABLE = {
+  table: optional('a name, optionally with a schema', checkTableName, 'headgate'),
+  unlogged: boolean(true),
+} satisfies OptionTable<PostgresSchemaOptions>;
+
+/** The rows of `PostgresStoreOptions`. */
+export const POSTGRES_TABLE = {
+  ...SCHEMA_TABLE,
+  hashKeys: hashKeysOption(),
+  clock: fn(),
+} satisfies OptionTable<PostgresStoreOptions>;
+
+/** A store in a table of PostgreSQL: see {@link postgresStore}. */
+export interface PostgresStore extends Store {
+  /**
+   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. If the table does not exist, the
+   * user of the pool needs the right to create it; decisions need SELECT, INSERT, UPDATE and DELETE on it.
+   *
+   * @throws HeadgateError `HEADGATE_STORE_AWAY` if another program has a table of this name @throws the error of `pg`
+   */
+  setup(): Promise<void>;
+}
+
+/**
+ * A store in a table of PostgreSQL 13 or later, for services that have a database and no Redis. All decisions of a turn of the event loop share
+ * one transaction of two round trips. The server's clock counts.
+ *
+ * @param pool a `Pool` of `pg`. The store uses at most two of its connections at a time, and never ends the pool
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ * @example
+ * const store = postgresStore(new Pool({ connectionString: process.env.DATABASE_URL }))
+ * await store.setup()
+ */
+export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions = {}): PostgresStore {
+  checkShape('postgresStore', options, Object.keys(POSTGRES_TABLE));
+  const given = (pool ?? {}) as Partial<PostgresPool>;
+  if (typeof given.connect !== 'function' || typeof given.on !== 'function')
+    throw invalidOption('postgresStore', pool, "Pass a pool: new Pool() of the package 'pg'.");
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
+  const { hashKeys: name, clock, ...schema } = values;
+  const batches = new Batches(pool, new Table(schema, clock));
+  listen(pool);
+  const store = stateStore({
+    update: (key, change, askers) =>
+      batches.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: (keys, change, askers) => batches.update(keys.map(name), change, askers),
+    close: () => batches.close(),
+  });
+  return Object.assign(store, { setup: () => setUp(pool, schema) });
+}
+
+/**
+ * The SQL that creates the table of {@link postgresStore}, for tools that migrate databases.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function postgresSchema(options: PostgresSchemaOptions = {}): string {
+  return schemaText(checkOptionsOf('postgresSchema', SCHEMA_TABLE, options));
+}
+
+function checkTableName(option: string, table: unknown): string {
+  if (typeof table === 'string' && /^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) return table;
+  const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
+  throw invalidOption(option, table, fix);
+}
+
+async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {
+  const client = await pool.connect();
+  let isBroken = true;
+  try {
+    await createTable(client, schema);
+    isBroken = false;
+  } finally {
+    client.release(isBroken);
+  }
+}
+
+/** The pools with a listener. Without one, an idle connection that is lost would end the process. */
+const heard = new WeakSet<PostgresPool>();
+
+function listen(pool: PostgresPool): void {
+  if (heard.has(pool)) return;
+  heard.add(pool);
+  pool.on('error', () => {
+    // The pool opens another connection when one is needed.
+  });
+}

@@ -1,0 +1,64 @@
+import { HeadgateError } from '../../common/errors.js';
+import type { PostgresClient } from './pool.js';
+import { identifier, literal } from './statements.js';
+
+/** The version of the table. The table's comment contains it. */
+const SCHEMA_VERSION = 1;
+
+/** The part of each page that stays free, so that a new version of a row fits beside the old one and no index changes. */
+const FILL_FACTOR = 70;
+
+const COMMENT = `headgate ${SCHEMA_VERSION}`;
+
+/** The options of the table. */
+export interface Schema {
+  /** The table's name, with its schema if needed. */
+  readonly table: string;
+  readonly unlogged: boolean;
+}
+
+/** The SQL that creates the table, for tools that migrate databases. */
+export function schemaText({ table, unlogged }: Schema): string {
+  const name = identifier(table);
+  return `CREATE ${unlogged ? 'UNLOGGED ' : ''}TABLE ${name} (
+  key text COLLATE "C" PRIMARY KEY,
+  expires bigint NOT NULL,
+  state bytea NOT NULL
+) WITH (fillfactor = ${FILL_FACTOR}, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
+`;
+}
+
+/** Creates the table unless it exists. Several processes may do so at the same time. @throws HeadgateError if the table is another one */
+export async function createTable(client: PostgresClient, schema: Schema): Promise<void> {
+  await client.query("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0))");
+  const [row] = (await client.query(commentText(schema))).rows as unknown as readonly [CommentRow];
+  if (row.found) checkTable(schema.table, row);
+  else await client.query(schemaText(schema));
+  await client.query('COMMIT');
+}
+
+/** The text that reads the table's comment: see {@link CommentRow}. */
+export function commentText({ table }: Schema): string {
+  const name = literal(identifier(table));
+  return `SELECT to_regclass(${name}) IS NOT NULL AS found, obj_description(to_regclass(${name}), 'pg_class') AS comment`;
+}
+
+/** The result of {@link commentText}. */
+export interface CommentRow {
+  readonly found: boolean;
+  readonly comment: string | null;
+}
+
+/** @throws HeadgateError `HEADGATE_STORE_AWAY` if the store cannot use the table */
+export function checkTable(table: string, row: CommentRow): void {
+  if (row.comment === COMMENT) return;
+  const why = row.found
+    ? `the table '${table}' belongs to another program or to another version of Headgate (its comment is ${JSON.stringify(row.comment)}; this ` +
+      `version needs '${COMMENT}'). Pass another name as \`table\`, or drop the table and`
+    : `the table '${table}' is missing. To create it,`;
+  throw new HeadgateError(
+    'HEADGATE_STORE_AWAY',
+    `PostgreSQL cannot be used: ${why} call \`await store.setup()\` once, or run the SQL that \`npx headgate-cli postgres-schema\` prints.`,
+  );
+}

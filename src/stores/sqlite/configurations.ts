@@ -1,0 +1,45 @@
+import type { Announcement } from '../../contract/announcement.js';
+import { CHANGES_LIFE_MS, configuredChange } from '../journal.js';
+import { configurationOf, describe } from '../published.js';
+import type { Transactions } from './transactions.js';
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Logs limiters with other options than those that a process had before. The options of each limiter have a row beside the state. */
+export class Configurations {
+  /** The limiters whose options are compared together with the next update. */
+  readonly pending = new Set<Announcement>();
+  readonly #transactions: Transactions;
+
+  constructor(transactions: Transactions) {
+    this.#transactions = transactions;
+  }
+
+  /** Compares pending options in the transaction of the update that was just requested, so that a lost file is reported to its caller. */
+  compare(): void {
+    for (const limiter of this.pending) this.#compare(limiter);
+    this.pending.clear();
+  }
+
+  #compare(limiter: Announcement): void {
+    const { name, ...options } = configurationOf(describe(limiter));
+    const text = JSON.stringify(options);
+    // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
+    const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
+    const updated = this.#transactions.update(
+      [key],
+      ([bytes], at) => {
+        const before = bytes && decoder.decode(bytes);
+        const expiresAt = at + CHANGES_LIFE_MS;
+        const change = { changed: before !== text, bytes: encoder.encode(text), expiresAt };
+        if (before === undefined || before === text) return [change];
+        const logged = { ...configuredChange(name, options), before: JSON.parse(before) as object, at };
+        return [{ ...change, log: [logged] }];
+      },
+      [],
+    );
+    // Limits do not depend on the log.
+    updated.catch(() => {});
+  }
+}

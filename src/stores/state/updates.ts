@@ -1,0 +1,60 @@
+// The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
+import { performance } from '../../common/real-time.js';
+import type { StateChange } from './key-state.js';
+import type { Askers, StateBackend } from './state-store.js';
+
+/** An update that waits for its transaction. */
+export interface Update {
+  readonly keys: readonly string[];
+  readonly change: Parameters<NonNullable<StateBackend['updateAll']>>[1];
+  readonly askers: Askers;
+  /** The time of the question, by `performance.now()`. */
+  readonly asked: number;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** The states within a transaction. */
+export interface States {
+  read(key: string): Uint8Array | undefined;
+  write(key: string, change: StateChange): void;
+}
+
+/**
+ * Runs the change of an update. @returns false if the question itself failed, so that nothing was written for it @throws the error of a
+ * database that failed
+ */
+export function runUpdate(states: States, { keys, change, reject }: Update, now: number): boolean {
+  const before = keys.map((key) => states.read(key));
+  let changes: readonly StateChange[];
+  try {
+    changes = change(before, now);
+  } catch (error) {
+    reject(error);
+    return false;
+  }
+  changes.forEach((each, i) => states.write(keys[i]!, each));
+  return true;
+}
+
+/** Rejects updates. Their questions count as sent, because they may have changed something: otherwise their charges would not be returned. */
+export function rejectAll(updates: Iterable<Update>, error: unknown): void {
+  for (const { askers, reject } of new Set(updates)) {
+    for (const { subject } of askers) if (subject.call) subject.call.until = 0;
+    reject(error);
+  }
+}
+
+/** If the process was busy for longer than this (ms), waiting calls get more time. */
+export const MIN_BUSY_MS = 5;
+
+/** Extends the time of waiting calls, because this process was too busy to read answers. @param busy ms */
+export function extendWaits(updates: Iterable<Update>, busy: number): void {
+  const now = performance.now();
+  for (const { askers, asked } of updates) {
+    for (const { subject } of askers) {
+      const { call, set } = subject;
+      if (call) call.until = Math.min((call.until || asked + set.timeout) + busy, now + set.timeout);
+    }
+  }
+}

@@ -1,0 +1,82 @@
+// The stores that headgate/admin works on, each with its limiters' store and an admin.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAdmin, type Admin, type AdminOptions } from 'headgate/admin';
+import { memoryStore, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { sqliteStore } from 'headgate/sqlite';
+import { clients, freshPrefix } from '../support/stores.js';
+import { DatabaseSync } from '../support/sqlite.js';
+import { serverKinds } from '../support/shared-servers.js';
+
+export interface Place {
+  readonly store: Store;
+  readonly admin: Admin;
+  /** Another interface to the same state, as in another process. */
+  again(options?: AdminOptions): Admin;
+  close(): Promise<void>;
+}
+
+async function onMemory(): Promise<Place> {
+  const store = memoryStore();
+  return {
+    store,
+    admin: createAdmin(store),
+    again: (options) => createAdmin(store, options),
+    close: async () => {},
+  };
+}
+
+async function onSqlite(): Promise<Place> {
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-admin-'));
+  const path = join(directory, 'limits.db');
+  const store = sqliteStore(path);
+  const others: Admin[] = [];
+  return {
+    store,
+    admin: createAdmin(store),
+    again: (options) => {
+      const other = createAdmin(path, options);
+      others.push(other);
+      return other;
+    },
+    async close() {
+      for (const other of others) await other.close();
+      await store.close?.();
+      rmSync(directory, { recursive: true });
+    },
+  };
+}
+
+async function onRedis(): Promise<Place> {
+  const prefix = freshPrefix();
+  const store = redisStore(clients.redis, { prefix, publish: '10ms', localDenials: false });
+  return {
+    store,
+    admin: createAdmin(store),
+    again: (options) => createAdmin(clients.redis, { prefix, ...options }),
+    async close() {
+      await store.close?.();
+      for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.del(key);
+    },
+  };
+}
+
+export const places: Readonly<Record<string, () => Promise<Place>>> = {
+  memory: onMemory,
+  ...(DatabaseSync && { sqlite: onSqlite }),
+  ...(serverKinds.includes('redis') && { redis: onRedis }),
+};
+
+/** The items of a list. */
+export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+/** Resolves once a condition holds. */
+export async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 10));
+}

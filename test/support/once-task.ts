@@ -1,0 +1,10 @@
+// The requests of once-child.ts.
+export const IDS = 2000;
+export const KEYS = 20;
+export const COST = 5;
+/** The units that a settled request keeps. */
+export const SETTLED = 3;
+export const OPTIONS = { name: 'once', algorithm: 'fixed-window', limit: 1e6, window: '30d' } as const;
+export const keyOf = (id: number): string => `key ${id % KEYS}`;
+/** Whether each process that asks for a request also settles it. */
+export const isSettled = (id: number): boolean => Math.floor(id / KEYS) % 4 === 0;

@@ -1,0 +1,21 @@
+// Processes of a test, which end with it.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { watch } from './servers.js';
+
+/** Starts a script of this folder. Resolves at its first message, by which it reports that it is ready. */
+export async function startChild(script: string, ...args: readonly string[]): Promise<ChildProcess> {
+  const child = fork(join(import.meta.dirname, script), args, { execArgv: ['--import', 'tsx'] });
+  watch(child);
+  await once(child, 'message');
+  return child;
+}
+
+/** Kills a process. Resolves when it is gone, even if it was gone before. */
+export async function killChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exit;
+}
