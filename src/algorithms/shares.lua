@@ -2,123 +2,286 @@
 -- and the tenant. Both count by the segments of the shared policy. A tenant is light as long as it asks for less than its share; of the
 -- light tenants only sums are known. A heavy tenant adds its weight to the pool, and is bounded by its share.
 --
--- State:   MessagePack of an array: the start of the newest segment, the step at which the pool was created (a tenant's state from another
---          pool is void), the start of the segment in which the tenant was over its share most recently, the weight that it then added;
---          the totals of four rings; the rings, newest segment first: the units that light tenants asked for (0), the squares of their costs
---          (1), the pool's weights of heavy tenants or the units that the tenant used (2), the units that the tenant asked for as a heavy
---          one (3)
+-- State:   pool: the start of the newest segment (6 bytes, ms); the step at which the pool was created (7); the weights that heavy tenants
+--          added in the newest three segments (6 each); two totals (8 each); then the cells of all segments, newest first: the units that
+--          light tenants asked for, and the squares of their costs. Tenant: the start; the step of its pool (a state from another pool is
+--          void); the start of the segment in which the tenant was over its share most recently (6), the weight that it then added (2);
+--          four totals (8 each); then cells: its part of the pool's two cells, the units that it used, the units that it asked for as a
+--          heavy tenant. Cells have 2, 4 or 6 bytes, as the largest so far needs. All big-endian. A request in the newest segment only
+--          changes the numbers before the second segment
 -- Params:  limit, segment (ms), counted segments, default weight
--- Returns: look: 0, limit, reset, state (or nil, error); commit: limit, reset; adjust: limit, reset, charged
+-- Returns: look: 0, limit, reset, value (or nil, error); commit: limit, reset; adjust: limit, reset, charged
 
 local kernel_name, kernel_params = 'shares', 4
 
---- section look
+--- section share
+
+-- The functions work on one shared policy at a time, the one that `shares_load` has read. Tables would take twice the time.
+local shares_load, shares_admits, shares_note, shares_save, shares_remaining, shares_wait, shares_adjust
+do
 
 -- The standard deviations of the light tenants' demand that are kept for them; the segments for which a tenant is heavy after it asked for
--- more than its share; the largest stored sum.
-local SHARES_MARGIN, SHARES_HEAVY, SHARES_MAX = 3, 3, 2 ^ 45
+-- more than its share; the largest cell.
+local MARGIN, HEAVY, MAX = 3, 3, 2 ^ 45
+-- The bytes before the cells.
+local POOL_HEAD, TENANT_HEAD = 47, 53
 
--- The units of a ring after `passed` further segments have begun.
-local function shares_total(state, ring, segments, passed)
-  local units, stop = state[5 + ring], 8 + (ring + 1) * segments
-  for at = stop - passed + 1, stop do units = units - state[at] end
-  return units
+local limit, weight, segment, segments, start, left
+-- The pool: the step of its creation, the weights, the totals, the newest cells, the width of cells, and the cells of older segments.
+local born, weight1, weight2, weight3, light, squares, light1, squares1, width, rest, is_changed
+-- The tenant: the segment of its mark and its weight there, the totals, the newest cells, the width, and the older cells.
+local mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1, own_width, own_rest
+-- The estimate: the tenant's share, the units kept for light tenants, and whether the tenant is heavy.
+local share, room, is_marked
+
+local function pool_format(bytes)
+  if bytes == 2 then return '>I6I7I6I6I6I8I8I2I2' end
+  return bytes == 4 and '>I6I7I6I6I6I8I8I4I4' or bytes == 6 and '>I6I7I6I6I6I8I8I6I6' or nil
 end
 
--- Adds to the i-th segment of a ring.
-local function shares_add(state, ring, segments, i, units)
-  local at = 8 + ring * segments + i
-  local before = state[at]
-  local after = math.max(0, math.min(SHARES_MAX, before + units))
-  state[at], state[5 + ring] = after, state[5 + ring] + after - before
+local function tenant_format(bytes)
+  if bytes == 2 then return '>I6I7I6I2I8I8I8I8I2I2I2I2' end
+  return bytes == 4 and '>I6I7I6I2I8I8I8I8I4I4I4I4' or bytes == 6 and '>I6I7I6I2I8I8I8I8I6I6I6I6' or nil
 end
 
--- Moves a state to the segment that begins at `start`, or makes an empty one.
-local function shares_advanced(state, p, start, born)
-  local segments, passed = p[3], p[3]
-  if state then
-    -- If the clock went back, no segment begins in the future.
-    passed = math.min(segments, math.max(0, math.floor((start - state[1]) / p[2])))
+-- The older cells after `passed` further segments have begun. `bytes`: those of a segment.
+local function rest_of(value, head, bytes, passed)
+  if passed == 0 then return string.sub(value, head + bytes + 1) end
+  if passed == 1 then return string.sub(value, head + 1, -1 - bytes) end
+  return string.rep('\0', bytes * (passed - 1)) .. string.sub(value, head + 1, -1 - bytes * passed)
+end
+
+-- The segments that have begun since a state's newest, or nil if the state has expired.
+local function passed_since(begin)
+  local passed = math.max(0, math.floor((start - begin) / segment))
+  if passed < segments and now < begin + segments * segment then return passed end
+end
+
+-- Estimates the shares after `passed` further segments have begun, `rest_ms` before the end of the current one.
+local function estimate(passed, rest_ms)
+  local span = segments * segment
+  local lights = math.max(0, light - own_light) * span / (span - rest_ms)
+  local variance = math.max(0, squares - own_squares) / segments
+  local heavy = segments < HEAVY and segments or HEAVY
+  local weights = 0
+  if passed < heavy then
+    weights = weight1
+    if passed + 1 < heavy then weights = weights + weight2 end
+    if passed + 2 < heavy then weights = weights + weight3 end
   end
-  if passed == segments then
-    state = { start, born, 0, 0 }
-    for i = 5, 8 + 4 * segments do state[i] = 0 end
-    return state
-  end
-  for ring = 0, passed > 0 and 3 or -1 do
-    local base = 8 + ring * segments
-    state[5 + ring] = shares_total(state, ring, segments, passed)
-    for at = base + segments, base + passed + 1, -1 do state[at] = state[at - passed] end
-    for at = base + 1, base + passed do state[at] = 0 end
-  end
-  state[1], state[3] = start, math.min(start, state[3])
-  return state
+  is_marked = marked > 0 and (start - mark) / segment + passed < heavy
+  if is_marked then weights = weights - marked end
+  weights = math.max(0, weights) + weight
+  share = math.max(0, limit - lights - MARGIN * math.sqrt(variance)) * weight / weights
+  room = lights / segments * (rest_ms / segment) + MARGIN * math.sqrt(variance * (rest_ms / segment))
 end
 
--- The decision for one request of a tenant. `reset` is the time until the shared policy is back at its full quota.
-local function shares_new(p, limit, weight, pool, tenant, reset)
-  local segment = p[2]
-  local start = now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
-  pool = shares_advanced(pool, p, start, step)
-  tenant = shares_advanced(tenant and tenant[2] == pool[2] and tenant or nil, p, start, pool[2])
-  return {
-    p = p, limit = limit, weight = weight > 0 and weight or p[4], start = start, left = start + segment - now,
-    pool = pool, tenant = tenant, share = 0, room = 0, is_marked = false, used = 0, asked = 0,
-  }
-end
-
--- Estimates the shares after `passed` further segments have begun, `left` ms before the end of the current one.
-local function shares_estimate(s, passed, left)
-  local segment, segments, pool, tenant = s.p[2], s.p[3], s.pool, s.tenant
-  local span, heavy = segments * segment, math.min(SHARES_HEAVY, segments)
-  local own = shares_total(tenant, 0, segments, passed)
-  local light = math.max(0, shares_total(pool, 0, segments, passed) - own) * span / (span - left)
-  local squares = shares_total(pool, 1, segments, passed) - shares_total(tenant, 1, segments, passed)
-  local variance = math.max(0, squares) / segments
-  local weights, first = 0, 8 + 2 * segments
-  for at = first + 1, first + heavy - passed do weights = weights + pool[at] end
-  s.is_marked = tenant[4] > 0 and (s.start - tenant[3]) / segment + passed < heavy
-  if s.is_marked then weights = weights - tenant[4] end
-  weights = math.max(0, weights) + s.weight
-  s.share = math.max(0, s.limit - light - SHARES_MARGIN * math.sqrt(variance)) * s.weight / weights
-  s.room = light / segments * (left / segment) + SHARES_MARGIN * math.sqrt(variance * (left / segment))
-  s.used = shares_total(tenant, 2, segments, passed)
-  s.asked = shares_total(tenant, 3, segments, passed) + own
+-- Reads the states of a shared policy, whose values may be false, and estimates the tenant's share. `from` is the start of the current segment.
+shares_load = function(p, units, own_weight, pool, tenant, from)
+  limit, segment, segments, start, is_changed = units, p[2], p[3], from, false
+  weight = own_weight > 0 and own_weight or p[4]
+  left = start + segment - now
+  local begin, epoch, passed
+  width = pool and (#pool - POOL_HEAD) / (2 * segments)
+  local format = pool and pool_format(width)
+  if format then
+    begin, born, weight1, weight2, weight3, light, squares, light1, squares1 = struct.unpack(format, pool)
+    passed = passed_since(begin)
+  end
+  if passed then
+    rest = rest_of(pool, POOL_HEAD, 2 * width, passed)
+    if passed > 0 then
+      format = width == 2 and '>I2I2' or width == 4 and '>I4I4' or '>I6I6'
+      for i = 1, passed do
+        local lights, square = struct.unpack(format, pool, #pool + 1 - 2 * width * i)
+        light, squares = light - lights, squares - square
+      end
+      light1, squares1 = 0, 0
+      weight2, weight3 = passed == 1 and weight1 or 0, passed == 1 and weight2 or passed == 2 and weight1 or 0
+      weight1, is_changed = 0, true
+    end
+  else
+    born, width, rest, is_changed = step, 2, string.rep('\0', 4 * (segments - 1)), true
+    weight1, weight2, weight3, light, squares, light1, squares1 = 0, 0, 0, 0, 0, 0, 0
+  end
+  own_width = tenant and (#tenant - TENANT_HEAD) / (4 * segments)
+  format, passed = tenant and tenant_format(own_width), nil
+  if format then
+    begin, epoch, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 =
+      struct.unpack(format, tenant)
+    passed = epoch == born and passed_since(begin)
+  end
+  if passed then
+    mark = math.min(start, mark)
+    own_rest = rest_of(tenant, TENANT_HEAD, 4 * own_width, passed)
+    if passed > 0 then
+      format = own_width == 2 and '>I2I2I2I2' or own_width == 4 and '>I4I4I4I4' or '>I6I6I6I6'
+      for i = 1, passed do
+        local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * own_width * i)
+        own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+      end
+      own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0
+    end
+  else
+    mark, marked, own_width, own_rest = 0, 0, 2, string.rep('\0', 8 * (segments - 1))
+    own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0, 0, 0
+  end
+  estimate(0, left)
 end
 
 -- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
-local function shares_admits(s, cost, remaining)
-  if not s.is_marked and s.asked + cost <= s.share then return cost <= remaining end
-  return s.used + cost <= s.share and cost + s.room <= remaining
+shares_admits = function(cost, remaining)
+  if not is_marked and own_light + asked + cost <= share then return cost <= remaining end
+  return used + cost <= share and cost + room <= remaining
 end
 
-local function shares_look(s, cost, remaining)
-  shares_estimate(s, 0, s.left)
-  return cost == 0 or shares_admits(s, cost, remaining)
+-- The units that the tenant could spend at once, and its share.
+shares_remaining = function(remaining)
+  estimate(0, left)
+  local lights = is_marked and 0 or math.min(share - own_light - asked, remaining)
+  local heavy = math.min(share - used, remaining - room)
+  return math.max(0, math.floor(math.max(lights, heavy))), math.floor(share)
 end
 
--- The units that the tenant could spend at once.
-local function shares_remaining(s, remaining)
-  shares_estimate(s, 0, s.left)
-  local light = s.is_marked and 0 or math.min(s.share - s.asked, remaining)
-  local heavy = math.min(s.share - s.used, remaining - s.room)
-  return math.max(0, math.floor(math.max(light, heavy)))
+-- The cells of all segments as a list. The arguments after `older` are the newest ones.
+local function cells_of(bytes, older, ...)
+  local cells, newest = { ... }, select('#', ...)
+  local rests = { struct.unpack('>' .. string.rep('I' .. bytes, #older / bytes), older) }
+  for i = 1, #older / bytes do cells[newest + i] = rests[i] end
+  return cells
 end
 
--- The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks.
-local function shares_wait(s, cost, from, remaining_at)
-  local segment, segments = s.p[2], s.p[3]
+-- The older cells of a list as bytes, and the width that all its cells need.
+local function packed(cells, newest)
+  local most = 0
+  for _, cell in ipairs(cells) do most = math.max(most, cell) end
+  local bytes = most < 2 ^ 16 and 2 or most < 2 ^ 32 and 4 or 6
+  return struct.pack('>' .. string.rep('I' .. bytes, #cells - newest), unpack(cells, newest + 1)), bytes
+end
+
+local function total(cells, first, each)
+  local sum = 0
+  for i = first, #cells, each do sum = sum + cells[i] end
+  return sum
+end
+
+-- Changes cells of any segments: `change(pool, tenant)` gets both lists.
+local function rewrite(change)
+  local pool = cells_of(width, rest, light1, squares1)
+  local tenant = cells_of(own_width, own_rest, own_light1, own_squares1, used1, asked1)
+  change(pool, tenant)
+  light, squares, light1, squares1 = total(pool, 1, 2), total(pool, 2, 2), pool[1], pool[2]
+  own_light, own_squares, used, asked = total(tenant, 1, 4), total(tenant, 2, 4), total(tenant, 3, 4), total(tenant, 4, 4)
+  own_light1, own_squares1, used1, asked1 = tenant[1], tenant[2], tenant[3], tenant[4]
+  rest, width = packed(pool, 2)
+  own_rest, own_width = packed(tenant, 4)
+  is_changed = true
+end
+
+-- Moves the tenant from the light ones to the heavy ones.
+local function become_heavy()
+  if own_light ~= 0 or own_squares ~= 0 then
+    rewrite(function(pool, tenant)
+      for i = 0, segments - 1 do
+        local lights, square = tenant[4 * i + 1], tenant[4 * i + 2]
+        pool[2 * i + 1] = math.max(0, pool[2 * i + 1] - lights)
+        pool[2 * i + 2] = math.max(0, pool[2 * i + 2] - square)
+        tenant[4 * i + 4] = math.min(MAX, tenant[4 * i + 4] + lights)
+        tenant[4 * i + 1], tenant[4 * i + 2] = 0, 0
+      end
+    end)
+  end
+  if is_marked then
+    if mark == start and marked == weight then return end
+    local at = math.floor((start - mark) / segment)
+    if at == 0 then weight1 = math.max(0, weight1 - marked)
+    elseif at == 1 then weight2 = math.max(0, weight2 - marked)
+    else weight3 = math.max(0, weight3 - marked) end
+  end
+  weight1, mark, marked, is_changed = weight1 + weight, start, weight, true
+end
+
+local function ask_lightly(cost)
+  local square = cost * cost
+  local by = math.min(MAX, light1 + cost) - light1
+  light1, light = light1 + by, light + by
+  by = math.min(MAX, squares1 + square) - squares1
+  squares1, squares = squares1 + by, squares + by
+  by = math.min(MAX, own_light1 + cost) - own_light1
+  own_light1, own_light = own_light1 + by, own_light + by
+  by = math.min(MAX, own_squares1 + square) - own_squares1
+  own_squares1, own_squares, is_changed = own_squares1 + by, own_squares + by, true
+end
+
+local function ask_heavily(cost)
+  local by = math.min(MAX, asked1 + cost) - asked1
+  asked1, asked = asked1 + by, asked + by
+end
+
+local function use(cost)
+  local by = math.min(MAX, used1 + cost) - used1
+  used1, used = used1 + by, used + by
+end
+
+-- Records a request, after `shares_admits`.
+shares_note = function(cost, is_charged)
+  local is_over = own_light + asked + cost > share
+  if is_over then become_heavy() end
+  if is_over or is_marked then ask_heavily(cost) else ask_lightly(cost) end
+  if is_charged then use(cost) end
+end
+
+-- Writes both states.
+shares_save = function(pool_key, tenant_key)
+  local most, life = 256 ^ width, start + segments * segment - now
+  local own_most = 256 ^ own_width
+  if light1 >= most or squares1 >= most or own_squares1 >= own_most or own_light1 >= own_most or used1 >= own_most
+    or asked1 >= own_most then rewrite(function() end) end
+  local text = headgate_life(life)
+  if is_changed then
+    local pool = struct.pack(pool_format(width), start, born, weight1, weight2, weight3, light, squares, light1, squares1)
+    redis.call('SET', pool_key, pool .. rest, 'PX', text)
+  elseif redis.call('PTTL', pool_key) == -1 then
+    redis.call('PEXPIREAT', pool_key, now + life)
+  end
+  local tenant = struct.pack(tenant_format(own_width), start, born, mark, marked, own_light, own_squares, used, asked,
+    own_light1, own_squares1, used1, asked1)
+  redis.call('SET', tenant_key, tenant .. own_rest, 'PX', text)
+  if deadline < 0 then
+    redis.call('PEXPIREAT', pool_key, now + life)
+    redis.call('PEXPIREAT', tenant_key, now + life)
+  end
+end
+
+-- Drops the oldest segment, for an estimate of a later time: the n-th after the first.
+local function drop(n)
+  if n == segments then
+    light, squares, own_light, own_squares, used, asked = 0, 0, 0, 0, 0, 0
+    return
+  end
+  local format = '>I' .. width .. 'I' .. width
+  local lights, square = struct.unpack(format, rest, #rest + 1 - 2 * width * n)
+  light, squares = light - lights, squares - square
+  format = '>' .. string.rep('I' .. own_width, 4)
+  local a, b, c, d = struct.unpack(format, own_rest, #own_rest + 1 - 4 * own_width * n)
+  own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+end
+
+-- The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks. Nothing can be
+-- recorded or saved afterwards.
+shares_wait = function(cost, from, remaining_at)
   for passed = 0, segments do
-    local last = s.start + (passed + 1) * segment - 1
+    if passed > 0 then drop(passed) end
+    local last = start + (passed + 1) * segment - 1
     if last >= now + from then
-      local low, high = passed == 0 and now or s.start + passed * segment, last
+      local low, high = passed == 0 and now or start + passed * segment, last
       local remaining = remaining_at(low)
-      shares_estimate(s, passed, 1)
-      if shares_admits(s, cost, remaining) then
+      estimate(passed, 1)
+      if shares_admits(cost, remaining) then
         while low < high do
           local middle = math.floor((low + high) / 2)
-          shares_estimate(s, passed, last + 1 - middle)
-          if shares_admits(s, cost, remaining) then high = middle else low = middle + 1 end
+          estimate(passed, last + 1 - middle)
+          if shares_admits(cost, remaining) then high = middle else low = middle + 1 end
         end
         return low - now
       end
@@ -127,44 +290,79 @@ local function shares_wait(s, cost, from, remaining_at)
   return (segments + 1) * segment
 end
 
--- Moves the tenant from the light ones to the heavy ones.
-local function shares_mark(s)
-  local pool, tenant, segments = s.pool, s.tenant, s.p[3]
-  for i = 1, (tenant[5] ~= 0 or tenant[6] ~= 0) and segments or 0 do
-    local light, square = tenant[8 + i], tenant[8 + segments + i]
-    shares_add(pool, 0, segments, i, -light)
-    shares_add(pool, 1, segments, i, -square)
-    shares_add(tenant, 3, segments, i, light)
-    shares_add(tenant, 0, segments, i, -light)
-    shares_add(tenant, 1, segments, i, -square)
+-- Changes a charge. `ends`: the time at which the charge ends by itself, or 0 for the oldest units.
+shares_adjust = function(units, ends)
+  if units > 0 then
+    use(units)
+    if is_marked then ask_heavily(units) else ask_lightly(units) end
+    return
   end
-  local at = math.floor((s.start - tenant[3]) / s.p[2]) + 1
-  if s.is_marked then shares_add(pool, 2, segments, at, -tenant[4]) end
-  shares_add(pool, 2, segments, 1, s.weight)
-  tenant[3], tenant[4] = s.start, s.weight
+  rewrite(function(pool, tenant)
+    local back_units, stop = -units, start + segments * segment
+    for i = segments - 1, 0, -1 do
+      if ends == 0 or ends == stop - i * segment then
+        local back = math.min(back_units, tenant[4 * i + 3])
+        local lights = math.min(back, tenant[4 * i + 1])
+        local square = math.min(lights * lights, tenant[4 * i + 2])
+        back_units = back_units - back
+        tenant[4 * i + 3] = tenant[4 * i + 3] - back
+        tenant[4 * i + 4] = math.max(0, tenant[4 * i + 4] + lights - back)
+        tenant[4 * i + 1], tenant[4 * i + 2] = tenant[4 * i + 1] - lights, tenant[4 * i + 2] - square
+        pool[2 * i + 1] = math.max(0, pool[2 * i + 1] - lights)
+        pool[2 * i + 2] = math.max(0, pool[2 * i + 2] - square)
+      end
+    end
+  end)
 end
 
-local function shares_ask_lightly(s, cost)
-  local pool, tenant, segments, square = s.pool, s.tenant, s.p[3], cost * cost
-  shares_add(pool, 0, segments, 1, cost)
-  shares_add(pool, 1, segments, 1, square)
-  shares_add(tenant, 0, segments, 1, cost)
-  shares_add(tenant, 1, segments, 1, square)
 end
 
--- Records a request, after `shares_look`.
-local function shares_note(s, cost, is_charged)
-  local tenant, segments = s.tenant, s.p[3]
-  local is_over = s.asked + cost > s.share
-  if is_over then shares_mark(s) end
-  if not is_over and not s.is_marked then shares_ask_lightly(s, cost)
-  else shares_add(tenant, 3, segments, 1, cost) end
-  if is_charged then shares_add(tenant, 2, segments, 1, cost) end
+-- The start of the current segment. `reset` is the time until the shared policy is back at its full quota.
+local function shares_start(p, reset)
+  local segment = p[2]
+  return now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
 end
 
-local function shares_write(key, state, p)
-  headgate_set(key, cmsgpack.pack(state), state[1] + p[3] * p[2])
+--- section outright
+
+-- The position of the shared policy if it is the only one, and the count of policies other than the pool and the tenant.
+local shared_at = 0
+visible = count - 2
+for i = 1, visible do
+  local policy = configured[i]
+  if policy.shared then shared_at = shared_at == 0 and not policy.shadow and i or -1 end
 end
+
+local pool_before, tenant_before, share_start
+
+-- Reads the tenant of a request. Returns whether its share has room, if the limit's segments go on from those of the pool, which is usual.
+local function open_outright(base, request, cost)
+  local p = configured[count]
+  pool_before, tenant_before = redis.pcall('GET', KEYS[base + count - 1]), redis.pcall('GET', KEYS[base + count])
+  if type(pool_before) == 'table' or type(tenant_before) == 'table' then return false end
+  local begin = pool_before and #pool_before > 6 and struct.unpack('>I6', pool_before) or now
+  share_start = now - (now - begin) % p[2]
+  local weight = ARGV[#ARGV - requests + request + 1] + 0
+  shares_load(p, configured[shared_at][1], weight, pool_before, tenant_before, share_start)
+  return shares_admits(cost, cost + 2 ^ 53)
+end
+
+-- Charges the tenant of a request whose policies were all charged. `at` is the length of the reply before the limit's verdict, `filled` the
+-- length now. Returns the new length, or nothing if the share has no room.
+local function charge_tenant(base, cost, at, filled)
+  local p, verdict = configured[count], reply[at + 1]
+  local remaining, reset = verdict % 2 ^ 20, 0
+  if verdict < 0 then remaining, reset = reply[at + 3], reply[at + 4] else reset = (verdict - remaining) / 2 ^ 20 end
+  if shares_start(p, reset) ~= share_start or not shares_admits(cost, remaining + cost) then return end
+  shares_note(cost, true)
+  if not pcall(shares_save, KEYS[base + count - 1], KEYS[base + count]) then return end
+  local own, share = shares_remaining(remaining)
+  if verdict < 0 then reply[at + 3] = own else reply[at + 1] = verdict - remaining + own end
+  filled = headgate_add_verdict(reply, filled, 0, share, reset)
+  return headgate_add_verdict(reply, filled, 0, own, reset)
+end
+
+--- section look
 
 -- The shared policies of a list of policies or verdicts. The hidden policies, a pool and a tenant for each, have their order.
 local function shares_of(policies, items)
@@ -181,15 +379,13 @@ local function shares_of(policies, items)
   return all
 end
 
--- The kernel of the hidden policies. A decision needs both states, and `shares_note` changes them.
+-- The kernel of the hidden policies. A decision needs both states, and `shares_save` writes them.
 local function shares_read(key, p, _, now)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return nil, value.err end
-  if not value then return 0, p[1], 0, false end
-  local is_known, state = pcall(cmsgpack.unpack, value)
-  if not is_known or type(state) ~= 'table' or #state ~= 8 + 4 * p[3] then return 0, p[1], 0, false end
-  local reset = math.min(state[1], now) + p[3] * p[2] - now
-  return 0, p[1], math.max(0, reset), reset > 0 and state
+  if not value or #value < 8 then return 0, p[1], 0, false end
+  local reset = math.min(struct.unpack('>I6', value), now) + p[3] * p[2] - now
+  return 0, p[1], math.max(0, reset), reset > 0 and value
 end
 
 local function shares_commit(_, p, _, _, _) return p[1], 0 end
@@ -201,34 +397,8 @@ local kernel_look, kernel_commit = shares_read, shares_commit
 -- The time until the segment of a pool ends, for a change that has left the limit without units and so without segments. Charges are found
 -- by the segments that they were made in.
 local function shares_reset_of_pool(p, pool)
-  return pool and pool[1] <= now and p[2] - (now - pool[1]) % p[2] or 0
-end
-
--- Changes a charge. `mark`: the time at which the charge ends by itself, or 0 for the oldest units.
-local function shares_adjust(s, units, mark)
-  local pool, tenant = s.pool, s.tenant
-  local segment, segments = s.p[2], s.p[3]
-  shares_estimate(s, 0, s.left)
-  if units > 0 then
-    shares_add(tenant, 2, segments, 1, units)
-    if s.is_marked then shares_add(tenant, 3, segments, 1, units) else shares_ask_lightly(s, units) end
-    return
-  end
-  local left, stop = -units, s.start + segments * segment
-  for i = segments, 1, -1 do
-    if mark == 0 or mark == stop - (i - 1) * segment then
-      local back = math.min(left, tenant[8 + 2 * segments + i])
-      local light = math.min(back, tenant[8 + i])
-      local square = math.min(light * light, tenant[8 + segments + i])
-      left = left - back
-      shares_add(tenant, 2, segments, i, -back)
-      shares_add(tenant, 3, segments, i, light - back)
-      shares_add(tenant, 0, segments, i, -light)
-      shares_add(tenant, 1, segments, i, -square)
-      shares_add(pool, 0, segments, i, -light)
-      shares_add(pool, 1, segments, i, -square)
-    end
-  end
+  local start = pool and struct.unpack('>I6', pool)
+  return start and start <= now and p[2] - (now - start) % p[2] or 0
 end
 
 headgate_kernel('shares', {

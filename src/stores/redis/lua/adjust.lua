@@ -15,6 +15,9 @@
 --- include common.adjust
 --- include policies
 --- include policies.kernels
+--- if sharing
+--- include shares.share
+--- end
 --- if overrides
 --- include overrides.apply
 --- end
@@ -145,15 +148,14 @@ for _, each in ipairs(shares_of(policies, changes)) do
   local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
   local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
   local reset = limit.reset == 0 and shares_reset_of_pool(pool.policy, pool_state) or limit.reset
-  local sharing = shares_new(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, reset)
+  shares_load(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, shares_start(tenant.policy, reset))
   if limit.units ~= 0 then
-    shares_adjust(sharing, limit.units, limit.mark)
-    shares_write(pool.key, sharing.pool, pool.policy)
-    shares_write(tenant.key, sharing.tenant, tenant.policy)
+    shares_adjust(limit.units, limit.mark)
+    shares_save(pool.key, tenant.key)
   end
-  limit.remaining = shares_remaining(sharing, limit.remaining)
+  limit.remaining, pool.remaining = shares_remaining(limit.remaining)
   tenant.remaining, tenant.reset = limit.remaining, limit.reset
-  pool.remaining, pool.reset = math.floor(sharing.share), limit.reset
+  pool.reset = limit.reset
 end
 --- end
 

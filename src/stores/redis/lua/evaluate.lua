@@ -86,8 +86,13 @@ local reply, filled = { step, nil, nil }, 1
 --- end
 
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
-local is_outright = true
-for i = 1, count do is_outright = is_outright and configured[i].charge end
+local is_outright, visible = true, count
+--- if sharing
+--- include shares.share
+--- include shares.outright
+is_outright = shared_at > 0
+--- end
+for i = 1, visible do is_outright = is_outright and configured[i].charge end
 
 -- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
 -- if the policy, a shadow, was not charged.
@@ -115,13 +120,21 @@ local function charge_outright(request)
   reply[to] = 0
 --- end
   local cost, text
-  for i = 1, count do
+--- if sharing
+  local shared_cost = costs == 0 and 1 or ARGV[at + request * per_request + shared_at * per_policy] + 0
+  local shared_to = to
+  if shared_cost <= 0 or not open_outright(base, request, shared_cost) then return false end
+--- end
+  for i = 1, visible do
     if i == 1 or per_policy == 1 then
       text = costs == 0 and '1' or ARGV[at + request * per_request + i * per_policy]
       cost = text + 0
       if cost <= 0 then return false end
     end
     local policy, place, done, after, length, value = configured[i], base + i, true
+--- if sharing
+    if i == shared_at then shared_to = to end
+--- end
     if i == 1 then
       after, length, value = policy.charge(place, place, policy, 0, cost, text, reply, to)
     else
@@ -134,6 +147,11 @@ local function charge_outright(request)
     end
     charged, before[i], to = i, value, length
   end
+--- if sharing
+  to = charge_tenant(base, shared_cost, shared_to, to)
+  if not to then return false end
+  charged, before[count - 1], before[count] = count, pool_before, tenant_before
+--- end
 --- if ids
   if remember(request, filled + 2 + ban_keys, to) then return false end
 --- end
@@ -207,6 +225,12 @@ end
 -- The shared policies, each with its verdicts: `limit`, `pool`, `tenant`. `is_denied_elsewhere`: whether another policy denies, so that the
 -- request is not part of the tenant's demand.
 local shared, is_denied_elsewhere = shares_of(configured, verdicts), false
+
+local function open_share(each)
+  local limit, pool, tenant = each.limit, each.pool, each.tenant
+  local weight = tonumber(ARGV[#ARGV - requests + request + 1])
+  shares_load(tenant.policy, limit.policy[1], weight, pool.a, tenant.a, each.start)
+end
 --- end
 
 -- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
@@ -275,11 +299,10 @@ local function look()
     if not admits(verdict) and not (policy.shadow or policy.shared) then is_denied_elsewhere = true end
   end
   for _, each in ipairs(shared) do
-    local limit, tenant = each.limit, each.tenant
-    local weight = tonumber(ARGV[#ARGV - requests + request + 1])
-    each.wait = limit.wait
-    each.sharing = shares_new(tenant.policy, limit.policy[1], weight, each.pool.a, tenant.a, limit.reset)
-    each.is_fair = shares_look(each.sharing, limit.cost, limit.remaining)
+    local limit = each.limit
+    each.wait, each.start = limit.wait, shares_start(each.tenant.policy, limit.reset)
+    open_share(each)
+    each.is_fair = limit.cost == 0 or shares_admits(limit.cost, limit.remaining)
     -- A limit does not admit a tenant beyond its share.
     if not each.is_fair then
       if limit.wait == 0 then limit.wait = 1 end
@@ -344,19 +367,23 @@ end
 local function record()
   if changes or banned > 0 then return end
   for _, each in ipairs(shared) do
-    local limit, pool, tenant, sharing, wait = each.limit, each.pool, each.tenant, each.sharing, each.wait
+    local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
     local policy, cost = limit.policy, limit.cost
     local is_denied = not each.is_fair or wait ~= 0
     local is_charged = admitted and not is_denied
+    -- Of several shared policies, the last one was read.
+    if #shared > 1 then open_share(each) end
     if writable and cost > 0 and wait ~= -1 and (is_charged or is_denied and not is_denied_elsewhere) then
-      shares_note(sharing, cost, is_charged)
-      shares_write(pool.key, sharing.pool, pool.policy)
-      shares_write(tenant.key, sharing.tenant, tenant.policy)
+      shares_note(cost, is_charged)
+      local done, failure = pcall(shares_save, pool.key, tenant.key)
+      if not done then
+        give_back()
+        return type(failure) == 'table' and failure.err or failure
+      end
     end
-    local remaining, later = shares_remaining(sharing, limit.remaining), wait
-    local share = math.floor(sharing.share)
+    local later, remaining, share = wait, shares_remaining(limit.remaining)
     if is_denied and wait ~= -1 then
-      later = shares_wait(sharing, cost, wait, function(time)
+      later = shares_wait(cost, wait, function(time)
         local _, left = policy.look(limit.key, policy, 0, time, false)
         return left
       end)
@@ -424,7 +451,7 @@ while request < requests do
   read_request()
   local failure = look() or charge()
 --- if sharing
-  if not failure then record() end
+  failure = failure or record()
 --- end
   heal()
 --- if ids
