@@ -325,7 +325,7 @@ end
 
 --- section outright
 
--- The position of the shared policy if it is the only one, and the count of policies other than the pool and the tenant.
+-- The position of the shared policy if a charge without a look is possible, and the count of policies other than the pool and the tenant.
 local shared_at = 0
 visible = count - 2
 for i = 1, visible do
@@ -333,34 +333,137 @@ for i = 1, visible do
   if policy.shared then shared_at = shared_at == 0 and not policy.shadow and i or -1 end
 end
 
-local pool_before, tenant_before, share_start
+--- section open
+-- The common case, without functions, as in the section `charge` of other algorithms: reads both states, estimates the share as
+-- `shares_load` does, and returns false if the request is denied by the share, makes its tenant heavy, or needs a look for another reason.
 
--- Reads the tenant of a request. Returns whether its share has room, if the limit's segments go on from those of the pool, which is usual.
-local function open_outright(base, request, cost)
-  local p = configured[count]
-  pool_before, tenant_before = redis.pcall('GET', KEYS[base + count - 1]), redis.pcall('GET', KEYS[base + count])
-  if type(pool_before) == 'table' or type(tenant_before) == 'table' then return false end
-  local begin = pool_before and #pool_before > 6 and struct.unpack('>I6', pool_before) or now
-  share_start = now - (now - begin) % p[2]
-  local weight = ARGV[#ARGV - requests + request + 1] + 0
-  shares_load(p, configured[shared_at][1], weight, pool_before, tenant_before, share_start)
-  return shares_admits(cost, cost + 2 ^ 53)
+local share_params = configured[count]
+local segment, segments = share_params[2], share_params[3]
+local pool_key, tenant_key = KEYS[base + count - 1], KEYS[base + count]
+local pool, tenant = redis.pcall('GET', pool_key), redis.pcall('GET', tenant_key)
+local shared_cost = costs == 0 and 1 or ARGV[at + request * per_request + shared_at * per_policy] + 0
+if shared_cost <= 0 or not pool then return false end
+local bytes = (#pool - 47) / (2 * segments)
+local pool_format = bytes == 2 and '>I6I7I6I6I6I8I8I2I2' or bytes == 4 and '>I6I7I6I6I6I8I8I4I4'
+  or bytes == 6 and '>I6I7I6I6I6I8I8I6I6'
+if not pool_format then return false end
+local start, born, weight1, weight2, weight3, light, squares, light1, squares1 = struct.unpack(pool_format, pool)
+-- The limit's segments usually go on from those of the pool.
+local passed = math.floor((now - start) / segment)
+if passed < 0 or passed >= segments then return false end
+if passed > 0 then
+  start, light1, squares1 = start + passed * segment, 0, 0
+  local format = bytes == 2 and '>I2I2' or bytes == 4 and '>I4I4' or '>I6I6'
+  for i = 1, passed do
+    local a, b = struct.unpack(format, pool, #pool + 1 - 2 * bytes * i)
+    light, squares = light - a, squares - b
+  end
+  weight2, weight3 = passed == 1 and weight1 or 0, passed == 1 and weight2 or passed == 2 and weight1 or 0
+  weight1 = 0
 end
 
--- Charges the tenant of a request whose policies were all charged. `at` is the length of the reply before the limit's verdict, `filled` the
--- length now. Returns the new length, or nothing if the share has no room.
-local function charge_tenant(base, cost, at, filled)
-  local p, verdict = configured[count], reply[at + 1]
-  local remaining, reset = verdict % 2 ^ 20, 0
-  if verdict < 0 then remaining, reset = reply[at + 3], reply[at + 4] else reset = (verdict - remaining) / 2 ^ 20 end
-  if shares_start(p, reset) ~= share_start or not shares_admits(cost, remaining + cost) then return end
-  shares_note(cost, true)
-  if not pcall(shares_save, KEYS[base + count - 1], KEYS[base + count]) then return end
-  local own, share = shares_remaining(remaining)
-  if verdict < 0 then reply[at + 3] = own else reply[at + 1] = verdict - remaining + own end
-  filled = headgate_add_verdict(reply, filled, 0, share, reset)
-  return headgate_add_verdict(reply, filled, 0, own, reset)
+local own_bytes, own_passed, own_format, mark, marked, own_light, own_squares = 2, segments, '>I6I7I6I2I8I8I8I8I2I2I2I2', 0, 0, 0, 0
+local used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0
+if tenant then
+  own_bytes = (#tenant - 53) / (4 * segments)
+  if own_bytes == 4 then own_format = '>I6I7I6I2I8I8I8I8I4I4I4I4'
+  elseif own_bytes == 6 then own_format = '>I6I7I6I2I8I8I8I8I6I6I6I6'
+  elseif own_bytes ~= 2 then return false end
+  local begin, epoch
+  begin, epoch, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 =
+    struct.unpack(own_format, tenant)
+  own_passed = (start - begin) / segment
+  if own_passed < 0 or own_passed % 1 > 0 or epoch ~= born then return false end
+  if own_passed >= segments then
+    own_bytes, own_passed, own_format, mark, marked, own_light, own_squares = 2, segments, '>I6I7I6I2I8I8I8I8I2I2I2I2', 0, 0, 0, 0
+    used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0
+  elseif own_passed > 0 then
+    local format = own_bytes == 2 and '>I2I2I2I2' or own_bytes == 4 and '>I4I4I4I4' or '>I6I6I6I6'
+    own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0
+    for i = 1, own_passed do
+      local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * own_bytes * i)
+      own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+    end
+  end
 end
+
+local left, heavy = start + segment - now, segments < 3 and segments or 3
+local weight, weights = ARGV[#ARGV - requests + request + 1] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
+if weight == 0 then weight = share_params[4] end
+local is_marked = marked > 0 and (start - mark) / segment < heavy
+if is_marked then weights = weights - marked end
+weights = (weights > 0 and weights or 0) + weight
+local lights, variance = light - own_light, squares - own_squares
+if lights < 0 or variance < 0 then return false end
+lights, variance = lights * (segments * segment) / (segments * segment - left), variance / segments
+local share = configured[shared_at][1] - lights - 3 * math.sqrt(variance)
+share = (share > 0 and share or 0) * weight / weights
+if is_marked or own_light + asked + shared_cost > share then
+  if not is_marked or used + shared_cost > share then return false end
+  if own_light + asked + shared_cost > share and (mark ~= start or marked ~= weight or own_light > 0) then return false end
+end
+
+--- section close
+-- Charges the tenant after all policies were charged, and appends the verdicts of the pool and the tenant. `shared_to` is the length of the
+-- reply before the limit's verdict.
+
+local verdict = reply[shared_to + 1]
+local remaining, reset = verdict % 2 ^ 20
+if verdict < 0 then remaining, reset = reply[shared_to + 3], reply[shared_to + 4]
+else reset = (verdict - remaining) / 2 ^ 20 end
+if (start - now - reset) % segment ~= 0 then return false end
+local room = lights / segments * (left / segment) + 3 * math.sqrt(variance * (left / segment))
+local life = start + segments * segment - now
+if is_marked then
+  if room > remaining then return false end
+  asked, asked1 = asked + shared_cost, asked1 + shared_cost
+else
+  local square = shared_cost * shared_cost
+  light, light1, squares, squares1 = light + shared_cost, light1 + shared_cost, squares + square, squares1 + square
+  own_light, own_light1 = own_light + shared_cost, own_light1 + shared_cost
+  own_squares, own_squares1 = own_squares + square, own_squares1 + square
+end
+used, used1 = used + shared_cost, used1 + shared_cost
+local most, own_most = bytes < 6 and 256 ^ bytes or 2 ^ 45, own_bytes < 6 and 256 ^ own_bytes or 2 ^ 45
+if light1 >= most or squares1 >= most or own_squares1 >= own_most or used1 >= own_most or asked1 >= own_most then return false end
+local is_pool_later = passed > 0
+if is_pool_later or not is_marked then
+  local state = struct.pack(pool_format, start, born, weight1, weight2, weight3, light, squares, light1, squares1)
+  if is_pool_later then
+    state = state .. string.rep('\0', 2 * bytes * (passed - 1)) .. string.sub(pool, 48, -1 - 2 * bytes * passed)
+    redis.call('SET', pool_key, state, 'PX', headgate_life(life))
+  else
+    redis.call('SETRANGE', pool_key, '0', state)
+  end
+end
+local state = struct.pack(own_format, start, born, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1,
+  used1, asked1)
+if own_passed == 0 then
+  redis.call('SETRANGE', tenant_key, '0', state)
+  if redis.call('PTTL', tenant_key) == -1 then redis.call('PEXPIREAT', tenant_key, now + life) end
+else
+  if own_passed == segments then
+    state = state .. string.rep('\0', 4 * own_bytes * (segments - 1))
+  else
+    state = state .. string.rep('\0', 4 * own_bytes * (own_passed - 1)) .. string.sub(tenant, 54, -1 - 4 * own_bytes * own_passed)
+  end
+  redis.call('SET', tenant_key, state, 'PX', headgate_life(life))
+end
+if not is_pool_later and redis.call('PTTL', pool_key) == -1 then redis.call('PEXPIREAT', pool_key, now + life) end
+if deadline < 0 then
+  redis.call('PEXPIREAT', pool_key, now + life)
+  redis.call('PEXPIREAT', tenant_key, now + life)
+end
+local own = share - used
+if remaining - room < own then own = remaining - room end
+if not is_marked then
+  if share - own_light - asked < remaining then own = math.max(own, share - own_light - asked) else own = math.max(own, remaining) end
+end
+own = own > 0 and math.floor(own) or 0
+if verdict < 0 then reply[shared_to + 3] = own else reply[shared_to + 1] = verdict - remaining + own end
+to = headgate_add_verdict(reply, to, 0, math.floor(share), reset)
+to = headgate_add_verdict(reply, to, 0, own, reset)
+charged, before[count - 1], before[count] = count, pool, tenant
 
 --- section look
 

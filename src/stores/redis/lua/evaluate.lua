@@ -88,7 +88,6 @@ local reply, filled = { step, nil, nil }, 1
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright, visible = true, count
 --- if sharing
---- include shares.share
 --- include shares.outright
 is_outright = shared_at > 0
 --- end
@@ -121,9 +120,8 @@ local function charge_outright(request)
 --- end
   local cost, text
 --- if sharing
-  local shared_cost = costs == 0 and 1 or ARGV[at + request * per_request + shared_at * per_policy] + 0
   local shared_to = to
-  if shared_cost <= 0 or not open_outright(base, request, shared_cost) then return false end
+--- include shares.open
 --- end
   for i = 1, visible do
     if i == 1 or per_policy == 1 then
@@ -148,9 +146,7 @@ local function charge_outright(request)
     charged, before[i], to = i, value, length
   end
 --- if sharing
-  to = charge_tenant(base, shared_cost, shared_to, to)
-  if not to then return false end
-  charged, before[count - 1], before[count] = count, pool_before, tenant_before
+--- include shares.close
 --- end
 --- if ids
   if remember(request, filled + 2 + ban_keys, to) then return false end
@@ -166,6 +162,9 @@ if request == requests then return reply end
 --- include common.write
 --- include common.adjust
 --- include policies.kernels
+--- if sharing
+--- include shares.share
+--- end
 --- if overrides
 --- include overrides.apply
 -- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.

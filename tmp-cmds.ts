@@ -1,0 +1,14 @@
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { Redis } from 'ioredis';
+import { spawn } from 'node:child_process';
+const server = spawn('redis-server', ['--port', '7798', '--save', '', '--appendonly', 'no'], { stdio: 'ignore' });
+await new Promise((r) => setTimeout(r, 500));
+const redis = new Redis(7798);
+const limiter = createLimiter({ store: redisStore(redis, { localDenials: false }), policies: process.argv[2] ?? '100000/1m by provider share tenant', timeout: '10s', onStoreError: 'throw' });
+for (let i = 0; i < 200; i++) await limiter.consume({ provider: 'p', tenant: `t${i % 50}` });
+await redis.config('RESETSTAT');
+for (let i = 0; i < 200; i++) await limiter.consume({ provider: 'p', tenant: `t${i % 50}` });
+console.log((await redis.info('commandstats')).replace(/,rejected.*/g, ''));
+const sha = Object.keys({}); 
+redis.disconnect(); server.kill();
