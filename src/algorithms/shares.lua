@@ -26,13 +26,12 @@ local MARGIN, HEAVY, MAX = 3, 3, 2 ^ 45
 -- The bytes before the cells.
 local POOL_HEAD, TENANT_HEAD = 47, 53
 
-local limit, weight, segment, segments, start, left
--- The pool: the step of its creation, the weights, the totals, the newest cells, the width of cells, and the cells of older segments.
-local born, weight1, weight2, weight3, light, squares, light1, squares1, width, rest, is_changed
--- The tenant: the segment of its mark and its weight there, the totals, the newest cells, the width, and the older cells.
-local mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1, own_width, own_rest
--- The estimate: the tenant's share, the units kept for light tenants, and whether the tenant is heavy.
-local share, room, is_marked
+-- The numbers of the policy, its pool (`born` is the step of its creation; the totals, the newest cells, the width of cells, the older cells)
+-- and its tenant, and the estimate: `share`, the units kept for light tenants (`room`), and whether the tenant is heavy (`is_marked`).
+local s = { limit = 0, weight = 0, segment = 0, segments = 0, start = 0, left = 0, born = 0, weight1 = 0, weight2 = 0, weight3 = 0,
+  light = 0, squares = 0, light1 = 0, squares1 = 0, width = 0, rest = '', is_changed = false, mark = 0, marked = 0, own_light = 0,
+  own_squares = 0, used = 0, asked = 0, own_light1 = 0, own_squares1 = 0, used1 = 0, asked1 = 0, own_width = 0, own_rest = '',
+  share = 0, room = 0, is_marked = false }
 
 local function pool_format(bytes)
   if bytes == 2 then return '>I6I7I6I6I6I8I8I2I2' end
@@ -53,94 +52,94 @@ end
 
 -- The segments that have begun since a state's newest, or nil if the state has expired.
 local function passed_since(begin)
-  local passed = math.max(0, math.floor((start - begin) / segment))
-  if passed < segments and now < begin + segments * segment then return passed end
+  local passed = math.max(0, math.floor((s.start - begin) / s.segment))
+  if passed < s.segments and now < begin + s.segments * s.segment then return passed end
 end
 
 -- Estimates the shares after `passed` further segments have begun, `rest_ms` before the end of the current one.
 local function estimate(passed, rest_ms)
-  local span = segments * segment
-  local lights = math.max(0, light - own_light) * span / (span - rest_ms)
-  local variance = math.max(0, squares - own_squares) / segments
-  local heavy = segments < HEAVY and segments or HEAVY
+  local span = s.segments * s.segment
+  local lights = math.max(0, s.light - s.own_light) * span / (span - rest_ms)
+  local variance = math.max(0, s.squares - s.own_squares) / s.segments
+  local heavy = s.segments < HEAVY and s.segments or HEAVY
   local weights = 0
   if passed < heavy then
-    weights = weight1
-    if passed + 1 < heavy then weights = weights + weight2 end
-    if passed + 2 < heavy then weights = weights + weight3 end
+    weights = s.weight1
+    if passed + 1 < heavy then weights = weights + s.weight2 end
+    if passed + 2 < heavy then weights = weights + s.weight3 end
   end
-  is_marked = marked > 0 and (start - mark) / segment + passed < heavy
-  if is_marked then weights = weights - marked end
-  weights = math.max(0, weights) + weight
-  share = math.max(0, limit - lights - MARGIN * math.sqrt(variance)) * weight / weights
-  room = lights / segments * (rest_ms / segment) + MARGIN * math.sqrt(variance * (rest_ms / segment))
+  s.is_marked = s.marked > 0 and (s.start - s.mark) / s.segment + passed < heavy
+  if s.is_marked then weights = weights - s.marked end
+  weights = math.max(0, weights) + s.weight
+  s.share = math.max(0, s.limit - lights - MARGIN * math.sqrt(variance)) * s.weight / weights
+  s.room = lights / s.segments * (rest_ms / s.segment) + MARGIN * math.sqrt(variance * (rest_ms / s.segment))
 end
 
 -- Reads the states of a shared policy, whose values may be false, and estimates the tenant's share. `from` is the start of the current segment.
 shares_load = function(p, units, own_weight, pool, tenant, from)
-  limit, segment, segments, start, is_changed = units, p[2], p[3], from, false
-  weight = own_weight > 0 and own_weight or p[4]
-  left = start + segment - now
+  s.limit, s.segment, s.segments, s.start, s.is_changed = units, p[2], p[3], from, false
+  s.weight = own_weight > 0 and own_weight or p[4]
+  s.left = s.start + s.segment - now
   local begin, epoch, passed
-  width = pool and (#pool - POOL_HEAD) / (2 * segments)
-  local format = pool and pool_format(width)
+  s.width = pool and (#pool - POOL_HEAD) / (2 * s.segments)
+  local format = pool and pool_format(s.width)
   if format then
-    begin, born, weight1, weight2, weight3, light, squares, light1, squares1 = struct.unpack(format, pool)
+    begin, s.born, s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1 = struct.unpack(format, pool)
     passed = passed_since(begin)
   end
   if passed then
-    rest = rest_of(pool, POOL_HEAD, 2 * width, passed)
+    s.rest = rest_of(pool, POOL_HEAD, 2 * s.width, passed)
     if passed > 0 then
-      format = width == 2 and '>I2I2' or width == 4 and '>I4I4' or '>I6I6'
+      format = s.width == 2 and '>I2I2' or s.width == 4 and '>I4I4' or '>I6I6'
       for i = 1, passed do
-        local lights, square = struct.unpack(format, pool, #pool + 1 - 2 * width * i)
-        light, squares = light - lights, squares - square
+        local lights, square = struct.unpack(format, pool, #pool + 1 - 2 * s.width * i)
+        s.light, s.squares = s.light - lights, s.squares - square
       end
-      light1, squares1 = 0, 0
-      weight2, weight3 = passed == 1 and weight1 or 0, passed == 1 and weight2 or passed == 2 and weight1 or 0
-      weight1, is_changed = 0, true
+      s.light1, s.squares1 = 0, 0
+      s.weight2, s.weight3 = passed == 1 and s.weight1 or 0, passed == 1 and s.weight2 or passed == 2 and s.weight1 or 0
+      s.weight1, s.is_changed = 0, true
     end
   else
-    born, width, rest, is_changed = step, 2, string.rep('\0', 4 * (segments - 1)), true
-    weight1, weight2, weight3, light, squares, light1, squares1 = 0, 0, 0, 0, 0, 0, 0
+    s.born, s.width, s.rest, s.is_changed = step, 2, string.rep('\0', 4 * (s.segments - 1)), true
+    s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1 = 0, 0, 0, 0, 0, 0, 0
   end
-  own_width = tenant and (#tenant - TENANT_HEAD) / (4 * segments)
-  format, passed = tenant and tenant_format(own_width), nil
+  s.own_width = tenant and (#tenant - TENANT_HEAD) / (4 * s.segments)
+  format, passed = tenant and tenant_format(s.own_width), nil
   if format then
-    begin, epoch, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 =
+    begin, epoch, s.mark, s.marked, s.own_light, s.own_squares, s.used, s.asked, s.own_light1, s.own_squares1, s.used1, s.asked1 =
       struct.unpack(format, tenant)
-    passed = epoch == born and passed_since(begin)
+    passed = epoch == s.born and passed_since(begin)
   end
   if passed then
-    mark = math.min(start, mark)
-    own_rest = rest_of(tenant, TENANT_HEAD, 4 * own_width, passed)
+    s.mark = math.min(s.start, s.mark)
+    s.own_rest = rest_of(tenant, TENANT_HEAD, 4 * s.own_width, passed)
     if passed > 0 then
-      format = own_width == 2 and '>I2I2I2I2' or own_width == 4 and '>I4I4I4I4' or '>I6I6I6I6'
+      format = s.own_width == 2 and '>I2I2I2I2' or s.own_width == 4 and '>I4I4I4I4' or '>I6I6I6I6'
       for i = 1, passed do
-        local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * own_width * i)
-        own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+        local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * s.own_width * i)
+        s.own_light, s.own_squares, s.used, s.asked = s.own_light - a, s.own_squares - b, s.used - c, s.asked - d
       end
-      own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0
+      s.own_light1, s.own_squares1, s.used1, s.asked1 = 0, 0, 0, 0
     end
   else
-    mark, marked, own_width, own_rest = 0, 0, 2, string.rep('\0', 8 * (segments - 1))
-    own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0, 0, 0
+    s.mark, s.marked, s.own_width, s.own_rest = 0, 0, 2, string.rep('\0', 8 * (s.segments - 1))
+    s.own_light, s.own_squares, s.used, s.asked, s.own_light1, s.own_squares1, s.used1, s.asked1 = 0, 0, 0, 0, 0, 0, 0, 0
   end
-  estimate(0, left)
+  estimate(0, s.left)
 end
 
 -- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
 shares_admits = function(cost, remaining)
-  if not is_marked and own_light + asked + cost <= share then return cost <= remaining end
-  return used + cost <= share and cost + room <= remaining
+  if not s.is_marked and s.own_light + s.asked + cost <= s.share then return cost <= remaining end
+  return s.used + cost <= s.share and cost + s.room <= remaining
 end
 
 -- The units that the tenant could spend at once, and its share.
 shares_remaining = function(remaining)
-  estimate(0, left)
-  local lights = is_marked and 0 or math.min(share - own_light - asked, remaining)
-  local heavy = math.min(share - used, remaining - room)
-  return math.max(0, math.floor(math.max(lights, heavy))), math.floor(share)
+  estimate(0, s.left)
+  local lights = s.is_marked and 0 or math.min(s.share - s.own_light - s.asked, remaining)
+  local heavy = math.min(s.share - s.used, remaining - s.room)
+  return math.max(0, math.floor(math.max(lights, heavy))), math.floor(s.share)
 end
 
 -- The cells of all segments as a list. The arguments after `older` are the newest ones.
@@ -167,22 +166,22 @@ end
 
 -- Changes cells of any segments: `change(pool, tenant)` gets both lists.
 local function rewrite(change)
-  local pool = cells_of(width, rest, light1, squares1)
-  local tenant = cells_of(own_width, own_rest, own_light1, own_squares1, used1, asked1)
+  local pool = cells_of(s.width, s.rest, s.light1, s.squares1)
+  local tenant = cells_of(s.own_width, s.own_rest, s.own_light1, s.own_squares1, s.used1, s.asked1)
   change(pool, tenant)
-  light, squares, light1, squares1 = total(pool, 1, 2), total(pool, 2, 2), pool[1], pool[2]
-  own_light, own_squares, used, asked = total(tenant, 1, 4), total(tenant, 2, 4), total(tenant, 3, 4), total(tenant, 4, 4)
-  own_light1, own_squares1, used1, asked1 = tenant[1], tenant[2], tenant[3], tenant[4]
-  rest, width = packed(pool, 2)
-  own_rest, own_width = packed(tenant, 4)
-  is_changed = true
+  s.light, s.squares, s.light1, s.squares1 = total(pool, 1, 2), total(pool, 2, 2), pool[1], pool[2]
+  s.own_light, s.own_squares, s.used, s.asked = total(tenant, 1, 4), total(tenant, 2, 4), total(tenant, 3, 4), total(tenant, 4, 4)
+  s.own_light1, s.own_squares1, s.used1, s.asked1 = tenant[1], tenant[2], tenant[3], tenant[4]
+  s.rest, s.width = packed(pool, 2)
+  s.own_rest, s.own_width = packed(tenant, 4)
+  s.is_changed = true
 end
 
 -- Moves the tenant from the light ones to the heavy ones.
 local function become_heavy()
-  if own_light ~= 0 or own_squares ~= 0 then
+  if s.own_light ~= 0 or s.own_squares ~= 0 then
     rewrite(function(pool, tenant)
-      for i = 0, segments - 1 do
+      for i = 0, s.segments - 1 do
         local lights, square = tenant[4 * i + 1], tenant[4 * i + 2]
         pool[2 * i + 1] = math.max(0, pool[2 * i + 1] - lights)
         pool[2 * i + 2] = math.max(0, pool[2 * i + 2] - square)
@@ -191,62 +190,62 @@ local function become_heavy()
       end
     end)
   end
-  if is_marked then
-    if mark == start and marked == weight then return end
-    local at = math.floor((start - mark) / segment)
-    if at == 0 then weight1 = math.max(0, weight1 - marked)
-    elseif at == 1 then weight2 = math.max(0, weight2 - marked)
-    else weight3 = math.max(0, weight3 - marked) end
+  if s.is_marked then
+    if s.mark == s.start and s.marked == s.weight then return end
+    local at = math.floor((s.start - s.mark) / s.segment)
+    if at == 0 then s.weight1 = math.max(0, s.weight1 - s.marked)
+    elseif at == 1 then s.weight2 = math.max(0, s.weight2 - s.marked)
+    else s.weight3 = math.max(0, s.weight3 - s.marked) end
   end
-  weight1, mark, marked, is_changed = weight1 + weight, start, weight, true
+  s.weight1, s.mark, s.marked, s.is_changed = s.weight1 + s.weight, s.start, s.weight, true
 end
 
 local function ask_lightly(cost)
   local square = cost * cost
-  local by = math.min(MAX, light1 + cost) - light1
-  light1, light = light1 + by, light + by
-  by = math.min(MAX, squares1 + square) - squares1
-  squares1, squares = squares1 + by, squares + by
-  by = math.min(MAX, own_light1 + cost) - own_light1
-  own_light1, own_light = own_light1 + by, own_light + by
-  by = math.min(MAX, own_squares1 + square) - own_squares1
-  own_squares1, own_squares, is_changed = own_squares1 + by, own_squares + by, true
+  local by = math.min(MAX, s.light1 + cost) - s.light1
+  s.light1, s.light = s.light1 + by, s.light + by
+  by = math.min(MAX, s.squares1 + square) - s.squares1
+  s.squares1, s.squares = s.squares1 + by, s.squares + by
+  by = math.min(MAX, s.own_light1 + cost) - s.own_light1
+  s.own_light1, s.own_light = s.own_light1 + by, s.own_light + by
+  by = math.min(MAX, s.own_squares1 + square) - s.own_squares1
+  s.own_squares1, s.own_squares, s.is_changed = s.own_squares1 + by, s.own_squares + by, true
 end
 
 local function ask_heavily(cost)
-  local by = math.min(MAX, asked1 + cost) - asked1
-  asked1, asked = asked1 + by, asked + by
+  local by = math.min(MAX, s.asked1 + cost) - s.asked1
+  s.asked1, s.asked = s.asked1 + by, s.asked + by
 end
 
 local function use(cost)
-  local by = math.min(MAX, used1 + cost) - used1
-  used1, used = used1 + by, used + by
+  local by = math.min(MAX, s.used1 + cost) - s.used1
+  s.used1, s.used = s.used1 + by, s.used + by
 end
 
 -- Records a request, after `shares_admits`.
 shares_note = function(cost, is_charged)
-  local is_over = own_light + asked + cost > share
+  local is_over = s.own_light + s.asked + cost > s.share
   if is_over then become_heavy() end
-  if is_over or is_marked then ask_heavily(cost) else ask_lightly(cost) end
+  if is_over or s.is_marked then ask_heavily(cost) else ask_lightly(cost) end
   if is_charged then use(cost) end
 end
 
 -- Writes both states.
 shares_save = function(pool_key, tenant_key)
-  local most, life = 256 ^ width, start + segments * segment - now
-  local own_most = 256 ^ own_width
-  if light1 >= most or squares1 >= most or own_squares1 >= own_most or own_light1 >= own_most or used1 >= own_most
-    or asked1 >= own_most then rewrite(function() end) end
+  local most, life = 256 ^ s.width, s.start + s.segments * s.segment - now
+  local own_most = 256 ^ s.own_width
+  if s.light1 >= most or s.squares1 >= most or s.own_squares1 >= own_most or s.own_light1 >= own_most or s.used1 >= own_most
+    or s.asked1 >= own_most then rewrite(function() end) end
   local text = headgate_life(life)
-  if is_changed then
-    local pool = struct.pack(pool_format(width), start, born, weight1, weight2, weight3, light, squares, light1, squares1)
-    redis.call('SET', pool_key, pool .. rest, 'PX', text)
+  if s.is_changed then
+    local pool = struct.pack(pool_format(s.width), s.start, s.born, s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1)
+    redis.call('SET', pool_key, pool .. s.rest, 'PX', text)
   elseif redis.call('PTTL', pool_key) == -1 then
     redis.call('PEXPIREAT', pool_key, now + life)
   end
-  local tenant = struct.pack(tenant_format(own_width), start, born, mark, marked, own_light, own_squares, used, asked,
-    own_light1, own_squares1, used1, asked1)
-  redis.call('SET', tenant_key, tenant .. own_rest, 'PX', text)
+  local tenant = struct.pack(tenant_format(s.own_width), s.start, s.born, s.mark, s.marked, s.own_light, s.own_squares, s.used, s.asked,
+    s.own_light1, s.own_squares1, s.used1, s.asked1)
+  redis.call('SET', tenant_key, tenant .. s.own_rest, 'PX', text)
   if deadline < 0 then
     redis.call('PEXPIREAT', pool_key, now + life)
     redis.call('PEXPIREAT', tenant_key, now + life)
@@ -255,29 +254,31 @@ end
 
 -- Drops the oldest segment, for an estimate of a later time: the n-th after the first.
 local function drop(n)
-  if n == segments then
-    light, squares, own_light, own_squares, used, asked = 0, 0, 0, 0, 0, 0
+  if n == s.segments then
+    s.light, s.squares, s.own_light, s.own_squares, s.used, s.asked = 0, 0, 0, 0, 0, 0
     return
   end
-  local format = '>I' .. width .. 'I' .. width
-  local lights, square = struct.unpack(format, rest, #rest + 1 - 2 * width * n)
-  light, squares = light - lights, squares - square
-  format = '>' .. string.rep('I' .. own_width, 4)
-  local a, b, c, d = struct.unpack(format, own_rest, #own_rest + 1 - 4 * own_width * n)
-  own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+  local format = '>I' .. s.width .. 'I' .. s.width
+  local lights, square = struct.unpack(format, s.rest, #s.rest + 1 - 2 * s.width * n)
+  s.light, s.squares = s.light - lights, s.squares - square
+  format = '>' .. string.rep('I' .. s.own_width, 4)
+  local a, b, c, d = struct.unpack(format, s.own_rest, #s.own_rest + 1 - 4 * s.own_width * n)
+  s.own_light, s.own_squares, s.used, s.asked = s.own_light - a, s.own_squares - b, s.used - c, s.asked - d
 end
 
 -- The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks. Nothing can be
 -- recorded or saved afterwards.
 shares_wait = function(cost, from, remaining_at)
-  for passed = 0, segments do
+  for passed = 0, s.segments do
     if passed > 0 then drop(passed) end
-    local last = start + (passed + 1) * segment - 1
+    local last = s.start + (passed + 1) * s.segment - 1
     if last >= now + from then
-      local low, high = passed == 0 and now or start + passed * segment, last
-      local remaining = remaining_at(low)
+      local low, high = passed == 0 and now or s.start + passed * s.segment, last
       estimate(passed, 1)
+      local remaining = shares_admits(cost, math.huge) and remaining_at(low) or 0
       if shares_admits(cost, remaining) then
+        estimate(passed, last + 1 - low)
+        if shares_admits(cost, remaining) then return low - now end
         while low < high do
           local middle = math.floor((low + high) / 2)
           estimate(passed, last + 1 - middle)
@@ -287,20 +288,20 @@ shares_wait = function(cost, from, remaining_at)
       end
     end
   end
-  return (segments + 1) * segment
+  return (s.segments + 1) * s.segment
 end
 
 -- Changes a charge. `ends`: the time at which the charge ends by itself, or 0 for the oldest units.
 shares_adjust = function(units, ends)
   if units > 0 then
     use(units)
-    if is_marked then ask_heavily(units) else ask_lightly(units) end
+    if s.is_marked then ask_heavily(units) else ask_lightly(units) end
     return
   end
   rewrite(function(pool, tenant)
-    local back_units, stop = -units, start + segments * segment
-    for i = segments - 1, 0, -1 do
-      if ends == 0 or ends == stop - i * segment then
+    local back_units, stop = -units, s.start + s.segments * s.segment
+    for i = s.segments - 1, 0, -1 do
+      if ends == 0 or ends == stop - i * s.segment then
         local back = math.min(back_units, tenant[4 * i + 3])
         local lights = math.min(back, tenant[4 * i + 1])
         local square = math.min(lights * lights, tenant[4 * i + 2])
