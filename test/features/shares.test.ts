@@ -156,6 +156,23 @@ for (const [name, create] of Object.entries(stores)) {
       assert.equal(policies[0]!.share, 150);
     });
 
+    it('shows the part of the share that a tenant has used', async () => {
+      const { limiter } = open({ policies: [`shared=${POLICY}`, '50/1s by tenant'] });
+      const { share, remaining, used } = (await limiter.usage(keyOf('a'))).policies[0]!;
+      assert.deepEqual([share, remaining, used], [100, 100, 0]);
+      await flood(limiter);
+      const { policies } = await limiter.usage(keyOf('a'));
+      assert.deepEqual(
+        policies.map((each) => [each.name, each.key, each.limit, each.share, each.used, each.remaining]),
+        [
+          ['shared', 'openai', 100, 50, 50, 0],
+          ['policy-2', 'a', 50, undefined, 50, 0],
+        ],
+      );
+      assert.deepEqual(await limiter.usage(keyOf('a')), await limiter.usage(keyOf('a')));
+      assert.equal((await limiter.peek(keyOf('a'))).policies[0]!.share, 50);
+    });
+
     it('only reports as a shadow', async () => {
       const { limiter } = open({ policies: [`shared=${POLICY} shadow`, '5000/10s'] });
       const key = (tenant: string) => ({ key: 'k', ...keyOf(tenant) });

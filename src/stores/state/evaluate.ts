@@ -33,6 +33,7 @@ export function usage(places: readonly Place[], set: PolicySet, now: number, ste
   const banned = set.ban && bannedOf(places);
   const ban = banned ? banned.bans.look(banned.row, set.ban, now, false) : 0;
   for (const place of places) look(place, NO_COSTS, now, false);
+  if (sharedOf(set).length > 0) new Shares(places, { set, ...NO_COSTS, peek: true }, now, step).report(false);
   const records = Object.fromEntries(places.map(({ part, record }) => [part.name, record]));
   return { now, step, ban, verdicts: verdictsOf(columnsOf(places)), records };
 }

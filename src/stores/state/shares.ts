@@ -61,9 +61,12 @@ class Shared {
   }
 }
 
+/** The part of a query that shares depend on. */
+type Asked = Pick<Query, 'set' | 'cost' | 'costs' | 'weight' | 'peek'>;
+
 /** The shares of a request in the shared policies of its set. The steps are those of `evaluate.lua`: look, then record and report. */
 export class Shares {
-  readonly #query: Query;
+  readonly #query: Asked;
   readonly #now: number;
   readonly #all: readonly { shared: Shared; sharing: Sharing; cost: number; wait: number; isFair: boolean }[];
   /** Whether another policy denies, so that the request is not part of a tenant's demand. */
@@ -71,7 +74,7 @@ export class Shares {
   readonly admitted: boolean;
 
   /** Looks at the shares, after a look at all policies. A limit does not admit a tenant beyond its share. */
-  constructor(places: readonly Place[], query: Query, now: number, step: number) {
+  constructor(places: readonly Place[], query: Asked, now: number, step: number) {
     this.#query = query;
     this.#now = now;
     const shared = sharedOf(query.set);

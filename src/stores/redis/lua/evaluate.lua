@@ -364,7 +364,7 @@ end
 --- if sharing
 -- Records the request with its tenants, unless it only looks, and makes the verdicts.
 local function record()
-  if changes or banned > 0 then return end
+  if changes or banned > 0 and not is_usage then return end
   for _, each in ipairs(shared) do
     local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
     local policy, cost = limit.policy, limit.cost
