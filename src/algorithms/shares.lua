@@ -88,6 +88,7 @@ shares_load = function(p, units, own_weight, pool, tenant, from)
     passed = passed_since(begin)
   end
   if passed then
+    s.is_changed = begin ~= from
     s.rest = rest_of(pool, POOL_HEAD, 2 * s.width, passed)
     if passed > 0 then
       format = s.width == 2 and '>I2I2' or s.width == 4 and '>I4I4' or '>I6I6'
@@ -97,7 +98,7 @@ shares_load = function(p, units, own_weight, pool, tenant, from)
       end
       s.light1, s.squares1 = 0, 0
       s.weight2, s.weight3 = passed == 1 and s.weight1 or 0, passed == 1 and s.weight2 or passed == 2 and s.weight1 or 0
-      s.weight1, s.is_changed = 0, true
+      s.weight1 = 0
     end
   else
     s.born, s.width, s.rest, s.is_changed = step, 2, string.rep('\0', 4 * (s.segments - 1)), true

@@ -15,6 +15,8 @@ import {
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { startCluster } from '../support/cluster.js';
+import { runs } from '../support/random.js';
+import { expectSame, SHARED_POLICIES } from '../support/share-traces.js';
 import { clients, freshPrefix, stores, TestClock } from '../support/stores.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
@@ -306,6 +308,14 @@ describe('share, over HTTP', () => {
 });
 
 describeSqlite('share, on SQLite', () => {
+  for (const policies of SHARED_POLICIES)
+    it(`decides random traces as in memory, ${String(policies)}`, () => {
+      const path = makeDirectory();
+      let files = 0;
+      const create = (clock: () => number) => storeOn(join(path, `${files++}.db`), { clock });
+      return expectSame([stores.memory, create], policies, runs('sqlite', 20, 6));
+    });
+
   it('decides as in memory, from two stores on one file', async () => {
     const path = join(makeDirectory(), 'limits.db');
     const sqlite = [storeOn(path), storeOn(path)].map((store) => createLimiter({ store, policies: POLICY }));
