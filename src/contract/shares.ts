@@ -44,6 +44,12 @@ export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
   return shared.map((policy, n) => ({ policy, pool: hidden[2 * n]!, tenant: hidden[2 * n + 1]! }));
 });
 
+/** The weight of a tenant in the first shared policy of a set, or 1. */
+export function weightIn(set: PolicySet): number {
+  const [first] = sharedOf(set);
+  return first ? set.policies[first.tenant]!.params['weight']! : 1;
+}
+
 /** The policies that users see. */
 export function visiblePolicies(policies: readonly CompiledPolicy[]): readonly CompiledPolicy[] {
   return policies.some(({ isHidden }) => isHidden) ? policies.filter(({ isHidden }) => !isHidden) : policies;

@@ -1,13 +1,12 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import { notifyUser } from '../common/warnings.js';
-import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Internals, Limiter } from '../limiter/limiter.js';
-import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { holdsSlots, isPromise, type MaybePromise } from '../contract/store.js';
 import { isOn, type Switch } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
@@ -158,17 +157,19 @@ export class Flow<Req extends object, Res> {
     }
     if (key === undefined) return undefined;
     const { wait } = this.#options;
-    if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
+    if (wait !== undefined) return this.#wait(res, soFar, key, wait);
     return this.#asking.decide(key, cost, set!, false, 'held', id, weight);
   }
 
   /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
-  async #wait(res: Res, set: PolicySet, key: Key, cost: Cost, timeout: number): Promise<LimiterDecision> {
+  async #wait(res: Res, soFar: RequestSoFar<Req>, key: Key, timeout: number): Promise<LimiterDecision> {
+    const { cost, weight } = soFar;
+    const set = soFar.set!;
     const { limiter } = this.#options;
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
-      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal);
+      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal, 0, false, weight);
     } catch (error) {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);

@@ -62,7 +62,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
   /**
    * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
-   * A request that waits in line (`wait`) has the policy's weight. @default the policy's weight
+   * @default the policy's weight
    */
   weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
   /**

@@ -169,7 +169,7 @@ export interface RequestOptions extends ConsumeOptions {
 }
 
 /** Options of `wait`. */
-export interface WaitOptions extends Omit<ConsumeOptions, 'weight'> {
+export interface WaitOptions extends ConsumeOptions {
   /** The longest wait: ms or `'5s'`, up to 366 days. @default no limit */
   timeout?: Duration;
   /** Ends the wait when it is aborted. */
