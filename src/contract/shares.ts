@@ -8,6 +8,11 @@ export function tenantDimension(by: string, share: string): string {
   return `${by}/${share}`;
 }
 
+/** The dimension of a policy's tenants, or undefined if its limit is not shared. */
+export function tenantsOf({ by, share }: CompiledPolicy): string | undefined {
+  return share === undefined ? undefined : tenantDimension(by, share);
+}
+
 /** The dimension of the limit's key, if a dimension is one of tenants. */
 export function limitDimension(name: string): string | undefined {
   const slash = name.indexOf('/');

@@ -175,6 +175,33 @@ for (const [name, create] of Object.entries(stores)) {
       assert.equal((await limiter.peek(keyOf('a'))).policies[0]!.share, 50);
     });
 
+    it('follows an override of the weight of a tenant, from every process', async () => {
+      const clock = new TestClock();
+      const store = create(clock.read);
+      const [limiter, other] = [1, 2].map(() =>
+        createLimiter({ name: 'llm', store, policies: POLICY, overrides: true }),
+      ) as [Limiter, Limiter];
+      await flood(limiter);
+      const shareOf = async (tenant: string) => (await other.peek(keyOf(tenant))).policies[0]!.share;
+      assert.deepEqual([await shareOf('a'), await shareOf('b')], [50, 50]);
+      await limiter.override(keyOf('a'), { weight: 4 }, { by: 'ada' });
+      assert.deepEqual([await shareOf('a'), await shareOf('b')], [80, 50]);
+      await other.consume(keyOf('a'), { cost: 10 });
+      assert.deepEqual([await shareOf('a'), await shareOf('b')], [80, 20]);
+      assert.deepEqual((await other.overrideOf(keyOf('a')))?.change, { weight: 4 });
+      await limiter.removeOverride(keyOf('a'));
+      assert.equal(await shareOf('a'), 50);
+      const refusals: [object, unknown, RegExp][] = [
+        [{ tenant: 'a' }, { weight: 4 }, /INVALID_KEY|names a tenant/],
+        [keyOf('a'), { limit: 4 }, /only a weight/],
+        [keyOf('a'), '5/1s', /only a weight/],
+        [keyOf('a'), { weight: 0 }, /weight/],
+        [{ provider: 'openai' }, { weight: 4 }, /weight/],
+      ];
+      for (const [key, change, message] of refusals)
+        await assert.rejects(limiter.override(key as never, change as never), message);
+    });
+
     it('only reports as a shadow', async () => {
       const { limiter } = open({ policies: [`shared=${POLICY} shadow`, '5000/10s'] });
       const key = (tenant: string) => ({ key: 'k', ...keyOf(tenant) });
