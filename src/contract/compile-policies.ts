@@ -50,6 +50,9 @@ function checkCount(what: string, count: unknown, paces: boolean): boolean {
   return attempts;
 }
 
+const WHY_SEGMENTS =
+  'Shares follow from the units that tenants asked for in each segment of a window; a bucket, a counter or a set of slots has no segments.';
+
 /** Refuses a field of another algorithm. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
   for (const field of Object.keys(Object(policy) as object)) {
@@ -62,9 +65,10 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
         `${what}: the algorithm ${algorithm} has no '${field}'. ${fix}`,
       );
     }
+    const reason = field === 'share' ? ` ${WHY_SEGMENTS}` : '';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_OPTION',
-      `${what}: '${field}' is not a field of the algorithm ${algorithm}, but of ${having.join(', ')}. Use ` +
+      `${what}: '${field}' is not a field of the algorithm ${algorithm}, but of ${having.join(', ')}.${reason} Use ` +
         `algorithm: '${having[0]}', or omit ${field}.`,
     );
   }

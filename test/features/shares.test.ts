@@ -60,7 +60,7 @@ describe('share, as an option', () => {
     [
       'concurrency',
       { policies: [{ algorithm: 'concurrency', limit: 1, lease: '1s', share: 'tenant' } as never] },
-      /UNKNOWN_OPTION .*sliding-window/,
+      /UNKNOWN_OPTION .*sliding-window.*has no segments/,
     ],
     [
       'the dimension of the limit',
