@@ -3,6 +3,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createLimiter } from 'headgate';
+import {
+  deniedOfLight,
+  lightTenants,
+  serve as serveBy,
+  type Demand,
+  type Served,
+} from '../../scripts/bench/lib/share-world.js';
 import { runs } from '../support/random.js';
 import { expectSame, keyOf, SHARED_POLICIES, shareStep } from '../support/share-traces.js';
 import { START, stores, TestClock, type CreateStore } from '../support/stores.js';
@@ -23,74 +30,24 @@ describe('law 4, identity of shares', () => {
   }
 });
 
-/** A deterministic source of numbers from 0 to 1. */
-function numbers(seed = 1): () => number {
-  let state = seed;
-  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
-}
-
-interface Demand {
-  tenant: string;
-  /** Requests a second. */
-  rate: number;
-  cost?: number;
-  weight?: number;
-  from?: number;
-  to?: number;
-}
-
-interface Served {
-  asked: number;
-  denied: number;
-  units: number;
-}
-
-/**
- * Serves Poisson arrivals for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit.
- *
- * @returns the counts by tenant
- */
+/** Serves random requests for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit. */
 async function serve(create: CreateStore, demands: readonly Demand[], seconds: number, since = 0) {
   const { clock, limiter } = limiterOf(create);
-  const random = numbers();
-  const gap = ({ rate }: Demand) => (-Math.log(random()) / rate) * 1000;
-  const queue = demands.map((demand) => ({ demand, at: (demand.from ?? 0) * 1000 + gap(demand) }));
-  const served = new Map<string, Served>(
-    demands.map(({ tenant }) => [tenant, { asked: 0, denied: 0, units: 0 }]),
-  );
-  const window: { at: number; cost: number }[] = [];
-  let used = 0;
-  for (;;) {
-    const next = queue.reduce((first, each) => (each.at < first.at ? each : first));
-    if (next.at >= seconds * 1000) return served;
-    const { tenant, cost = 1, weight, to = Infinity } = next.demand;
-    const now = Math.floor(next.at);
-    clock.now = START + now;
-    const { allowed } = await limiter.consume(keyOf(tenant), { cost, weight });
-    while (window.length > 0 && window[0]!.at <= now - 10_000) used -= window.shift()!.cost;
-    if (allowed) {
-      window.push({ at: now, cost });
-      used += cost;
-      assert.ok(used <= 1000, `${used} units in a window`);
-    }
-    if (now >= since * 1000) {
-      const counts = served.get(tenant)!;
-      counts.asked++;
-      if (allowed) counts.units += cost;
-      else counts.denied++;
-    }
-    next.at += gap(next.demand);
-    if (next.at > to * 1000) next.at = Infinity;
-  }
+  const { served, most } = await serveBy(demands, {
+    ...{ limit: 1000, window: 10_000, seconds, since },
+    ask: async ({ at, tenant, cost, weight }) => {
+      clock.now = START + at;
+      return (await limiter.consume(keyOf(tenant), { cost, weight })).allowed;
+    },
+  });
+  assert.ok(most <= 1000, `${most} units in a window`);
+  return served;
 }
 
 const unitsOf = (served: ReadonlyMap<string, Served>, tenant: string): number => served.get(tenant)!.units;
 
 const within = (actual: number, expected: number, part: number, what: string) =>
   assert.ok(Math.abs(actual / expected - 1) <= part, `${what}: ${actual} instead of ${expected}`);
-
-const light = (count: number, rate: number): Demand[] =>
-  Array.from({ length: count }, (_, i) => ({ tenant: `light ${i}`, rate: rate / count }));
 
 for (const [name, create] of Object.entries(stores)) {
   // The servers need a millisecond for each of these thousands of decisions, and their decisions are the same.
@@ -120,15 +77,9 @@ for (const [name, create] of Object.entries(stores)) {
     });
 
     it('denies light tenants at most 1 % from one segment after a hog began', async () => {
-      const demands = [...light(50, 44), { tenant: 'hog', rate: 250, from: 15 }];
+      const demands = [...lightTenants(50, 44), { tenant: 'hog', rate: 250, from: 15 }];
       const served = await serve(create, demands, 116, 16);
-      let [asked, denied] = [0, 0];
-      for (const [tenant, counts] of served) {
-        if (tenant === 'hog') continue;
-        asked += counts.asked;
-        denied += counts.denied;
-      }
-      assert.ok(denied <= 0.01 * asked, `${denied} of ${asked}`);
+      assert.ok(deniedOfLight(served) <= 0.01, `${deniedOfLight(served)}`);
     });
 
     it('gives a second hog as much as the first within a window', async () => {
