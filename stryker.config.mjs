@@ -1,4 +1,4 @@
-// npm run mutants: Stryker makes small mistakes in the TypeScript of src/, and runs the test files that execute each one (docs/testing.md).
+// npm run mutants: Stryker makes small mistakes in the TypeScript of src/, and runs the test files that execute each one (docs/contributing/testing.md).
 import { createRequire } from 'node:module';
 
 /** The quick tier: the others run the built package, or need files that a copy of the tree lacks. */

@@ -10,7 +10,7 @@ interface Credentials {
   password: string;
 }
 
-// A real application keeps the secret with its other secrets, the same in all processes.
+// A real application loads the secret from its secret store, the same in every process.
 const secret = randomBytes(32);
 
 /** The proof that a device has logged in to an account before. */
@@ -40,8 +40,8 @@ const perAddress = rateLimit({
   ban: { after: 20, within: '1h', for: '1h', factor: 2, max: '24h' },
 });
 
-// Many addresses, one account: guessing a password. There is no ban, because an attacker could ban the owner by failing on purpose. A device
-// that has logged in before has a separate quota, which others cannot use up.
+// Many addresses, one account: guessing a password. There is no ban, because an attacker could ban the owner by failing on purpose. A
+// device with an earlier login has a separate quota, which attackers cannot use up.
 const perAccount = rateLimit({
   name: 'login-account',
   limit: 5,

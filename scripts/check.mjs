@@ -1,5 +1,5 @@
-// Every gate; with --tests, the tests before them. Failures show their output; tests that failed are shown again at the
-// end, because their own output is thousands of lines before it. The last line counts gates and tests.
+// Runs every gate and, with --tests, first the tests. Failures show their output. Failed tests are shown again at the end, because their
+// own output is thousands of lines before the end. The last line counts gates and tests.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

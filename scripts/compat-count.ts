@@ -1,5 +1,5 @@
-// npm run compat:count -- PATH ...: counts the tests of another rate limiter that pass with Headgate's stand-in. Each path is a clone of that
-// limiter's repository. The tests run in a copy, where the packed Headgate replaces the limiter, and npm installs the versions that the clone names.
+// npm run compat:count -- PATH ...: counts the tests of another rate limiter that pass with Headgate's stand-in. Each path is a clone of the
+// limiter's repository. The tests run in a copy with the packed Headgate instead of the limiter, and npm installs the versions of the clone.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

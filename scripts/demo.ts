@@ -1,5 +1,5 @@
-// npm run demo: two servers on loopback that share their quotas, as two processes would, every algorithm on both, and real requests to all of them.
-// `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis instead of in memory.
+// npm run demo: two servers on loopback with common quotas, like two processes, every algorithm on both, and real requests to all servers.
+// `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis, not in memory.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -75,7 +75,7 @@ function appOf(): Express {
       res.send(`${name}: welcome\n`);
     });
   }
-  // Clients normally do not see errors in policies. In this demo they wrote them.
+  // Clients of an application do not see policy errors. Clients of the demo wrote the policies.
   const refuse: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) =>
     res.status(400).send(`${error.cause instanceof Error ? error.cause.message : error.message}\n`);
   return app.use(refuse);

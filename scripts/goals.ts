@@ -1,6 +1,6 @@
-// npm run goals: figures of the house that may only get better, each beside its limit (scripts/goals.json). It fails if a figure is worse.
+// npm run goals: figures of the house that may only get better, each beside its limit (scripts/goals.json). Fails if a figure is worse.
 //   npm run goals -- --record    records the present figures as the limits
-//   npm run goals -- --names     lists the functions of src that one request passes
+//   npm run goals -- --names     lists the functions of src on the path of a request
 //   npm run goals -- --english   lists the lines of prose to rewrite
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';

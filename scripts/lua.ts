@@ -1,9 +1,10 @@
-// npm run lua:check: lints the Lua in whole scripts, as Redis runs it, and checks that each file documents its inputs and its result.
+// npm run lua:check: lints the Lua in whole scripts, as Redis runs the scripts, and checks that each file documents its inputs and result.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { algorithms } from '../src/algorithms/index.js';
+import { luaFiles } from '../src/stores/redis/lua-files.js';
 import { compose, scriptNames } from '../src/stores/redis/scripts.js';
 import { root } from './lib/run.mjs';
 import { findProgram, getPrograms } from './programs.mjs';
@@ -14,7 +15,8 @@ const explained = {
   'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
 };
 
-const kernels = Object.keys(algorithms) as (keyof typeof algorithms)[];
+type Kernel = keyof typeof algorithms;
+const kernels = Object.keys(algorithms) as Kernel[];
 
 const findings = [...unexplained(), ...lint(scripts())];
 if (findings.length > 0) fail(findings.join('\n'));
@@ -36,7 +38,7 @@ interface Script {
   readonly source: string;
 }
 
-/** Each script for one algorithm with each, the others also with all of them; with and without bans and overrides. */
+/** Every script with each algorithm alone; scripts for several policies also with all algorithms; with and without bans and overrides. */
 function scripts(): Script[] {
   const alone = kernels.map((kernel) => [kernel]);
   return scriptNames.flatMap((name) => {
@@ -47,11 +49,16 @@ function scripts(): Script[] {
       bans.flatMap((ban) =>
         live.map((overrides) => ({
           name: `${name} (${[...set, ban && 'ban', overrides && 'overrides'].filter(Boolean).join(', ')})`,
-          source: compose(name, { kernels: set, ban, overrides }),
+          source: compose(name, { kernels: set, policies: policiesOf(set), ban, overrides }),
         })),
       ),
     );
   });
+}
+
+/** The policies of `evaluate` that are charged outright: two of an algorithm that can be. */
+function policiesOf(set: Kernel[]): Kernel[] {
+  return set.length === 1 && luaFiles[set[0]!]!['charge'] ? [...set, ...set] : [];
 }
 
 /** The findings of luacheck. A variable counts as unused only if every script with its line leaves it unused. */

@@ -1,5 +1,6 @@
-// npm run mutants:lua: checks that the tests notice mistakes. It draws small changes of the Lua in src/, applies each to a copy of the tree, and runs its tests.
-//   HEADGATE_MUTANTS=50 HEADGATE_SEED=1 npm run mutants:lua -- [src/algorithms] [src/algorithms/gcra.lua:92]
+// npm run mutants:lua: checks that the tests notice mistakes. Draws small changes of the Lua in src/, applies each change to a copy of the
+// tree, and runs the tests of the changed file.
+// HEADGATE_MUTANTS=50 HEADGATE_SEED=1 npm run mutants:lua -- [src/algorithms] [src/algorithms/gcra.lua:92]
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';

@@ -3,12 +3,12 @@ import { ensureDependencies } from './lib/dependencies.mjs';
 import { read, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-/** The other versions. `npm test` runs all tests on the current Node. */
+/** The versions to add: `npm test` runs all tests on the current Node. */
 const MAJORS = [20, 22, 24, 26].filter((major) => !process.versions.node.startsWith(`${major}.`));
 
 /**
- * Tests that depend on Node's HTTP, streams and timers, which may differ between versions, and on its SQLite, which Node 20 does not have.
- * They need no servers.
+ * Tests that depend on Node's HTTP, streams and timers, which may differ between versions, or on its SQLite, which Node 20 does not have.
+ * The tests need no servers.
  */
 const TESTS = [
   'test/http/connections.test.ts',

@@ -1,4 +1,4 @@
-// Checks the packed packages: their declarations in every module system, their manifests, their files, and the size of each sub-path.
+// Checks the packed packages: declarations in every module system, manifests, files, and the size of each sub-path.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,8 +23,8 @@ try {
 }
 
 /**
- * Prints the size of each sub-path as an application bundles it, with its libraries but without its peers. Resolves with whether all sub-paths
- * of the package have a limit (scripts/sizes.json) and stay within it.
+ * Prints the size of each sub-path in an application's bundle, with libraries but without peer dependencies. Resolves with `true` if every
+ * sub-path of the package has a limit (scripts/sizes.json) and stays within its limit.
  */
 async function checkSizes(folder: string): Promise<boolean> {
   const readJson = <T>(file: string) => JSON.parse(readFileSync(join(root, file), 'utf8')) as T;

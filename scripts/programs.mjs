@@ -8,8 +8,9 @@ import { read, root, run } from './lib/run.mjs';
 /** @typedef {'redis' | 'valkey' | 'postgres' | 'pgbouncer' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
 
 /**
- * The programs: the variable with their path, their possible names (first the package's), the variable with a server's URL, the package, and
- * a folder that is searched in addition to the PATH. */
+ * The programs: the variable for the path, the possible names (first the package's), the variable for a server's URL, the package, and a
+ * folder to search in addition to the PATH.
+ */
 const programs =
   /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string, folder?: string }>} */ ({
     redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
@@ -65,7 +66,7 @@ export function getPrograms(...names) {
       return (findProgram(name), []);
     } catch (error) {
       const { message } = /** @type {Error} */ (error);
-      // A server from a URL serves all tests except those that start their own.
+      // A server from a URL serves all tests except the tests with servers of their own.
       if (url && process.env[url]) return [];
       if (process.env[variable] || process.env['HEADGATE_APT'] === 'no') return [message];
       return install(packageOf(name)) ? [] : [message];

@@ -1,7 +1,7 @@
-// Runs the tests, on a fresh clone too, in two tiers that are chosen by folder:
-//   npm test           everything that README promises, on memory, SQLite and one Redis server: the folders test, without their folders slow
+// Runs the tests, on a fresh clone too, in two tiers by folder:
+//   npm test           every promise of README.md, on memory, SQLite and one Redis server: the folders test, without their folders slow
 //   npm run test:all   the rest: the folders slow, and the suites of stores on Valkey
-// It installs what a tier needs. Arguments go to mocha: npm test -- --grep x, npm test -- test/http.
+// A tier's programs are installed first. Arguments go to mocha: npm test -- --grep x, npm test -- test/http.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /**
- * The arguments of one Mocha, the kinds of server that it shares, and the effort of its random tests.
+ * A run of Mocha: its arguments, its kinds of server, and the effort of its random tests.
  *
  * @typedef {{ args: string[], servers: string, effort?: string }} Run
  */
@@ -50,11 +50,11 @@ const mocha = ({ args, servers, effort = '1' }, output = 'inherit') =>
 const exitStatus = async (child) => Number((await once(child, 'close'))[0] ?? 1);
 
 /**
- * Starts as many runs at once as `width`, each with servers of its own, and prints the output of a run when it has ended.
+ * Starts up to `width` runs at once, each with its own servers, and prints a run's output at the run's end.
  *
  * @param {Run[]} runs
  * @param {number} width
- * @returns {Promise<{ run: Run, text: string }[]>} the runs that failed, with their output
+ * @returns {Promise<{ run: Run, text: string }[]>} the failed runs with their output
  */
 async function runAtOnce(runs, width) {
   const waiting = [...runs];
@@ -132,7 +132,7 @@ function stepsOf(slow) {
   const rest = all.filter(isSlow);
   // The longest first, so that no long run begins when the others have ended.
   const bySize = rest.sort((a, b) => statSync(join(root, b)).size - statSync(join(root, a)).size);
-  // More runs than cores, because a run waits about half of its time. Each run empties its servers, so runs cannot share given ones.
+  // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers.
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
   const width = given ? 1 : availableParallelism() + 1;
   /** @param {(file: string) => boolean} which */

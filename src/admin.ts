@@ -1,5 +1,5 @@
 /**
- * Views and changes for operators, over Redis, SQLite and memory. See docs/admin.md.
+ * Views and changes for operators, over Redis, SQLite and memory. See https://github.com/headgate/headgate/blob/main/docs/admin.md.
  *
  * @module
  */

@@ -40,14 +40,16 @@ export { WARNING_CODES, type WarningCode, type Warnings } from './common/warning
 export type { Duration } from './common/duration.js';
 export type { BanNoteOptions, BanOptions } from './contract/ban-options.js';
 export { parsePolicy, policyText } from './contract/compile-policies.js';
-export type { Policies, StrictPolicies } from './contract/policy.js';
+export type { Policies, PolicyText, StrictPolicies } from './contract/policy.js';
 export type {
   Algorithm,
   CalendarPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
   LeakyBucketPolicy,
+  EitherLimitOrPolicies,
   NoPolicy,
+  NotOfThisAlgorithm,
   Policy,
   StrictPolicy,
   SlidingLogPolicy,

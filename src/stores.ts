@@ -1,9 +1,11 @@
 /**
- * Building blocks for a store of your own. See "A store" in docs/extending.md.
+ * Building blocks for a store of your own. See "A store" in https://github.com/headgate/headgate/blob/main/docs/extending.md.
  *
  * @module
  */
-export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/state/key-state.js';
+export type { StateChange } from './stores/state/key-record.js';
+export { JointState, KeyState } from './stores/state/key-state.js';
+export { stateKey, stateKeys } from './stores/state/state-keys.js';
 export { stateStore, type Askers, type StateBackend } from './stores/state/state-store.js';
 export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './contract/verdicts.js';
 export {

@@ -1,5 +1,5 @@
-// Loading Headgate must only define things. Cloudflare Workers refuse random numbers, timers and I/O until a request comes, and every process
-// that loads a part would pay for work that it may never need. Workers also make limiters while they load.
+// Loading Headgate must only define things. Cloudflare Workers refuse random numbers, timers and I/O until the first request, and a process
+// should not pay at start for work that may never be needed. Workers also create limiters while loading.
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -34,7 +34,7 @@ const REFUSED: Functions = [
   [net, /^(connect|createConnection|createServer)$/],
 ];
 
-/** All functions that do more than define. */
+/** The functions that do more than define. */
 const WORK: Functions = [
   ...REFUSED,
   [Date, /^now$/],
@@ -91,7 +91,7 @@ function callerOf(stack: string): string {
 
 type Loaded = typeof headgate & { hono: typeof hono; web: typeof web; outbound: typeof outbound };
 
-/** Loads all of `src` anew. What it needs of other packages is loaded once. */
+/** Loads all of `src` anew, and the packages that `src` needs only once. */
 function load(): Loaded {
   const module = { exports: {} };
   const run = new vm.Script(`(function (require, module, exports) {${code}\n})`, { filename: 'bundle.cjs' });

@@ -1,4 +1,4 @@
-// Likely mistakes: the error of each, the moment when it is thrown, and the page that it names.
+// Likely mistakes: the error, the moment of the error, and the page behind the error's link.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
@@ -299,7 +299,7 @@ describe('the page of an error’s code', () => {
       errorOf(() => limiter.wait('key', { cost: 6 })),
       errorOf(() => away.consume('key')),
     ]);
-    // Repeats until the store is down, because that error quotes another one.
+    // Repeats until the store is down, because the last error quotes an earlier error.
     for (let last; last?.code !== 'HEADGATE_STORE_AWAY'; errors.push(last)) {
       last = await errorOf(() => away.reset('key'));
       await new Promise((resolve) => setTimeout(resolve, 20));

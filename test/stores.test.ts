@@ -18,7 +18,7 @@ describeChecks(
   contractChecks({ createStore: (clock) => tableStore(clock) }),
 );
 
-/** A store that answers later: it wraps another store. */
+/** Wraps a store to answer later. */
 function later(clock: Clock): Store {
   const store = memoryStore({ clock });
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));

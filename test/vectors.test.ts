@@ -72,7 +72,7 @@ async function perform(limiter: Limiter, call: number | Call, admitted: Decision
   if ('peek' in call) return limiter.peek('key', { cost: call.peek });
   if ('refund' in call) return void (await limiter.refund('key', call.refund));
   if ('settle' in call) return void (await admitted[call.settle]!.settle(call.to));
-  // Another process asks again: the decision itself remembers that it was released.
+  // Another process asks again: the decision itself remembers its release.
   const held =
     'release' in call ? await admitted[call.release]!.release() : await admitted[call.renew]!.renew();
   expect(held, JSON.stringify(call)).to.equal(call.held);

@@ -443,7 +443,7 @@ describe('warnings of the set-up', () => {
       // Stores of other suites that are down are still probed now and then.
       if (options.code !== 'HEADGATE_STORE_DOWN') warned.push({ code: options.code, message });
     }) as typeof emitWarning;
-    // Limiters of other tests that decided once must not count here.
+    // Limiters of earlier tests that decided once must not count here.
     const kept = createLimiter(quota);
     for (let i = 0; i < 2; i++) await kept.consume('ada');
     await madeLate(1);
@@ -536,7 +536,7 @@ describe('warnings of the set-up', () => {
         memoryStore({ warnings });
       }
       expect(warned).to.deep.equal([]);
-      // A warning that one limiter silences still appears for another.
+      // A warning silenced by a limiter still appears for another limiter.
       await onExpress(quota, { headers: forwarded });
       expect(warned).to.have.length(1);
     });

@@ -1,5 +1,5 @@
-// The same as reports-headgate.ts with rate-limiter-flexible, which has no slots, so points stand in for them. A process that dies keeps its
-// points for up to a minute, and a report of more than a minute loses its points. The queue is local to the process, and has no order.
+// The same as reports-headgate.ts with rate-limiter-flexible, which has no slots and therefore counts points. The points of a crashed process
+// stay charged for up to a minute, and a report of more than a minute loses its points. The queue is local to the process and unordered.
 import express from 'express';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,5 @@
-// The same as tokens-headgate.ts with rate-limiter-flexible. It takes two calls, and two more to return the charge of a denied request.
-// Meanwhile the charge denies other requests. If this process dies between the calls, the charge stays.
+// The same as tokens-headgate.ts with rate-limiter-flexible. A decision takes two calls, and a denial two more to return the charge, which
+// denies concurrent requests in the meantime. If this process dies between the calls, the charge stays.
 import express from 'express';
 import { Redis } from 'ioredis';
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';

@@ -22,12 +22,12 @@ import { SQLITE_TABLE } from '../../src/stores/sqlite/sqlite.js';
 
 type Table = Readonly<Record<string, Omit<Row<never>, 'accepts'>>>;
 
-/** A table of options, and the public types that document them. */
+/** A table of options, and the public types with their documentation. */
 interface Section {
   readonly title: string;
   readonly text: string;
   readonly table: Table;
-  /** The first type that has an option documents it. */
+  /** The first type with an option documents the option. */
   readonly types: readonly string[];
 }
 
@@ -39,7 +39,14 @@ const SECTIONS: readonly Section[] = [
     text: 'The fields of a policy: inline among the options, or in `policies`. [Choosing an algorithm](choosing.md) shows which algorithm has which fields.',
     table: POLICY_TABLE,
     types: [
-      ...['PolicyBase', 'QuotaPolicy', 'SlidingWindowPolicy', 'TokenBucketPolicy', 'LeakyBucketPolicy'],
+      ...[
+        'PolicyBase',
+        'QuotaPolicy',
+        'WindowPolicy',
+        'SlidingWindowPolicy',
+        'TokenBucketPolicy',
+        'LeakyBucketPolicy',
+      ],
       ...['CalendarPolicy', 'ConcurrencyPolicy'],
     ],
   },
@@ -175,14 +182,27 @@ function defaultText({ otherwise, documented }: Documented): string {
   return `\`${JSON.stringify(otherwise).replaceAll('"', "'").replaceAll(',', ', ')}\``;
 }
 
+/** A sentence without the range of values at its end, which has a column of its own. */
+const withoutRange = (sentence: string): string =>
+  sentence.replace(/[,:] (?:(?:at least )?`?'?\d(?!\d* characters)|ms\b|a whole number\b)[^:{}]*\.$/, '.');
+
+/** Whether another section shows the option already. */
+const isRepeated = ({ section, name }: Documented): boolean =>
+  section === 'Requests' && name in LIMITER_TABLE;
+
 /** The content of docs/options.md. */
 export async function optionsPage(): Promise<string> {
   const all = options();
   const parts = SECTIONS.map(({ title, text }) => {
     const rows = all
-      .filter(({ section }) => section === title)
+      .filter((option) => option.section === title && !isRepeated(option))
       .map((option) => {
-        const cells = [`\`${option.name}\``, option.sentence, grouped(option.type), defaultText(option)];
+        const cells = [
+          `\`${option.name}\``,
+          withoutRange(option.sentence),
+          grouped(option.type),
+          defaultText(option),
+        ];
         return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
       });
     const head = '| option | meaning | values | default |\n| --- | --- | --- | --- |';
@@ -192,9 +212,15 @@ export async function optionsPage(): Promise<string> {
 
 <!-- npm run docs:options writes this page from the option tables and the docstrings of src. -->
 
-A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`. Every option is checked when the
-limiter is made. \`undefined\` counts as omitted, but a quota without its \`limit\` or \`window\` is refused. An [error](errors.md) contains the
-mistake, the given value and a correct one. Your editor shows the complete description of each option.`;
+\`\`\`ts
+import { createLimiter } from 'headgate';
+
+const limiter = createLimiter({ name: 'api', limit: 100, window: '1m', ban: { after: 50 } });
+\`\`\`
+
+A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`; windows are at most 366 days. Every option is checked when the
+limiter is made, and an [error](errors.md) contains a correct value. \`undefined\` counts as omitted, but a quota without its \`limit\` or \`window\` is
+refused. Your editor shows the complete description of each option.`;
   const path = `${root}docs/options.md`;
   return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });
 }

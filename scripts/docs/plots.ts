@@ -1,4 +1,4 @@
-// Draws docs/plots/*.svg: the real algorithms on one trace. It uses its own clock, so that every run draws the same. `tsx
+// Draws docs/plots/*.svg: the real algorithms on one trace, with a clock of the script, so that every run draws the same. `tsx
 // scripts/docs/plots.ts` writes the files; a test calls `plots()` and compares.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -86,7 +86,7 @@ const heading = (top: number, name: string, note: string): string =>
   `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>\n` +
   `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">${note}</text>`;
 
-/** Plots one below the other, above one axis of time. */
+/** Stacks plots above one common axis of time. */
 function rows(title: string, height: number, parts: readonly string[]): string {
   const bottom = parts.length * height;
   return svg(title, bottom + 24, [...parts, timeAxis(bottom + 14)]);
@@ -142,7 +142,7 @@ async function algorithms(): Promise<string> {
   return rows('What each algorithm admits of the same requests', height, parts);
 }
 
-/** The units that a client gets if it asks all the time, by the number of segments. */
+/** The units of a client that asks all the time, by the number of segments. */
 async function segments(): Promise<string> {
   const demand = series(0, 400, 100);
   const choices = [2, 5, 10, 60].map(

@@ -1,4 +1,4 @@
-// Measures classes, so that none becomes a room that nobody overlooks.
+// Measures classes, so that no class grows unnoticed.
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { root } from './run.mjs';

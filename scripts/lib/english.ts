@@ -53,7 +53,7 @@ export function measureEnglish(files: readonly string[]): English {
   return { figures, lines: counted.map(({ file, line, text }) => `${file}:${line}: ${text}`) };
 }
 
-/** Rounds up to a tenth, so that a figure at its goal does not fluctuate around it. */
+/** Rounds up to a tenth, so that a figure at its goal does not fluctuate. */
 const round = (value: number) => Math.ceil(value * 10 - 1e-9) / 10;
 
 function readComments(file: string): ProseLine[] {

@@ -1,6 +1,6 @@
-// Builds the package. CommonJS holds the library, because every loader can load it: import, require, Jest, bundlers. The ES modules only
-// re-export it, so that a process has one copy, whichever loader it uses. The price is that bundlers cannot leave out the unused parts of a
-// sub-path. The command line is an ES module.
+// Builds the package. CommonJS holds the library, because every loader can load CommonJS: import, require, Jest, bundlers. The ES modules
+// only re-export the library, so that a process has one copy, whichever loader it uses. The price: bundlers cannot leave out the unused
+// parts of a sub-path. The command line is an ES module.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { root } from './run.mjs';
 const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
 
-/** The syntax that all supported versions of Node run. */
+/** The syntax of the oldest supported version of Node. */
 const TARGET = 'node20';
 
 /** The packages of the repository that are built, by their folders. The first is `headgate`, which the others import. */
@@ -61,7 +61,7 @@ function listDoors(folder: string): string[] {
     .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
 }
 
-/** Bundles the entry files. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
+/** Bundles the entry files. Code of several entry files goes to `shared`, so that an entry file loads only the code it uses. */
 async function bundle(doors: string[], directory: string, folder: string): Promise<void> {
   const bundled = await rollup({
     ...BUNDLE,

@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process';
 export const root = new URL('../../', import.meta.url).pathname;
 
 /**
- * The files of the repository, including new files that git does not ignore.
+ * The files of the repository, including new files unless git ignores them.
  * @param {...string} folders the folders to list; all files if empty
- * @returns {string[]} their paths from the root
+ * @returns {string[]} the paths from the root
  */
 export function listFiles(...folders) {
   const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...folders]);
@@ -14,11 +14,11 @@ export function listFiles(...folders) {
 }
 
 /**
- * Runs a command in the repository and shows its output. Returns its exit status (1 if a signal ended it).
+ * Runs a command in the repository and shows the command's output.
  * @param {string} command
  * @param {string[]} args
- * @param {NodeJS.ProcessEnv} [env] added to this process's environment
- * @returns {number}
+ * @param {NodeJS.ProcessEnv} [env] added to the environment of this process
+ * @returns {number} the exit status (1 if a signal ended the command)
  */
 export function run(command, args, env = {}) {
   const { status, error } = spawnSync(command, args, {

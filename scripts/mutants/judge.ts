@@ -33,7 +33,7 @@ export function testsOf(file: string): string[] {
   return [...new Set(tests)];
 }
 
-/** A copy of the tree as git lists it, in which one mutant after the other is judged. */
+/** A copy of the tree as git lists it, for judging mutants one by one. */
 export class Tree {
   readonly #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
 
@@ -50,11 +50,11 @@ export class Tree {
   };
 
   /**
-   * Runs the tests on a mutant. A test that does not end is not a failure, because it only shows that some code waits. On a busy machine, tests
-   * may fail by themselves, so only a test that fails twice, and passes without the mutant, kills it.
+   * Runs the tests on a mutant. Only a test file that fails twice, and passes without the mutant, kills the mutant, because on a busy
+   * machine tests also fail by themselves. A test without an end is not a failure: some code waits, nothing more.
    *
-   * @param limit the time that a test file may take, ms
-   * @returns `by`: the test file that failed, or that did not end
+   * @param limit the time limit of a test file, ms
+   * @returns `by`: the test file that failed or did not end
    */
   async judge(
     mutant: Mutant,
@@ -75,7 +75,7 @@ export class Tree {
     return { verdict: 'survived', by: '' };
   }
 
-  /** Runs a test file in a separate process group. If it does not end in time, it is killed with all processes that it has started. */
+  /** Runs a test file in a separate process group. At the time limit, the whole group is killed. */
   async #run(test: string, limit: number): Promise<Verdict> {
     const args = ['node_modules/mocha/bin/mocha.js', '--bail', '--reporter', 'json', test];
     const options = { cwd: this.#path, detached: true };

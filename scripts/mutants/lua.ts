@@ -1,7 +1,7 @@
 // The mutants of a Lua file: the same kinds of change that Stryker makes in TypeScript, because Stryker does not know Lua.
 import luaparse, { type BinaryExpression, type LogicalExpression, type Node } from 'luaparse';
 
-/** One change of one file. */
+/** A change of a file. */
 export interface Mutant {
   /** The path of the file from the root. */
   readonly file: string;
@@ -30,7 +30,7 @@ const swappedFunctions: Readonly<Record<string, string>> = {
 
 const comparisons = new Set(['<', '<=', '>', '>=', '==', '~=']);
 
-/** All mutants of a file, in the order of its text. */
+/** The mutants of a file, in the order of the text. */
 export function mutateLua(file: string, text: string): Mutant[] {
   // Two operators may produce the same change.
   const mutants = new Map<string, Mutant>();

@@ -1,5 +1,5 @@
-// Selects the mutants of a run: one in HEADGATE_MUTANTS, by HEADGATE_SEED. For Stryker this is a checker that reports all other mutants as
-// compile errors.
+// Selects one in HEADGATE_MUTANTS mutants for a run, by HEADGATE_SEED. For Stryker the selection is a checker: the remaining mutants are
+// reported as compile errors.
 import { createHash } from 'node:crypto';
 
 /**

@@ -195,7 +195,7 @@ export interface Admin {
   log: Functions['log'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
-  /** Checks whether limits can be enforced on the store: see docs/redis.md. */
+  /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
   /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */
   close(): Promise<void>;

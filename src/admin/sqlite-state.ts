@@ -6,7 +6,8 @@ import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.j
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { Database } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';
-import { KeyState, stateKeys } from '../stores/state/key-state.js';
+import { KeyState } from '../stores/state/key-state.js';
+import { stateKeys } from '../stores/state/state-keys.js';
 import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { hashOnly, LocalState, type Row } from './local-state.js';
 import type { Owner } from './state.js';

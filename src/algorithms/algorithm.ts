@@ -1,11 +1,13 @@
-/** Integers that an algorithm's Lua file and TypeScript file both receive, in the order in which Lua reads them. */
+import type { Duration } from '../common/duration.js';
+
+/** The integers for an algorithm's Lua file and TypeScript file, in the order in which Lua reads them. */
 export type Params = Readonly<Record<string, number>>;
 
-/** The fields that policies of all algorithms have. */
+/** The fields of every policy, whatever its algorithm. */
 export interface PolicyBase {
   /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Optional for a sole policy. @default 'default' */
   name?: string;
-  /** Units per window: a whole number of at least 1. */
+  /** Units per window or period: a whole number of at least 1. */
   limit: number;
   /** Evaluate and report, never deny. @default false */
   shadow?: boolean;
@@ -16,11 +18,11 @@ export interface PolicyBase {
   by?: string;
 }
 
-/** Fields of all policies that count requests over time. Concurrency policies count held slots instead, and do not have these fields. */
+/** The fields of all policies that count requests over time. Concurrency policies count held slots instead, without these fields. */
 export interface QuotaPolicy extends PolicyBase {
   /**
-   * The requests that are charged. `'admitted'`: requests that every policy admits. `'attempts'`: also requests that another policy denies, in
-   * this limiter or in a limiter stacked behind it. A request that this policy itself denies is never charged here. @default 'admitted'
+   * The requests to charge. `'admitted'`: requests that every policy admits. `'attempts'`: also requests that another policy denies, in
+   * this limiter or in a limiter stacked behind it. The policy's own denials are never charged here. @default 'admitted'
    */
   count?: 'admitted' | 'attempts';
   /**
@@ -30,7 +32,13 @@ export interface QuotaPolicy extends PolicyBase {
   unit?: string;
 }
 
-/** A policy's fields when an algorithm compiles them: `limit` is validated, the other fields are as the user passed them. */
+/** The fields of all policies that count requests in a window. */
+export interface WindowPolicy extends QuotaPolicy {
+  /** The length of the window, in which `limit` units are admitted: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
+  window: Duration;
+}
+
+/** A policy's fields at compilation: `limit` is validated, every other field is as the user passed it. */
 export interface Given {
   readonly limit: number;
   readonly [field: string]: unknown;
@@ -42,15 +50,15 @@ export interface Returned {
   readonly mark: number;
   /** The time of the charge, ms. */
   readonly at: number;
-  /** The ticks by which a bucket drains this charge earlier, because charges before it were given back. */
+  /** The ticks by which a bucket drains this charge earlier, because earlier charges were given back. */
   readonly shift: number;
 }
 
-/** The rates that a bucket has had, for a state that was written under an earlier one. */
+/** The earlier rates of a bucket, for a state written under an earlier rate. */
 export interface Rates {
   /** The params at a time. */
   at(time: number): Params;
-  /** All params that may have been in force within a millisecond. */
+  /** All params that may have been in force within a millisecond of a time. */
   around(time: number): readonly Params[];
   /** The times after `from` and up to `to` at which the params changed. */
   boundaries(from: number, to: number): readonly number[];
@@ -62,11 +70,11 @@ export interface Rates {
 export type Saved = readonly (number | string)[];
 
 /**
- * The state of one policy for many keys: a structure of arrays, with one row for each key. Its methods are the functions of the Lua file
- * beside it, with the same names in the same order. Row 0 is never written, and represents a key without state.
+ * The state of one policy for many keys: a structure of arrays, with one row per key. The methods are the functions of the Lua file next to
+ * the TypeScript file, with the same names in the same order. Row 0 is never written, and represents a key without state.
  *
- * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After a `look` that admitted, `commit` charges
- * the same row, or a fresh row if that was row 0. It updates `remaining` and `reset`.
+ * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After an admitting `look`, `commit` charges
+ * the same row, or a fresh row instead of row 0, and updates `remaining` and `reset`.
  */
 export abstract class Column<P = Params> {
   wait = 0;
@@ -80,7 +88,7 @@ export abstract class Column<P = Params> {
   /**
    * Charges (`units` > 0, even beyond the remaining units) or gives back (`units` < 0).
    *
-   * @param of the charge that is given back, or undefined for no particular one
+   * @param of the charge to give back, or undefined for no particular charge
    * @returns the charged units, which a bound on debt may reduce; for a bucket that gave back, ticks
    */
   abstract adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number;
@@ -88,7 +96,7 @@ export abstract class Column<P = Params> {
   abstract until(row: number): number;
   /** Forgets a row. */
   abstract clear(row: number): void;
-  /** An empty column like this one, with room for rows 1 to `rows`. */
+  /** An empty column of the same kind, with room for rows 1 to `rows`. */
   abstract sibling(rows: number): Column<P>;
   /** Copies a row's state from a sibling column, or from another row of this column. */
   abstract take(from: Column<P>, theirs: number, ours: number): void;
@@ -98,7 +106,7 @@ export abstract class Column<P = Params> {
   /** Loads a saved state into an empty row. An impossible value leaves the row empty. */
   abstract load(row: number, saved: Saved): void;
 
-  /** Reads part of a row's state ahead, so that it is in the processor's cache when `look` needs it. */
+  /** Reads part of a row's state into the processor's cache ahead of `look`. */
   fetch(_slot: number): number {
     return 0;
   }
@@ -148,13 +156,13 @@ export abstract class SlotColumn<P = Params> extends Column<P> {
 }
 
 /**
- * The time for which units that are charged ahead may be spent. It is so short that no window ever admits more than if each unit had been
- * charged when it was spent.
+ * The time for spending units that are charged ahead. The time is so short that no window ever admits more than if each unit had been
+ * charged when spent.
  */
 export interface Ahead {
   /** Time after the charge, ms. @param resetMs the reset of the charge's verdict */
   endsIn(resetMs: number): number;
-  /** Units of a charge that can no longer be spent for each ms that passes, because units drain as soon as they are charged. */
+  /** Units of a charge that are lost for spending per ms, because units drain as soon as they are charged. */
   readonly lostPerMs: number;
 }
 
@@ -162,7 +170,7 @@ export interface Ahead {
 export interface Traits {
   /** Whether units are slots, held until a release or the end of a lease. */
   readonly holdsSlots: boolean;
-  /** The most units that one moment can admit. */
+  /** The most units that can be admitted in one moment. */
   readonly capacity: number;
   /** Whether charges drain in turn, so that a refund moves the later charges forward. */
   readonly drains: boolean;
@@ -175,9 +183,9 @@ export interface Traits {
   /** The name of its units in header fields (`qu` of draft-11), or undefined for requests. */
   readonly unit: string | undefined;
   /**
-   * Milliseconds until one more unit is available, or a later time if the state does not contain it. Undefined if it cannot be predicted.
+   * Milliseconds until one more unit is available, or a later time if the state does not contain the exact time. Undefined if unpredictable.
    *
-   * @param remaining from a verdict that admits, like `resetMs`
+   * @param remaining from an admitting verdict, like `resetMs`
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
   /** The end of the period that contains a moment, ms since the epoch, if the policy counts by periods of the calendar. */
@@ -193,16 +201,16 @@ export interface Traits {
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
-   * The integers that the Lua file reads in place of `params` at a moment (ms since the epoch), if they depend on the time. If the server's
-   * time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends the integers for the server's time.
+   * The integers for the Lua file in place of `params` at a moment (ms since the epoch), if the integers depend on the time. If the server's
+   * time is too far from the moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends the integers for the server's time.
    */
   readonly sent?: (now: number) => readonly number[];
   /** The time span that the limit refers to, ms: a window or a lease. */
   readonly window: number;
   /**
-   * The fields that the state depends on, as text: a window's length, a bucket's rate and burst. The shape is part of the key, so that
-   * policies that read a state differently do not share it. A counter's limit is not part of it, so policies that differ only in the limit
-   * share the count.
+   * The fields on which the state depends, as text: a window's length, a bucket's rate and burst. The shape is part of the key, so that
+   * policies with different readings of a state do not share the state. A counter's limit is not part of the shape, so policies that differ
+   * only in the limit share the count.
    */
   readonly shape: string;
   /** The longest time for which a charge counts, ms. */
@@ -215,7 +223,7 @@ type Named = QuotaPolicy & { algorithm?: string };
 type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Named> & string : never;
 
 interface Definition<P, Policy extends Named> {
-  /** Names the state's layout in keys. It changes with the layout, so that no version reads another version's state. */
+  /** Names the state's layout in keys. A new layout gets a new tag, so that no version reads another version's state. */
   readonly tag: string;
   /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
@@ -238,7 +246,7 @@ export function areNumbers(saved: Saved): saved is readonly number[] {
   return saved.every((value) => typeof value === 'number');
 }
 
-/** The most units that a state counts. Up to this, the sum of a state and a charge is an exact integer. */
+/** The most units that a state counts. Up to this number, the sum of a state and a charge is an exact integer. */
 export const MAX_COUNTED_UNITS = 2 ** 52;
 
 /** The most ticks in a bucket's state, so that sums stay exact integers. */

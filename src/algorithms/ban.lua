@@ -1,11 +1,11 @@
 -- Bans: repeated denials ban a key, longer each time.
 --
--- State:   "denials counted banned length last", decimal: the denials, and the end of the window in which they count; the
---          ban's end and length; the length of the last ban by denials, from which the next one grows. The key expires
---          once none of these counts.
+-- State:   "denials counted banned length last", decimal: the denials, and the end of the window of the denials; the
+--          ban's end and length; the length of the last ban by denials, from which the next ban grows. The key expires
+--          once nothing in the state counts.
 -- Params:  after (denials, or 0 for never), within (ms), first (ms), factor (thousandths), max (ms)
--- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that this denial starts
---          (ms) or 0
+-- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that begins with the
+--          denial (ms) or 0
 
 -- The time at which the state expires. Earlier bans are remembered for `max` after the end of the last one.
 local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end
@@ -25,11 +25,11 @@ local function ban_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local state = { 0, 0, 0, 0, 0 }
-  -- A ban never exceeds 366 days. Headgate did not write a value that claims a longer one.
+  -- A ban never exceeds 366 days, so Headgate did not write a longer value.
   if denials and tonumber(length) <= 366 * 86400000 then
     state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
   end
-  -- After a clock that went back, or under a shorter span, a ban must not become longer than it was.
+  -- After a clock that went back, or under a shorter span, a ban must not grow.
   local before = state[2] + state[3]
   state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
   if writable and (state[2] + state[3] < before or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end

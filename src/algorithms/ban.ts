@@ -1,6 +1,6 @@
 import { areNumbers, type Saved } from './algorithm.js';
 
-/** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
+/** Integers for both stores, in the order in which `algorithms/ban.lua` reads them. */
 export interface CompiledBan {
   /** Denials that start a ban. With 0, denials never do. */
   readonly after: number;
@@ -28,7 +28,7 @@ interface BanState {
   last: number;
 }
 
-/** Bans in the memory store, kept only for rows that have one. `ban.lua` has the same functions. */
+/** Bans in the memory store, kept only for banned rows. `ban.lua` has the same functions. */
 export class BanColumn {
   readonly #states = new Map<number, BanState>();
 
@@ -36,7 +36,7 @@ export class BanColumn {
     const stored = this.#states.get(row);
     if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
-    // After a clock that went back, or under a shorter span, a ban must not become longer than it was.
+    // After a clock that went back, or under a shorter span, a ban must not grow.
     state.counted = Math.min(state.counted, now + p.within);
     state.banned = Math.min(state.banned, now + state.length);
     if (writable) [stored.counted, stored.banned] = [state.counted, state.banned];
@@ -55,7 +55,7 @@ export class BanColumn {
     return Math.max(0, this.#read(row, p, now, writable).banned - now);
   }
 
-  /** Counts a denial. @returns the length of the ban that it starts, ms, or 0 */
+  /** Counts a denial. @returns the length of the ban that begins with the denial, ms, or 0 */
   strike(row: number, p: CompiledBan, now: number): number {
     if (p.after === 0) return 0;
     const state = this.#read(row, p, now, true);
@@ -84,7 +84,7 @@ export class BanColumn {
     else this.#states.set(row, { ...state, banned: now + length, length, byHand: true });
   }
 
-  /** The end of a row's last ban, or 0 if it never had one. */
+  /** The end of a row's last ban, or 0 for a row without a ban. */
   end(row: number): number {
     return this.#states.get(row)?.banned ?? 0;
   }
@@ -100,7 +100,7 @@ export class BanColumn {
     return state ? this.#stop(state, p) : 0;
   }
 
-  /** A row's state, as in `Column`; `[]` if it has none. */
+  /** A row's state, as in `Column`; `[]` if there is no state. */
   save(row: number): Saved {
     const state = this.#states.get(row);
     if (!state) return [];

@@ -1,16 +1,16 @@
 -- Calendar: a counter per period of the calendar. Worst case in any time as long as a period: 2 x limit.
 --
 -- State:   13 bytes, big-endian: the period's end (6, ms), the units (7)
--- Params:  limit; then the beginnings of two consecutive periods, and the end of the second one (ms). The caller sends the period of its
---          own time, and the next one. If the server's time is in neither, the error HEADGATE_PERIOD contains that time, and the caller
---          sends the periods from it on
+-- Params:  limit; then the beginnings of two consecutive periods, and the end of the second period (ms). The caller sends the current
+--          period by the caller's time, and the next. If the server's time is in neither, the error HEADGATE_PERIOD contains the server's
+--          time, and the caller sends the periods from there on
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
---          check: the end of the period that contains the time
+--          check: the end of the current period
 
 local kernel_name, kernel_params = 'calendar', 4
 
 --- section charge
--- Combines look and commit for the common case of states that end with this period. See charge.lua.
+-- Combines look and commit for the common case of states that end with the current period. See charge.lua.
 
 local limit, stop = p[at + 1] + 0, p[at + 3] + 0
 if now >= stop then stop = p[at + 4] + 0 end
@@ -67,7 +67,7 @@ local function calendar_read(key, p, now, writable)
     sound = used < 2 ^ 53
   end
   if not sound or expiry <= now then
-    -- An ended counter is left to its TTL: if the clock goes back, it counts again, as if no request had come meanwhile.
+    -- An ended counter is left to its TTL: if the clock goes back, the counter is in force again, as if no request had come meanwhile.
     if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
     return 0, 0
   end

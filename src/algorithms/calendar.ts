@@ -4,7 +4,7 @@ import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
 export interface CalendarPolicy extends QuotaPolicy {
-  /** The algorithm. */
+  /** Counts in periods of the calendar, for plans and budgets: the count begins anew at midnight, on Monday or on the first of the month. */
   algorithm: 'calendar';
   /** Hours, days, weeks, months or years on the calendar of the time zone. */
   period: Period;
@@ -12,13 +12,13 @@ export interface CalendarPolicy extends QuotaPolicy {
   timeZone?: string;
   /**
    * The start of the period. Week: a weekday, default `'monday'`. Month: a day, 1 to 31, default 1. Year: month and day, default `'01-01'`.
-   * All three also accept a date, such as the start of a subscription: `'2026-01-31'`. In a month without that day, the last day is used.
-   * Hours and days have no anchor.
+   * Weeks, months and years also accept a date, such as the start of a subscription: `'2026-01-31'`. In a month without the day, the last
+   * day is used. Hours and days have no anchor.
    */
   anchor?: number | string;
 }
 
-/** The limit; then the calendar's id, six bytes in each integer, so that all processes read the same calendar. */
+/** The limit; then the calendar's id, six bytes per integer, so that all processes read the same calendar. */
 type CalendarParams = { readonly limit: number } & Readonly<Record<string, number>>;
 
 const BYTES = 6;
@@ -40,7 +40,7 @@ function idFrom(numbers: readonly number[]): string {
   return Buffer.concat(bytes).toString();
 }
 
-/** The calendars that this process uses. The combinations of period, anchor and time zone bound their number. */
+/** The calendars of this process. The combinations of period, anchor and time zone bound their number. */
 const calendars = new Map<string, Calendar>();
 const ofParams = new WeakMap<CalendarParams, Calendar>();
 

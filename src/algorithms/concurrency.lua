@@ -36,8 +36,8 @@ local function concurrency_read(key, p, now, writable)
   return math.max(0, held), stop
 end
 
--- Returns the time at which enough leases have ended that at most `left` units are held. If each lease has one unit, its rank is the count.
--- Otherwise the leases are read from the last one on, in growing steps.
+-- Returns the time at which so many leases have ended that at most `left` units are held. If each lease has one unit, the rank is the
+-- count. Otherwise the leases are read from the last lease on, in growing steps.
 local function concurrency_until(key, now, stop, held, left)
   local at, many = 0, 16
   if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
@@ -72,7 +72,7 @@ local function concurrency_commit(key, p, cost, now, held, _, _, id)
   local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
   local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
   if refused then
-    -- A missing permission left the sorted set incomplete. The caller does not learn this lease, so its slots must not be held.
+    -- A missing permission left the sorted set incomplete. The caller does not learn the lease, so the lease must not hold slots.
     redis.call('ZREM', key, member)
     if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
     error(refused.err)

@@ -5,9 +5,11 @@ import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } fro
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
-  /** The algorithm. */
+  /** Limits how many units are held at a time, not how often. Over HTTP, a request holds its slot until the response has ended. */
   algorithm: 'concurrency';
-  /** A slot that is not given back is free again after this long. */
+  /** Slots: the units held at a time, 1 to 100,000. */
+  limit: number;
+  /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
 }
 
@@ -22,7 +24,7 @@ interface Lease {
   stop: number;
 }
 
-/** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
+/** The leases of a key, ordered by their ends. All leases are equally long, so the lease taken or renewed last is the last in order. */
 class Leases extends List<Lease> {
   readonly byId = new Map<string, Link<Lease>>();
   /** The units of all leases, including ended leases. */
@@ -78,7 +80,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     if (cost > limit) {
       this.wait = -1;
     } else if (leases && cost > 0 && held + cost > limit) {
-      // Add up the units of the leases that end first until enough are free. The last of these leases gives the wait.
+      // Add up the units of the leases that end first until enough units are free. The last added lease gives the wait.
       let leaving = held + cost - limit;
       let each = leases.first!;
       while ((leaving -= each.value.stop > now ? each.value.units : 0) > 0) each = each.after!;

@@ -5,9 +5,9 @@ interface CounterParams {
   readonly limit: number;
 }
 
-/** A counter whose units all become free at once, when its window or period ends. A row's pair: that end, and the units used. */
+/** A counter whose units become free together, at the end of its window or period. A row's pair: the end, and the units used. */
 export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
-  /** The end of a counter that begins now. If the clock went back, a later stored end is shortened to it. */
+  /** The end of a counter that begins now. If the clock went back, a later stored end is shortened to this end. */
   protected abstract endAt(p: P, now: number): number;
 
   /** The counter's end, or 0 if there is none. */

@@ -1,13 +1,13 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   usually one integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31, but 2^31 in place of 0).
---          One INCRBY then charges, and returns both. If they do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
+-- State:   usually an integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31, but 2^31 in place of 0).
+--          An INCRBY then charges, and returns both. If units and end do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
 local kernel_name, kernel_params = 'fixed-window', 2
 
--- The section `charge` needs this function for one check; the section `look` defines it.
+-- The section `charge` needs the function for a single check; the section `look` defines it.
 local fixed_window_ended
 
 --- section charge
@@ -19,7 +19,7 @@ local packs = limit < 2 ^ 20 and window < 2 ^ 30
 local runs = window > 0 and (deadline >= 0 or fixed_window_ended)
 while runs and request <= last and cost <= limit do
   local key = KEYS[request]
-  -- Charges only a key that has a TTL, so that no key is left without one even if a later command is not permitted.
+  -- Charges only a key with a TTL, so that no key is left without a TTL even if a later command is not permitted.
   local left = redis.call('PTTL', key)
   local wait, used, reset = 0, cost, window
   if left == -2 then
@@ -57,8 +57,8 @@ end
 
 --- section look
 
--- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
--- an end in the past differs from one in the future.
+-- Whether a state fits into an integer. Units must stay below 2^22 after another charge. The window is at most half of 2^31 ms, so that a
+-- past end differs from a future end.
 local function fixed_window_packs(p, used)
   return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
@@ -118,8 +118,8 @@ local function fixed_window_commit(key, p, cost, now, used, stop, packed)
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
   end
-  -- INCRBY must not push the units of a packed value past their bits. It refuses some texts that tonumber accepts. For those, SET replaces
-  -- the value, and raises errors that do not concern the text (OOM).
+  -- INCRBY must not push the units of a packed value past their bits, and refuses some texts that tonumber accepts. For such values, SET
+  -- replaces the value, and raises errors that do not concern the text (OOM).
   local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
   if type(charged) ~= 'number' then
     fixed_window_write(key, p, used + cost, stop)

@@ -1,14 +1,12 @@
-import { toText, type Duration } from '../common/duration.js';
-import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
+import { toText } from '../common/duration.js';
+import type { AlgorithmDefinition, WindowPolicy } from './algorithm.js';
 import { CounterColumn, counterTraits } from './counter.js';
 import { FIELD_TABLE } from './fields.js';
 
 /** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
-export interface FixedWindowPolicy extends QuotaPolicy {
-  /** The algorithm. */
+export interface FixedWindowPolicy extends WindowPolicy {
+  /** Counts from a key's first request to the end of the window. The least work for Redis; up to 2 x `limit` in any window. */
   algorithm: 'fixed-window';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
 }
 
 type FixedWindowParams = {

@@ -1,9 +1,9 @@
--- GCRA: token bucket, leaky bucket and gcra are this one kernel. Worst case in any window: burst + limit.
+-- GCRA: token bucket, leaky bucket and gcra are the same kernel. Worst case in any window: burst + limit.
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
--- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
---          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of its last write (6, ms),
---          and the first two params of that time (4, 7), and the ticks owed beyond the ceiling (7).
+-- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract (4).
+--          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of the last write (6, ms),
+--          and the first two params at the write (4, 7), and the ticks owed beyond the ceiling (7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks returned
@@ -147,10 +147,10 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 
 --- section adjust
 
--- The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
--- earliest. Drained units cannot be returned, because the key could already have spent them again.
+-- The part of a charge that certainly has not drained yet. A charge drains after earlier charges, and not before its own time. Drained
+-- units cannot be returned, because the key could already have spent the units again.
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
-  -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
+  -- Marks are rounded up to a millisecond. Subtract the most that rounding can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
   if p.record then
     -- The rate may have changed since. Histories are in ticks of the configured rate.

@@ -8,7 +8,7 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Rates,
   type Returned,
   type Saved,
@@ -16,24 +16,20 @@ import {
 import { FIELD_TABLE } from './fields.js';
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
-export interface TokenBucketPolicy extends QuotaPolicy {
-  /** The algorithm. The two names have the same meaning. */
+export interface TokenBucketPolicy extends WindowPolicy {
+  /** Admits bursts of `burst` units, then a steady rate of `limit` per `window`. The two names have the same meaning. */
   algorithm: 'token-bucket' | 'gcra';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
-  /** The most units that can be spent at once. redis-cell calls it `max_burst + 1`. @default limit */
+  /** The most units that can be spent at once. In redis-cell: `max_burst + 1`. @default limit */
   burst?: number;
 }
 
-/** A leaky bucket. As a meter it equals the token bucket. With `maxDelay`, requests are held until their turn. */
-export interface LeakyBucketPolicy extends QuotaPolicy {
-  /** The algorithm. */
+/** A leaky bucket: a meter equal to the token bucket. With `maxDelay`, requests are held until their turn. */
+export interface LeakyBucketPolicy extends WindowPolicy {
+  /** As `'token-bucket'`. With `maxDelay`, requests wait for their turn at a steady rate instead of being denied. */
   algorithm: 'leaky-bucket';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
   /** The most units that can be spent at once. @default limit */
   burst?: number;
-  /** Hold a request up to this long for its turn instead of denying it. With 0, the bucket is only a meter. @default 0 */
+  /** The longest time to hold a request for its turn instead of denying the request. With 0, the bucket is only a meter. @default 0 */
   maxDelay?: Duration;
 }
 
@@ -54,14 +50,14 @@ type GcraParams = {
 type Changing = GcraParams & { readonly rates?: Rates };
 
 /**
- * Stores the theoretical arrival time (TAT). The backlog is how far it lies ahead. A row's pair: the TAT rounded up to a millisecond, and
- * the ticks to subtract from it. Worst case in any window: burst + limit.
+ * Stores the theoretical arrival time (TAT). The backlog is the distance to a future TAT. A row's pair: the TAT rounded up to a
+ * millisecond, and the ticks to subtract from the TAT. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
   /** The debt beyond the ceiling from the time when an override changed the rate. This part is returned first. */
   #cut = 0;
-  /** The time and the rate of the last write, for rows that have had an override. All other rows have the configured rate. */
+  /** The time and the rate of the last write, for rows that have had an override. Every other row has the configured rate. */
   readonly #written = new Map<number, Written>();
 
   #write(row: number, p: Changing, now: number, backlog: number): number {
@@ -141,8 +137,8 @@ class GcraColumn extends PairColumn<GcraParams> {
   }
 
   /**
-   * The part of a charge that has certainly not drained yet. A charge drains after the charges before it, or from its own time on at the
-   * earliest. Drained units cannot be returned, because the key could already have spent them again.
+   * The part of a charge that certainly has not drained yet. A charge drains after earlier charges, and not before its own time. Drained
+   * units cannot be returned, because the key could already have spent the units again.
    */
   #left(p: Changing, charge: number, now: number, { mark, at, shift }: Returned): number {
     const { scale, rates } = p;
@@ -182,7 +178,7 @@ class GcraColumn extends PairColumn<GcraParams> {
   }
 }
 
-/** A debt as it was written: when it would be paid off, rounded up to a millisecond, and the ticks to subtract. */
+/** A debt at its write: the time of the full payment, rounded up to a millisecond, and the ticks to subtract. */
 interface Debt {
   readonly stop: number;
   readonly part: number;
@@ -233,7 +229,7 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
   return { backlog, cut: backlog === 0 ? 0 : cut };
 }
 
-/** Marks are rounded up to a millisecond: the most ticks that this can have added. */
+/** The most ticks that rounding a mark up to a millisecond can have added. */
 function roundingOf({ scale, increment }: GcraParams): number {
   return increment % scale === 0 ? 0 : scale - 1;
 }
@@ -254,7 +250,7 @@ function leftOfOld(p: Changing, charge: number, now: number, of: Returned): numb
     const owed = (charge / p.increment) * rate.increment;
     const time = Math.ceil(owed / rate.scale);
     const written = { ...rate, at: of.at, cut: 0 };
-    // Marks are rounded up, and so is their conversion at each change of the rate. Subtract the most that this can have added.
+    // Marks are rounded up, and every change of the rate rounds up their conversion. Subtract the most that rounding can have added.
     const rounding = isChanged
       ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
       : roundingOf(p);
@@ -273,8 +269,8 @@ function divisor(a: number, b: number): number {
 const MAX_TICKS_PER_MS = 2 ** 31;
 
 /**
- * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. A rate that is too fine for that is rounded down
- * by less than 0.1 %, so that Headgate admits slightly less than configured, never more.
+ * Picks a scale in which a unit is a whole number of ticks, so that no rate is rounded. A rate that is too fine for such a scale is rounded
+ * down by less than 0.1 %, so that Headgate admits slightly less than configured, never more.
  */
 function compile(what: string, given: Given): Compiled<GcraParams> {
   const { limit } = given;

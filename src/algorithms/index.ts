@@ -28,23 +28,39 @@ export type {
   TokenBucketPolicy,
 };
 
-/** One named quota: plain data, so that it can come from JSON. */
+/** A named quota as plain data, which can come from JSON. The default algorithm is last, because compilers compare with the last type. */
 export type Policy =
   | FixedWindowPolicy
-  | SlidingWindowPolicy
   | SlidingLogPolicy
   | TokenBucketPolicy
   | LeakyBucketPolicy
   | ConcurrencyPolicy
-  | CalendarPolicy;
+  | CalendarPolicy
+  | SlidingWindowPolicy;
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
 /** The fields that policies have. */
 export type PolicyField = FieldOf<Policy>;
 
+/** The type of a field that the policy's algorithm does not have. The name is part of the compiler's message. */
+export interface NotOfThisAlgorithm {
+  readonly [NOTE]: never;
+}
+
+/** The type of `policies` beside an inline policy. The name is part of the compiler's message. */
+export interface EitherLimitOrPolicies {
+  readonly [NOTE]: never;
+}
+
+declare const NOTE: unique symbol;
+
+// `window` is undefined, so that it distinguishes policies. Further such fields would make TypeScript 7 refuse policies of several algorithms.
 type Without<P> = P extends unknown
-  ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
+  ? P & {
+      [Field in Exclude<FieldOf<Policy>, keyof P>]?:
+        (Field extends 'window' ? never : NotOfThisAlgorithm) | undefined;
+    }
   : never;
 
 /** A policy as written in options: fields of other algorithms are type errors. */
@@ -58,7 +74,7 @@ export type NoPolicy<Allowed extends string = never> = {
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of a policy that does not name one. */
+/** The algorithm of a policy without the field `algorithm`. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** The rows of the fields of policies. */
@@ -74,7 +90,7 @@ export const SHARES_KERNEL: Kernel = 'shares';
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
 
-/** The kernels, by the names of their files. docs/extending.md explains how to add one. */
+/** The kernels, by the names of their files. docs/contributing/algorithms.md explains how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

@@ -1,12 +1,12 @@
--- The processes that wait for the slots of a concurrency policy. Only waiting requests use it, in addition to the policy. The units that a
--- process takes are counted, and a process that is ahead gives way to a waiting process that has taken fewer.
+-- The processes that wait for the slots of a concurrency policy. Waiting requests use the line in addition to the policy. The units taken
+-- by a process are counted, and a process that is ahead gives way to a waiting process with fewer units.
 --
--- State:   numbers, four per process: its number, the units that it has taken, the time of its last question (ms), and whether it waits for
---          more (1 or 0)
--- Params:  the number of the process, whether it has further waiting requests (1 or 0), the turns of all processes in a round
--- Returns: look: wait, place, life, state; commit: place, life; adjust: 0, life, 0. The place is 0 if no other process asked lately.
---          Otherwise it is 1, plus the number of processes that come first, plus 256 for each turn that the others take before one of
---          them gives way
+-- State:   numbers, four per process: the process' number, the units taken, the time of the last question (ms), and whether the process waits
+--          for more (1 or 0)
+-- Params:  the number of the process, whether the process has further waiting requests (1 or 0), the turns of all processes in a round
+-- Returns: look: wait, place, life, state; commit: place, life; adjust: 0, life, 0. The place is 0 if no further process asked lately.
+--          Otherwise the place is 1, plus the number of processes that come first, plus 256 per turn of the rest before one of the first
+--          gives way
 
 local kernel_name, kernel_params = 'line', 3
 
@@ -14,7 +14,7 @@ local kernel_name, kernel_params = 'line', 3
 
 local line_alive, line_most = 2000, 64
 
--- Returns the processes that asked lately. The given one is the last.
+-- Returns the processes with a recent question, with the given process last.
 local function line_read(key, process, now)
   local value = redis.pcall('GET', key)
   local line, own, numbers = {}, { process, 0, now, 0, is_new = true }, {}
@@ -30,8 +30,8 @@ local function line_read(key, process, now)
   return line
 end
 
--- Returns the place of the last process in the list, which is 0 if it is alone; the number of others that wait; its lead over the one that
--- has taken least; and its part of a round.
+-- Returns the place of the last process in the list, which is 0 for a lone process; the number of processes that wait besides; the lead
+-- over the process that has taken least; and the part of a round.
 local function line_place(line, round)
   local own, low, high, count, first = line[#line], math.huge, 0, 0, 0
   for i = 1, #line - 1 do
@@ -46,7 +46,7 @@ local function line_place(line, round)
     local id, units, _, waits = unpack(line[i])
     if waits == 1 and (units < own[2] or units == own[2] and id < own[1]) then first = first + 1 end
   end
-  -- A process that does not wait leaves its slots to others.
+  -- A process that does not wait leaves slots to waiting processes.
   local turns = count < #line - 1 and 0 or math.min(math.max(part - 1 - high + own[2], 0), 1000)
   return 1 + first + turns * 256, count, own[2] - low, part
 end

@@ -15,18 +15,18 @@ type LineParams = {
   readonly process: number;
   /** Whether the process has further waiting requests: 1 or 0. */
   readonly waits: number;
-  /** The turns of all processes in a round, in which one process may be ahead of another by its part. */
+  /** The turns of all processes in a round. A process may be ahead by its part of a round. */
   readonly round: number;
 };
 
-/** A process, the units that it has taken, the time of its last question, and whether it waits for more. */
+/** A process, the units taken by the process, the time of its last question, and whether the process waits for more units. */
 type Member = [process: number, units: number, seen: number, waits: number];
 
 /**
- * The processes that wait for the slots of a concurrency policy. Only waiting requests use it, in addition to the policy. The units that a
- * process takes are counted, and a process that is ahead gives way to a waiting process that has taken fewer. `remaining` is 0 if no
- * other process asked lately. Otherwise it is 1, plus the number of processes that come first, plus 256 for each turn that the others take
- * before one of them gives way.
+ * The processes that wait for the slots of a concurrency policy. Waiting requests use the line in addition to the policy. The units taken
+ * by a process are counted, and a process that is ahead gives way to a waiting process with fewer units. `remaining` is 0 if no further
+ * process asked lately. Otherwise `remaining` is 1, plus the number of processes that come first, plus 256 per turn of the rest before one
+ * of the first gives way.
  */
 class LineColumn extends Column<LineParams> {
   /** For each row, the processes that asked lately. */
@@ -40,7 +40,7 @@ class LineColumn extends Column<LineParams> {
   look(row: number, p: LineParams, cost: number, now: number, writable: boolean): void {
     const line = this.#read(row, p.process, now);
     const { place, count, lead, part } = placeOf(line, p.round);
-    // If the others do not ask, they are forgotten after this time.
+    // Processes that do not ask again are forgotten after this time.
     this.wait = cost > 0 && count > 0 && lead >= cost * part ? ALIVE_MS : 0;
     this.remaining = place;
     this.reset = ALIVE_MS;
@@ -89,7 +89,7 @@ class LineColumn extends Column<LineParams> {
     this.#lines[ours] = from.#lines[theirs];
   }
 
-  /** The processes that asked lately. The given one is the last. */
+  /** The processes with a recent question, with the given process last. */
   #read(row: number, process: number, now: number): Member[] {
     const alive = (this.#lines[row] ?? []).filter(([, , seen]) => seen > now - ALIVE_MS && seen <= now);
     const own: Member = [...(alive.find(([id]) => id === process) ?? ([process, 0, now, 0] as const))];
@@ -106,7 +106,7 @@ class LineColumn extends Column<LineParams> {
   }
 }
 
-/** The place of the last process of a line: see {@link LineColumn}; the number of others that wait; its lead; its part of a round. */
+/** The place of the last process of a line: see {@link LineColumn}; the number of further waiting processes; the lead; the part of a round. */
 function placeOf(
   line: readonly Member[],
   round: number,
@@ -121,7 +121,7 @@ function placeOf(
   // A process that did not wait has little credit for that time.
   if (own[3] === 0) own[1] = Math.max(own[1], low - part);
   const first = others.filter(([id, units]) => units < own[1] || (units === own[1] && id < own[0]));
-  // A process that does not wait leaves its slots to others.
+  // A process that does not wait leaves slots to waiting processes.
   const turns = count < line.length - 1 ? 0 : Math.min(Math.max(part - 1 - high + own[1], 0), MAX_TURNS);
   return { place: 1 + first.length + turns * PLACES, count, lead: own[1] - low, part };
 }

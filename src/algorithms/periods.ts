@@ -24,7 +24,7 @@ const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: 
   year: { usual: 366 * DAY, most: 367 * DAY + HOUR },
 };
 
-/** The boundaries of a calendar's periods in a time zone. Intl computes them with this process' time zone data. */
+/** The boundaries of a calendar's periods in a time zone, computed by Intl with the time zone data of this process. */
 export class Calendar {
   /** Identifies the calendar: its period, zone and anchor. */
   readonly id: string;
@@ -61,7 +61,7 @@ export class Calendar {
     return this.periodsFrom(now)[1]!;
   }
 
-  /** The start and the end of the period that contains a moment, and the end of the next one. */
+  /** The start and the end of the current period at a moment, and the end of the next period. */
   periodsFrom(now: number): readonly number[] {
     const known = this.#periods;
     if (now >= known[0]! && now < known[1]!) return known;
@@ -90,7 +90,7 @@ export class Calendar {
     return (offset - before) % HOUR === 0 ? usual : nextMultiple(change + offset) - offset;
   }
 
-  /** The number of the period that contains a local time, or of the next one. */
+  /** The number of the current or next period at a local time. */
   #indexOf(local: number): number {
     const date = new Date(local);
     if (this.#period === 'year') return date.getUTCFullYear();
@@ -113,7 +113,7 @@ export class Calendar {
     return (WEEKDAYS.indexOf(this.#anchor) - 4 + 7) % 7;
   }
 
-  /** The first moment at which the clock shows this local time, or the moment of the skip if the clock skips it. */
+  /** The first moment with this local time, or the moment of the skip if the clock skips the time. */
   #firstAt(local: number): number {
     const [from, to] = [local - 15 * HOUR, local + 13 * HOUR];
     const usual = local - this.#offset(from);
@@ -144,7 +144,7 @@ export class Calendar {
   }
 }
 
-/** The local time at which a date begins. A day that the month does not have becomes its last day. */
+/** The local time at which a date begins. A day beyond the month's end becomes the last day. */
 function dateOf(year: number, month: number, day: number): number {
   const last = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
   return Date.UTC(year, month, Math.min(day, last));
@@ -154,7 +154,7 @@ function nextMultiple(time: number): number {
   return Math.ceil(time / HOUR) * HOUR;
 }
 
-/** Formatters by time zone, because creating one is slow. Their number is bounded by the number of zones. */
+/** Formatters by time zone, because creating a formatter is slow. The number of zones is the bound. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 const FIELDS = {

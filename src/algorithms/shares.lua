@@ -325,34 +325,24 @@ local function shares_start(p, reset)
   return now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
 end
 
---- section outright
-
--- The position of the shared policy if a charge without a look is possible, and the count of policies other than the pool and the tenant.
-local shared_at = 0
-visible = count - 2
-for i = 1, visible do
-  local policy = configured[i]
-  if policy.shared then shared_at = shared_at == 0 and not policy.shadow and i or -1 end
-end
-
 --- section open
 -- The common case, without functions, as in the section `charge` of other algorithms: reads both states, estimates the share as
--- `shares_load` does, and returns false if the request is denied by the share, makes its tenant heavy, or needs a look for another reason.
+-- `shares_load` does, and stops if the share denies the request, if the tenant becomes heavy, or if a look is needed for another reason.
 
-local share_params = configured[count]
-local segment, segments = share_params[2], share_params[3]
-local pool_key, tenant_key = KEYS[base + count - 1], KEYS[base + count]
+if ARGV[limit_at + 1] ~= '4' then break end
+local segment, segments = ARGV[pool_at + 3] + 0, ARGV[pool_at + 4] + 0
+local pool_key, tenant_key = KEYS[key_at + count - 1], KEYS[key_at + count]
 local pool, tenant = redis.pcall('GET', pool_key), redis.pcall('GET', tenant_key)
-local shared_cost = costs == 0 and 1 or ARGV[at + request * per_request + shared_at * per_policy] + 0
-if shared_cost <= 0 or not pool then return false end
+local shared_cost = costs == 0 and 1 or ARGV[cost_at + shared_at * per_policy] + 0
+if shared_cost <= 0 or not pool then break end
 local bytes = (#pool - 47) / (2 * segments)
 local pool_format = bytes == 2 and '>I6I7I6I6I6I8I8I2I2' or bytes == 4 and '>I6I7I6I6I6I8I8I4I4'
   or bytes == 6 and '>I6I7I6I6I6I8I8I6I6'
-if not pool_format then return false end
+if not pool_format then break end
 local start, born, weight1, weight2, weight3, light, squares, light1, squares1 = struct.unpack(pool_format, pool)
 -- The limit's segments usually go on from those of the pool.
 local passed = math.floor((now - start) / segment)
-if passed < 0 or passed >= segments then return false end
+if passed < 0 or passed >= segments then break end
 if passed > 0 then
   start, light1, squares1 = start + passed * segment, 0, 0
   local format = bytes == 2 and '>I2I2' or bytes == 4 and '>I4I4' or '>I6I6'
@@ -370,12 +360,12 @@ if tenant then
   own_bytes = (#tenant - 53) / (4 * segments)
   if own_bytes == 4 then own_format = '>I6I7I6I2I8I8I8I8I4I4I4I4'
   elseif own_bytes == 6 then own_format = '>I6I7I6I2I8I8I8I8I6I6I6I6'
-  elseif own_bytes ~= 2 then return false end
+  elseif own_bytes ~= 2 then break end
   local begin, epoch
   begin, epoch, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 =
     struct.unpack(own_format, tenant)
   own_passed = (start - begin) / segment
-  if own_passed < 0 or own_passed % 1 > 0 or epoch ~= born then return false end
+  if own_passed < 0 or own_passed % 1 > 0 or epoch ~= born then break end
   if own_passed >= segments then
     own_bytes, own_passed, own_format, mark, marked, own_light, own_squares = 2, segments, '>I6I7I6I2I8I8I8I8I2I2I2I2', 0, 0, 0, 0
     used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0
@@ -391,18 +381,18 @@ end
 
 local left, heavy = start + segment - now, segments < 3 and segments or 3
 local weight, weights = ARGV[#ARGV - requests + request + 1] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
-if weight == 0 then weight = share_params[4] end
+if weight == 0 then weight = ARGV[pool_at + 5] + 0 end
 local is_marked = marked > 0 and (start - mark) / segment < heavy
 if is_marked then weights = weights - marked end
 weights = (weights > 0 and weights or 0) + weight
 local lights, variance = light - own_light, squares - own_squares
-if lights < 0 or variance < 0 then return false end
+if lights < 0 or variance < 0 then break end
 lights, variance = lights * (segments * segment) / (segments * segment - left), variance / segments
-local share = configured[shared_at][1] - lights - 3 * math.sqrt(variance)
+local share = ARGV[limit_at + 2] - lights - 3 * math.sqrt(variance)
 share = (share > 0 and share or 0) * weight / weights
 if is_marked or own_light + asked + shared_cost > share then
-  if not is_marked or used + shared_cost > share then return false end
-  if own_light + asked + shared_cost > share and (mark ~= start or marked ~= weight or own_light > 0) then return false end
+  if not is_marked or used + shared_cost > share then break end
+  if own_light + asked + shared_cost > share and (mark ~= start or marked ~= weight or own_light > 0) then break end
 end
 
 --- section close
@@ -413,11 +403,11 @@ local verdict = reply[shared_to + 1]
 local remaining, reset = verdict % 2 ^ 20
 if verdict < 0 then remaining, reset = reply[shared_to + 3], reply[shared_to + 4]
 else reset = (verdict - remaining) / 2 ^ 20 end
-if (start - now - reset) % segment ~= 0 then return false end
+if (start - now - reset) % segment ~= 0 then break end
 local room = lights / segments * (left / segment) + 3 * math.sqrt(variance * (left / segment))
 local life = start + segments * segment - now
 if is_marked then
-  if room > remaining then return false end
+  if room > remaining then break end
   asked, asked1 = asked + shared_cost, asked1 + shared_cost
 else
   local square = shared_cost * shared_cost
@@ -427,7 +417,7 @@ else
 end
 used, used1 = used + shared_cost, used1 + shared_cost
 local most, own_most = bytes < 6 and 256 ^ bytes or 2 ^ 45, own_bytes < 6 and 256 ^ own_bytes or 2 ^ 45
-if light1 >= most or squares1 >= most or own_squares1 >= own_most or used1 >= own_most or asked1 >= own_most then return false end
+if light1 >= most or squares1 >= most or own_squares1 >= own_most or used1 >= own_most or asked1 >= own_most then break end
 local is_pool_later = passed > 0
 if is_pool_later or not is_marked then
   local state = struct.pack(pool_format, start, born, weight1, weight2, weight3, light, squares, light1, squares1)
@@ -465,7 +455,7 @@ own = own > 0 and math.floor(own) or 0
 if verdict < 0 then reply[shared_to + 3] = own else reply[shared_to + 1] = verdict - remaining + own end
 to = headgate_add_verdict(reply, to, 0, math.floor(share), reset)
 to = headgate_add_verdict(reply, to, 0, own, reset)
-charged, before[count - 1], before[count] = count, pool, tenant
+charged, values[count - 1], values[count] = count, pool, tenant
 
 --- section look
 

@@ -1,9 +1,9 @@
 -- Sliding log: remembers the time of each admitted unit. Exact: at most `limit` in any window, and never less.
 --
--- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: the log's
---          start (6, ms), places in the ring (4), the oldest run that counts (4), the number of runs that count (4), the units before
---          them (3), the units up to the newest run's end (3), the newest run's time since the log's start (5, ms). Then 8 bytes per
---          run: its time since the log's start (5), the units up to its end (3). Units are counted modulo 2^24, the precision of
+-- State:   a ring of runs in one string. A run is the units admitted in one millisecond. Header of 29 bytes, big-endian: the log's
+--          start (6, ms), places in the ring (4), the oldest counted run (4), the number of counted runs (4), the units before the
+--          oldest (3), the units up to the newest run's end (3), the newest run's time since the log's start (5, ms). Then 8 bytes per
+--          run: the time since the log's start (5), the units up to the run's end (3). Units are counted modulo 2^24, the precision of
 --          `struct`. The key expires when its newest unit leaves.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
@@ -14,7 +14,7 @@ local kernel_name, kernel_params = 'sliding-log', 2
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
 
--- The time of the i-th run that counts, and the units of all runs up to and including it. Missing bytes are a run without units.
+-- The time of the i-th counted run, and the units of all runs up to and including the i-th. Missing bytes are a run without units.
 local function sliding_log_run(key, log, i)
   local at = 29 + 8 * ((log.head + i) % log.room)
   local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
@@ -30,7 +30,7 @@ local function sliding_log_through(key, log, i)
   return (through - log.before) % 2 ^ 24
 end
 
--- The first run that passes a test. The last run must pass it.
+-- The first run that passes a test, which the last run must pass.
 local function sliding_log_first(log, test)
   if test(0) then return 0 end
   local first, last = 1, log.runs - 1
@@ -168,8 +168,8 @@ local function sliding_log_give_back(key, log, time, units)
   if at ~= time then return end
   local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
   local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
-  -- The sums of this run and the later ones shrink. If there are fewer earlier runs, their sums grow instead, and so do the units before
-  -- the oldest run: the differences are the same.
+  -- The sums of this run and of later runs shrink. If fewer runs are earlier, the earlier sums grow instead, and so do the units before the
+  -- oldest run: the differences are the same.
   if 2 * first > newest then
     sliding_log_shift_give_back(key, log, first, newest, -back)
     log.last = log.last - back

@@ -1,10 +1,10 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { toMilliseconds, toText } from '../common/duration.js';
 import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,
   type AlgorithmDefinition,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Returned,
   type Saved,
 } from './algorithm.js';
@@ -13,11 +13,9 @@ import {
  * At most `limit` units in any window, exactly, because each admission is remembered. Admissions of the same millisecond share 8 bytes.
  * `limit` up to 1,000,000.
  */
-export interface SlidingLogPolicy extends QuotaPolicy {
-  /** The algorithm. */
+export interface SlidingLogPolicy extends WindowPolicy {
+  /** Remembers each admission, so a unit is free exactly one window after its use. Takes 8 bytes a unit. */
   algorithm: 'sliding-log';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
 }
 
 type SlidingLogParams = {
@@ -28,10 +26,10 @@ type SlidingLogParams = {
 /** The most units in a log, including debts: the Lua file stores counts in three bytes. */
 const MAX_LOG_UNITS = 2 ** 23;
 
-/** The runs of a key, oldest first. A run is all units admitted in one millisecond. The runs are kept in a ring that grows as needed. */
+/** The runs of a key, oldest first. A run is the units admitted in one millisecond. The ring of runs grows as needed. */
 interface Log {
   times: Float64Array;
-  /** For each run: the units of all runs up to and including it, since the log began. */
+  /** For each run: the units since the log began, including the run's units. */
   ends: Float64Array;
   head: number;
   runs: number;
@@ -44,9 +42,9 @@ interface Log {
 /** Runs of admission times. It is exact: the worst case in any window is the limit. */
 class SlidingLogColumn extends Column<SlidingLogParams> {
   readonly #logs: (Log | undefined)[];
-  /** The log that `#read` found, or undefined if there is none. */
+  /** The log found by `#read`, or undefined if there is no log. */
   #log: Log | undefined;
-  /** The oldest run that counts, the number of such runs, the units before them, and the units in them. */
+  /** The oldest counted run, the number of counted runs, the units before the oldest, and the units in the counted runs. */
   #head = 0;
   #runs = 0;
   #before = 0;
@@ -67,7 +65,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return this.#log!.ends[this.#at(i)]! - this.#before;
   }
 
-  /** The first run that passes a test. The last run must pass it. */
+  /** The first run that passes a test, which the last run must pass. */
   #first(test: (i: number) => boolean): number {
     if (test(0)) return 0;
     let first = 1;
@@ -157,7 +155,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   /**
-   * Grows the ring by half, but not beyond the limit's need. Runs whose units were all given back are dropped. If there were any, the ring has
+   * Grows the ring by half, but not beyond the limit's need. Runs without remaining units are dropped. If runs were dropped, the ring has
    * room beyond the limit, so that not every charge rewrites it.
    */
   #grow(log: Log, limit: number): void {
@@ -233,7 +231,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs[row] = undefined;
   }
 
-  /** The log's end; then for each run, the time since the run before it, and its units. */
+  /** The log's end; then for each run, the time since the previous run, and the run's units. */
   save(row: number): Saved {
     const log = this.#logs[row];
     if (!log) return [];
@@ -289,7 +287,7 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
         capacity: limit,
         drains: false,
         paceMs: undefined,
-        // A unit counts from the ms in which it was charged, so none can be spent later.
+        // A unit counts from the ms of its charge, so no unit can be spent later.
         slices: undefined,
         unit: undefined,
         nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),

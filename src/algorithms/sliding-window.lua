@@ -111,7 +111,7 @@ local function sliding_window_counters(value, p, passed)
   return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 
--- Writes the state and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
+-- Writes the state and returns the state's end. Newest segments without units are dropped, so that the state ends when the last unit leaves.
 local function sliding_window_write(key, p, start, total, counters)
   local skip, segments = 0, p[3]
   while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end

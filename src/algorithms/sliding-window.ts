@@ -1,4 +1,4 @@
-import { toText, type Duration } from '../common/duration.js';
+import { toText } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import {
   areNumbers,
@@ -7,18 +7,16 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
-  type QuotaPolicy,
+  type WindowPolicy,
   type Returned,
   type Saved,
 } from './algorithm.js';
 import { FIELD_TABLE } from './fields.js';
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
-export interface SlidingWindowPolicy extends QuotaPolicy {
-  /** The algorithm, which may be omitted. */
+export interface SlidingWindowPolicy extends WindowPolicy {
+  /** The default, which may be omitted: at most `limit` in any window, counted in `segments` sub-windows. */
   algorithm?: 'sliding-window';
-  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
-  window: Duration;
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number;
   /**
@@ -95,7 +93,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#countsFrom = 8 / width;
   }
 
-  /** Widens all counters. A column begins with one byte per counter, and few ever need more than two. */
+  /** Widens all counters. A column begins with a byte per counter, and few columns need more than two. */
   #widen(width: number): void {
     const before = this.sibling(0);
     before.#stops = this.#stops;
@@ -165,7 +163,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.reset = this.#stop - now;
   }
 
-  /** Charges the current segment. The stored segments age accordingly, and those that are too old are dropped. */
+  /** Charges the current segment. The stored segments age accordingly, and expired segments are dropped. */
   #charge(row: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
     this.#total += units;
     if (this.#total > this.#most) this.#widen(widthOf(this.#total));
@@ -280,7 +278,7 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
       capacity: limit,
       drains: false,
       paceMs: undefined,
-      // Units count with the segment that they were charged in.
+      // Units count with the segment of their charge.
       slices: { endsIn: (resetMs) => resetMs - segments * segment, lostPerMs: 0 },
       unit: undefined,
       nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),

@@ -21,8 +21,8 @@ const SPELLINGS = new Map(
 );
 
 /**
- * A time zone's name in IANA's spelling, whatever its capitals were. Intl is not used, because it replaces aliases, depending on the version
- * of Node. The state's key contains the name as the user spelled it, in lower case.
+ * A time zone's name in IANA's spelling, whatever its capitals were. Intl is not used, because Intl replaces aliases depending on the
+ * version of Node. The state's key contains the name in the user's spelling, in lower case.
  */
 export function zoneName(zone: string): string {
   const [area = '', ...places] = zone.toLowerCase().split('/');

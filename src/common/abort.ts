@@ -22,10 +22,10 @@ class AbortListener {
 const listeners = new WeakMap<AbortSignal, AbortListener>();
 
 /**
- * Calls a function when a signal is aborted. All functions of a signal share one listener, because Node warns of a leak
- * at the eleventh, and a caller may pass one signal to many waits.
+ * Calls a function when a signal is aborted. All functions of a signal share a listener, because Node warns of a leak at the eleventh
+ * listener, and a caller may pass one signal to many waits.
  *
- * @returns a function after which `run` is not called any more
+ * @returns a function that prevents later calls of `run`
  */
 export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
   if (!signal) return () => {};

@@ -1,4 +1,4 @@
-/** The reason for a denial, for a denial that only a shadow prevented, or for an admission that was not counted. */
+/** The reason for a denial, for a denial prevented by a shadow, or for an admission that was not counted. */
 export type Reason =
   | 'quota-exceeded'
   | 'fair-share'
@@ -39,15 +39,15 @@ export interface Verdict {
 
 /** The fields of all decisions. */
 export interface DecisionFields {
-  /** Whether the request may go on. A shadow admits every request, and `reason` is set if it would have denied this one. */
+  /** Whether the request may go on. A shadow admits every request, and sets `reason` if a real policy would have denied the request. */
   readonly allowed: boolean;
-  /** The request's key. Without one, or if no policy counts by it, the request's key of the first dimension that a policy counts by. */
+  /** The request's key. Without such a key, or if no policy counts by it, the request's key of the first dimension with a policy. */
   readonly key: string;
   /** Whole units requested. If they differ by policy (see `costs`), the cost for the deciding policy. */
   readonly cost: number;
   /**
-   * The policy that decided: of several that deny, the one with the longest denial; otherwise the one with the least remaining. Undefined
-   * if a list, a ban or a store's failure decided.
+   * The deciding policy: of several denying policies, the policy with the longest denial; otherwise the policy with the least remaining.
+   * Undefined if a list, a ban or a store's failure decided.
    */
   readonly policy: string | undefined;
   /** The limit of the policy that decided: units per window. */
@@ -55,14 +55,14 @@ export interface DecisionFields {
   /** Whole units of the deciding policy that could be spent now; floored, never negative. */
   readonly remaining: number;
   /**
-   * Time until the same cost would be admitted if nobody else spends, ms, rounded up. The policy with the longest denial determines it, or
-   * the ban. It is longer if a policy that counts attempts was charged for the denied request and has nothing left. 0 if the request was
-   * admitted. Undefined if waiting never helps, which the reasons `'cost-exceeds-capacity'` and `'deny-listed'` mean.
+   * Time until the same cost would be admitted if nobody else spends, ms, rounded up. The policy with the longest denial determines the
+   * time, or the ban. If a policy that counts attempts was charged for the denied request and has nothing left, the time is longer. 0 if
+   * the request was admitted. Undefined if waiting never helps: for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
    */
   readonly retryAfterMs: number | undefined;
   /** Time until the deciding policy is back at its full quota, or until the ban ends, ms, rounded up. */
   readonly resetAfterMs: number;
-  /** Time to hold an admitted request until its turn, ms (leaky bucket with `maxDelay`). 0 for all other requests. */
+  /** Time to hold an admitted request until its turn, ms (leaky bucket with `maxDelay`). 0 for every other request. */
   readonly delayMs: number;
   /** The reason for the denial, or for an admission that was not counted. Undefined for a plain admission. */
   readonly reason: Reason | undefined;
@@ -73,7 +73,7 @@ export interface DecisionFields {
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
   /**
-   * The units that the deciding policy has charged for this request: the cost, or the units set by `settle`. 0 if the request was denied or not
+   * The units charged to the deciding policy for this request: the cost, or the units set by `settle`. 0 if the request was denied or not
    * counted.
    */
   readonly charged: number;
@@ -86,7 +86,7 @@ export interface DecisionFields {
    * window at most. Nothing is given back once the charge's window is over or its key was reset. Calls for a denied request have no effect.
    * Slots of concurrency policies are not units: see `release`.
    *
-   * @param actual whole units, 0 to 1e12, or units by policy name: `{ tokens: 523 }`. Policies that are not named keep their charge
+   * @param actual whole units, 0 to 1e12, or units by policy name: `{ tokens: 523 }`. A policy without a name in the object keeps its charge
    * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, or the store's error
    */
   settle(actual: number | Readonly<Record<string, number>>): Promise<void>;
@@ -129,7 +129,7 @@ export interface DenialForNow<Allowed extends boolean = false> extends DecisionF
 export type DenialForGood<Allowed extends boolean = false> =
   DenialBecause<'cost-exceeds-capacity', Allowed> | DenialBecause<'deny-listed', Allowed>;
 
-/** A denial for one reason. TypeScript can only exclude a reason that has a type of its own. */
+/** A denial for one reason. TypeScript can exclude a reason only if the reason has a separate type. */
 export interface DenialBecause<Why extends Reason, Allowed extends boolean = false> extends DecisionFields {
   readonly allowed: Allowed;
   readonly reason: Why;
@@ -142,5 +142,5 @@ export type AdmittedDecision = Admission | DenialForNow<true> | DenialForGood<tr
 /** A decision with `allowed: false`. Its `retryAfterMs` is a number, except for the reasons for which waiting never helps. */
 export type DeniedDecision = DenialForNow | DenialForGood;
 
-/** The answer for one request. TypeScript narrows it by `allowed`, `reason` and `retryAfterMs`. */
+/** The answer for one request. TypeScript narrows a decision by `allowed`, `reason` and `retryAfterMs`. */
 export type Decision = AdmittedDecision | DeniedDecision;

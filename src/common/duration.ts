@@ -1,8 +1,12 @@
 import ms from 'ms';
 import { invalidOption } from './errors.js';
 
-/** A length of time: whole milliseconds, or a number with a unit: `'500ms'`, `'10s'`, `'15m'`, `'1h'`, `'30d'`. */
-export type Duration = number | string;
+/**
+ * A length of time: whole milliseconds, or a number with a unit: `'500ms'`, `'10s'`, `'15m'`, `'1h'`, `'30d'`. Editors suggest the common ones.
+ * Any string compiles, because a variable such as `{ limit: 5, window: '1m' }` has the type `string`; the limiter checks the text.
+ */
+export type Duration =
+  number | `${1 | 10}s` | `${1 | 15}m` | '1h' | `${1 | 30}d` | (string & NonNullable<unknown>);
 
 /** The longest window, lease, ban or delay that can be configured: 366 days, in milliseconds. */
 export const MAX_DURATION_MS = 366 * 24 * 60 * 60 * 1000;

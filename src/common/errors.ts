@@ -29,7 +29,10 @@ export type ErrorCode =
   | 'HEADGATE_ABORTED'
   | 'HEADGATE_CLOSED';
 
-/** The page that explains every code. The package contains it. */
+/** The folder of the other pages that messages name. The package does not contain these pages. */
+export const DOCS = 'https://github.com/headgate/headgate/blob/main/docs';
+
+/** The page about every code, in the package. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 
 /** Appends a pointer to the section that explains the code. */
@@ -38,7 +41,7 @@ export function withPage(code: string, message: string): string {
   return `${message}${end} See ${PAGE}#${code.toLowerCase()}`;
 }
 
-/** Removes that pointer, for messages inside other messages and for readers without the package. */
+/** Removes the pointer to the page, for messages inside other messages and for readers without the package. */
 export function withoutPage(message: string): string {
   return message.replace(/ See node_modules\/headgate\/docs\/errors\.md#\w+/g, '');
 }
@@ -49,7 +52,7 @@ export class HeadgateError extends Error {
   override readonly name = 'HeadgateError';
   /** The kind of error. Each code has a section in docs/errors.md. */
   readonly code: ErrorCode;
-  /** The decision that led to the error, if there is one (`HEADGATE_DENIED`, `HEADGATE_WAIT_TIMEOUT`). */
+  /** The decision behind the error, if there is a decision (`HEADGATE_DENIED`, `HEADGATE_WAIT_TIMEOUT`). */
   readonly decision?: Decision;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; decision?: Decision } = {}) {
@@ -78,7 +81,7 @@ export function show(value: unknown): string {
   }
 }
 
-/** The error for an option: its name, the value that was passed (`undefined` if missing), and a value to pass instead. */
+/** The error for an option: the option's name, the passed value (`undefined` if missing), and a value to pass instead. */
 export function invalidOption(option: string, value: unknown, fix: string): HeadgateError {
   const wrong = value === undefined ? 'missing' : `${show(value)} is not valid`;
   return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${wrong}. ${fix}`);

@@ -28,8 +28,8 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
   }
 
   /**
-   * Passes the outcome of any promise to a listener. Call it once, instead of `then`. The listener must not throw, because the error would
-   * reach the code that delivers the answer.
+   * Passes the outcome of any promise to a listener. Call `listen` once, instead of `then`. The listener must not throw, because the error
+   * would reach the code that delivers the answer.
    */
   static listen<T>(to: Promise<T>, listener: Listener<T>): void {
     if (!(to instanceof Eventual)) return relay(to, listener);

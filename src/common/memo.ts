@@ -1,8 +1,8 @@
 /**
- * Remembers the values that `make` creates. Beyond `most` keys all are forgotten, which needs no order among them, and created again when
- * they are needed.
+ * Remembers the values created by `make`. Beyond `most` keys the memo is cleared, which needs no order of keys, and values are created
+ * again when needed.
  *
- * @param make receives the key, and the rest of the arguments of the call that needs its value
+ * @param make receives the key, and the remaining arguments of the call that needs the key's value
  */
 export function memo<K, V, A extends readonly unknown[]>(
   most: number,

@@ -41,7 +41,7 @@ export function readOptions<Table extends Rows>(table: Table, options: object, p
   return Object.fromEntries(values) as OptionValues<Table>;
 }
 
-/** Checks the names of options, and reads them. @param what the name of the object that contains them, for messages */
+/** Checks the names of options, and reads the options. @param what the name of the surrounding object, for messages */
 export function checkOptionsOf<Table extends Rows>(what: string, table: Table, options: object) {
   validate.checkShape(what, options, Object.keys(table));
   return readOptions(table, options, `${what}.`);
@@ -62,7 +62,7 @@ export function optional<Given, Value, Default = undefined>(
   return { type, default: otherwise, read: read as Check<Read<Value, Default>> };
 }
 
-/** Like `optional`, with a check that also receives `undefined` and returns the default for it. */
+/** Like `optional`, with a check that also receives `undefined` and returns the default. */
 export const custom = <Given, Value>(type: string, read: Check<Value>, otherwise?: unknown) =>
   ({ type, default: otherwise, read }) as Option<Given, Value>;
 
@@ -138,7 +138,7 @@ export const orFunction = <Value, F>(type: string, check: Check<Value>, otherwis
     otherwise,
   );
 
-/** The options of a function that is off by default. `true` switches it on with all defaults. The value is `undefined` if it is off. */
+/** The options of a function that is off by default: `true` switches on all defaults, and `undefined` is the value of a function that is off. */
 export function switched<Given, Table extends Rows>(table: Table) {
   const names = Object.keys(table).join(', ');
   return optional<boolean | Given, OptionValues<Table> | undefined>(

@@ -1,4 +1,4 @@
-// These texts come from clients, logs and servers. Unescaped, they could change how a terminal shows other lines.
+// Texts from clients, logs and servers. Unescaped, such a text could change how a terminal shows the surrounding lines.
 
 /** Invisible characters: controls (C0, C1), formats (bidirectional text, zero width), separators of lines and paragraphs. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

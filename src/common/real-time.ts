@@ -1,6 +1,6 @@
-// Real time for everything that waits for a server. Tests with fake timers must not stop it: a decision on Redis would then wait for ever.
-// This module copies Node's functions before later fakes replace them. If fakes are already there, it uses substitutes that they do not
-// cover. It starts the timers that reveal fakes at the first call: on Cloudflare Workers no timer may start while modules load.
+// Real time for everything that waits for a server. Tests with fake timers must not stop real time, or a decision on Redis would wait for ever.
+// This module copies Node's functions before later fakes replace the functions. If fakes are already there, substitutes beyond the reach of
+// fakes are used. The timers that reveal fakes start at the first call: on Cloudflare Workers no timer may start while modules load.
 import { Socket } from 'node:net';
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';
@@ -9,7 +9,7 @@ import { lazy } from './lazy.js';
 
 const { performance: clock } = hooks;
 
-/** Fake timers replace `now` of the global performance object, but not the one of its prototype. On Bun only the object has it. */
+/** Fake timers replace `now` of the global performance object, but not `now` of its prototype. On Bun only the object has the function. */
 const { now } = [(clock.constructor as { prototype: typeof clock }).prototype, clock].find(
   (each) => typeof each.now === 'function',
 )!;
@@ -63,14 +63,14 @@ const hasRealImmediates = lazy(() =>
 );
 
 /**
- * A timer made of a socket that is never connected, for when Node's timer functions are faked: from Node 26 on, fakes may replace
- * `AbortSignal.timeout`, too. It does not keep the process alive.
+ * A timer made of a socket that is never connected, for processes with fakes of Node's timer functions: from Node 26 on, fakes may replace
+ * `AbortSignal.timeout`, too. Such a timer does not keep the process alive.
  */
 class SocketTimer {
   readonly #socket = new Socket();
 
   constructor(run: () => void, ms: number) {
-    // 0 would mean that it never ends.
+    // 0 would mean a timer without an end.
     this.#socket.setTimeout(Math.max(1, ms), run);
   }
 

@@ -1,7 +1,7 @@
 import { HeadgateError, invalidOption, show } from './errors.js';
 import { printable } from './printable.js';
 
-/** Options of other rate limiters, each with Headgate's names. The first name that the object accepts is suggested. */
+/** Options of other rate limiters, each with Headgate's names. The suggestion is the first name that the object accepts. */
 const ALIASES = new Map(
   Object.entries({
     windowMs: ['window'],

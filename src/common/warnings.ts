@@ -35,7 +35,7 @@ export type Warnings = false | readonly WarningCode[];
 /** Emits a process warning, unless its code is silenced or was already emitted in this process. */
 export type Warn = (code: WarningCode, message: string) => void;
 
-/** The codes that this process has emitted. */
+/** The codes emitted by this process. */
 export const emittedCodes = new Set<WarningCode>();
 
 /** Emits a warning for code that has no `warnings` option. */
@@ -59,7 +59,7 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
 }
 
 /**
- * Calls a function of the user that only observes. If it throws or rejects, the process gets a warning and the request goes on.
+ * Calls a function of the user that only observes. If the function throws or rejects, the process gets a warning and the request goes on.
  *
  * @param option the option or event that the user passed the function to
  */
@@ -76,7 +76,7 @@ export function notifyUser<Args extends unknown[]>(
   }
 }
 
-/** Warns that a function of the user threw, because the error must not fail the request that the function observes. @param option its name */
+/** Warns that a user's observing function threw, because the error must not fail the request. @param option the option with the function */
 export function warnOfThrown(option: string, error: unknown): void {
   // Any value can be thrown, even one without a text.
   const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);

@@ -18,7 +18,7 @@ export interface Announcement {
   readonly dynamic: boolean;
   /** Whether its limits can be overridden. */
   readonly overrides?: boolean;
-  /** The prefix lengths with which its adapters turn IPv6 addresses into keys. Empty if the application makes all keys itself. */
+  /** The prefix lengths with which the limiter's adapters turn IPv6 addresses into keys. Empty if the application makes all keys. */
   readonly ipv6Subnets: ReadonlySet<number>;
   /** The current policies for requests without a tier. */
   policies(): readonly CompiledPolicy[];

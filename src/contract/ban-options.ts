@@ -23,9 +23,7 @@ export interface BanOptions {
   for?: Duration;
   /** The growth of each further ban, 1 to 100, with up to three decimals. @default 2 */
   factor?: number;
-  /**
-   * The longest ban. Earlier bans are forgotten after the same time without one. @default '24h', or `for` if that is longer
-   */
+  /** The longest ban. Earlier bans are forgotten after the same time without a ban. @default '24h', or `for` if longer */
   max?: Duration;
   /**
    * Whether a ban by denials also forgets the key's charges, as `reset` does, so that the whole quota is available when the ban ends.

@@ -11,7 +11,7 @@ export interface PolicyChange {
   window?: Duration;
   /** Buckets: the most units that can be spent at once. */
   burst?: number;
-  /** Another algorithm. Fields that it does not have are dropped. */
+  /** Another algorithm. Fields unknown to the new algorithm are dropped. */
   algorithm?: NonNullable<Policy['algorithm']>;
   /** sliding-window: the number of sub-windows. */
   segments?: number;
@@ -57,7 +57,7 @@ export function changedPolicy(policy: CompiledPolicy, change: string | PolicyCha
   return compilePolicies('override', [merged])[0]!;
 }
 
-/** Reads a change from text. Without an algorithm, the text has the algorithm of the policy that it changes. */
+/** Reads a change from text. Without an algorithm, the text has the algorithm of the changed policy. */
 function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
   const own = (): PolicyChange => parsePolicy(`${algorithm} ${text}`);
   let policy: PolicyChange;

@@ -1,4 +1,4 @@
-/** The part of a request with an id in a change of its charge: the first decision that changes the charge owns it. */
+/** The part of a request with an id in a change of its charge: the first decision to change the charge owns the charge. */
 export interface Claim {
   readonly id: string;
   /** The step of the charge. */

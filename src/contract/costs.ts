@@ -3,9 +3,8 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * The whole units that a request takes, 0 to 1e12: one number for all policies, or numbers by policy name, as in `{ tokens: 800 }`. A
- * policy that is not named costs 1, and a policy that costs 0 is only looked at. Names of policies of other tiers are allowed and have no
- * effect.
+ * The whole units of a request, 0 to 1e12: a number for all policies, or numbers by policy name, as in `{ tokens: 800 }`. A policy without
+ * a number costs 1, and a policy with cost 0 is only looked at. Names of policies of other tiers are allowed and have no effect.
  */
 export type Cost = number | Readonly<Record<string, number>>;
 
@@ -59,7 +58,7 @@ export function checkCost(cost: unknown, what = 'cost'): number {
 }
 
 /**
- * @param known the sets of policies that a cost may name; without any, all names are allowed
+ * @param known the sets of policies with names that a cost may use; without any set, every name is allowed
  * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
  */
 export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[]): Cost {

@@ -24,7 +24,7 @@ export interface StoreMessage {
   readonly limiter: string;
   /** Time from the question to the answer, ms. At most the limiter's `timeout` plus the time for which this process was late. */
   readonly durationMs: number;
-  /** The part of that time in which this process was busy and could not read an answer, ms. */
+  /** The part of the wait in which this process was busy and could not read an answer, ms. */
   readonly busyMs: number;
   /** Whether the guard answered instead of the store. */
   readonly degraded: boolean;
@@ -48,7 +48,7 @@ export interface OutboundMessage {
   readonly pauseMs: number;
 }
 
-/** Published on `headgate:change`: a change that this process made by hand. Pauses of `limitFetch` have an author that begins with `headgate/`. */
+/** Published on `headgate:change`: a change by hand in this process. The author of a `limitFetch` pause begins with `headgate/`. */
 export interface ChangeMessage {
   readonly limiter: string;
   readonly change: 'ban' | 'unban' | 'override' | 'remove-override' | 'reset';

@@ -13,15 +13,15 @@ const MAX_DIMENSIONS = 8;
 /** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
   /**
-   * For Redis Cluster with policies by several dimensions: the dimension whose key determines the slot of all keys of a decision. Every other
-   * key is then counted separately for each key of that dimension: an address has one quota per `org`. Requests without such a key share one
-   * slot. The option has the same meaning on every store.
+   * For Redis Cluster with policies by several dimensions: the dimension whose key determines the slot of all keys of a decision. Every
+   * other key is then counted separately per key of the slot's dimension: an address has one quota per `org`. Requests without a key of the
+   * slot's dimension share one slot. The option has the same meaning on every store.
    */
   slotBy?: string;
   /**
    * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
-   * other. If one denies, the earlier charges are given back, and until then they may cause a simultaneous request to be denied. Stores
-   * other than a cluster still decide in one step. See docs/redis.md. @default false
+   * other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
+   * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis.md. @default false
    */
   acrossSlots?: boolean;
 }
@@ -88,7 +88,7 @@ const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false
 /**
  * The part of a set that applies to a request, with the request's keys.
  *
- * @param known dimensions that the request may have in addition to the set's
+ * @param known dimensions that the request may have in addition to the set's dimensions
  * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
  */
 export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): Subject {

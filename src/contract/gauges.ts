@@ -1,7 +1,7 @@
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** The current counts of a limiter in this process. Reading them is cheap. */
+/** The current counts of a limiter in this process, cheap to read. */
 export interface Gauges {
   /** Requests that wait in `limiter.wait`. */
   readonly waiting: number;
@@ -9,13 +9,13 @@ export interface Gauges {
   readonly held: number;
   /** The option `maxWaiting`: the most requests that may wait, and the most that may be held. */
   readonly maxWaiting: number;
-  /** Concurrency slots that requests of this process hold: not given back, and within their lease. */
+  /** Concurrency slots held by requests of this process: not given back, and within the lease. */
   readonly slots: number;
   /** 1 while an override of all keys is in force, as far as this process knows. Only the store knows the overrides of single keys. */
   readonly overrides: number;
   /**
-   * Keys of this limiter's name that have state in this process, or had it recently. The state is in a memory store, or in the substitute
-   * that decides by `onStoreError: 'local'` while the store is down.
+   * Keys with this limiter's name that have state in this process, or had state recently. The state is in a memory store, or in the
+   * substitute that decides by `onStoreError: 'local'` while the store is down.
    */
   readonly keys: number;
 }
@@ -29,7 +29,7 @@ export interface Gauged {
   readonly gauges: Gauges;
 }
 
-// Weak references, so that limiters that are never closed can still be collected as garbage.
+// Weak references, so that a limiter without a `close` can still be collected as garbage.
 const open = new Set<WeakRef<Gauged>>();
 const forget = new FinalizationRegistry<WeakRef<Gauged>>((ref) => open.delete(ref));
 
@@ -44,7 +44,7 @@ export function noteOpen(limiter: Gauged): () => void {
   };
 }
 
-/** The limiters of this process that are open. */
+/** The open limiters of this process. */
 export function openLimiters(): Gauged[] {
   return [...open].flatMap((ref) => ref.deref() ?? []);
 }

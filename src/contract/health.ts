@@ -7,7 +7,7 @@ export interface Health {
    * every server is.
    */
   readonly state: 'up' | 'down';
-  /** The start of that state, ms since the epoch, by the clock of this process. */
+  /** The start of the state, ms since the epoch, by the clock of this process. */
   readonly since: number;
   /** Failures since the store last answered in time. For a cluster, the sum of all servers. */
   readonly failures: number;
@@ -19,11 +19,11 @@ export interface Health {
   readonly slow: boolean;
   /** Calls since the process started whose answers it was too busy to read within `timeout`. The answers count and are not failures. */
   readonly late: number;
-  /** The servers of a cluster (`host:port`) that requests no longer wait for. `onStoreError` decides for their keys only. */
+  /** The servers of a cluster (`host:port`) for which requests no longer wait. Only keys of these servers are decided by `onStoreError`. */
   readonly serversDown: readonly string[];
 }
 
-/** The health of a store that is never down: up since the process began. Modules must not read a clock while they load. */
+/** The health of a store that is never down: up since the process began. Modules must not read a clock at load time. */
 export const UP: Health = {
   state: 'up',
   since: Math.round(performance.timeOrigin),

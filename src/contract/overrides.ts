@@ -1,6 +1,6 @@
 // The words for overrides, in all of the code:
-// - A change is the operator's wish: a policy, some of its fields, or another tier.
-// - An entry is a change with its time: since when and until when it is in force, and the limits that it gives each policy.
+// - A change is the operator's wish: a policy, some of a policy's fields, or another tier.
+// - An entry is a change with a time: the beginning and end of its force, and the limits for each policy.
 // - A record is the stored list of a key's entries, the newest first.
 // - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
 import { memo } from '../common/memo.js';
@@ -10,14 +10,14 @@ import type { BanNoteOptions } from './ban-options.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * The stored text of a key's overrides, beside the state of the key: a line for each entry, the newest first. An entry begins with its start and
- * its end (ms by the store's clock; 0 if the end is not yet known). Behind tabs follow, for each policy, its id and its limits: the limit, then
- * the params that differ (none if only the limit differs). The id `*`, which comes first, has the revision of a client change. The last field is
+ * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end
+ * (ms by the store's clock; 0 if the end is not yet known). Behind tabs follow, for each policy, the id and the limits: the limit, then the
+ * differing params (none if only the limit differs). The id `*`, which comes first, has the revision of a client change. The last field is
  * the change as JSON, with the operator and the reason. Older entries stay for as long as charges of their time count.
  */
 export type OverrideRecord = string;
 
-/** The id that marks the revision of a client change. No policy has it. */
+/** The id that marks the revision of a client change. No policy has this id. */
 export const CLIENT_CHANGE_ID = '*';
 
 /** The beginning of the revision of a change to another tier. No hash contains it. */
@@ -49,7 +49,7 @@ export function entryText(limits: ReadonlyMap<string, readonly number[] | string
 export interface RecordChange {
   /** An entry without its times, or an empty text to end the override in force. */
   readonly entry: string;
-  /** The duration, ms, or 0 for an override that lasts until it is removed. */
+  /** The duration, ms, or 0 for an override without an end. */
   readonly duration: number;
   /** The longest time for which a charge counts, ms. */
   readonly life: number;
@@ -71,7 +71,7 @@ export function changeRecord(
   for (const text of texts) {
     const [times, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(text) ?? [];
     if (times === undefined) continue;
-    // Keeps an entry that ends in the millisecond in which it began, because charges of that time may be by it.
+    // Keeps an entry that begins and ends in the same millisecond, because charges in the millisecond may be by the entry.
     if (Number(since) > now) continue;
     const end = until === '0' ? now : Math.min(now, Number(until));
     if (end + life <= now || kept.length === MAX_ENTRIES_PER_RECORD - 1) continue;
@@ -94,7 +94,7 @@ export interface OverrideEntry {
   readonly until: number;
   /** By policy id: the limit, then the params that differ. */
   readonly limits: ReadonlyMap<string, readonly number[]>;
-  /** The revision of a client change. Empty for all other changes. */
+  /** The revision of a client change. Empty for every other change. */
   readonly revision: string;
   /** The change, the operator and the reason. */
   readonly json: string;
@@ -114,8 +114,8 @@ class ParsedRecord {
   }
 
   /**
-   * The entry in force at a time, for a policy if its id is given. The newest entry comes first, so a key's own entry takes precedence over an
-   * entry of all keys behind it.
+   * The entry in force at a time, or for a policy if an id is given. The newest entry comes first, so a key's own entry takes precedence
+   * over the entries of all keys, which follow.
    */
   at(time: number, id?: string): OverrideEntry | undefined {
     return this.#entries.find((entry) => isInForce(entry, time, id));
@@ -133,7 +133,7 @@ class ParsedRecord {
     return policies.map(({ id }) => this.now(now, id));
   }
 
-  /** The policies as these entries change them, as the same array until an entry changes. */
+  /** The policies changed by the entries. The array stays the same until an entry changes. */
   policies(
     configured: readonly CompiledPolicy[],
     entries: readonly (OverrideEntry | undefined)[],
@@ -182,7 +182,7 @@ function isInForce(entry: OverrideEntry, time: number, id: string | undefined): 
   return entry.since <= time && time < entry.until && concerns(entry, id);
 }
 
-/** Whether an entry concerns a policy. An entry about other policies leaves this one to the entries behind it. */
+/** Whether an entry concerns a policy. If not, the entries behind it decide about the policy. */
 function concerns({ revision, limits }: OverrideEntry, id: string | undefined): boolean {
   return id === undefined || revision.startsWith(TIER_PREFIX) || limits.has(id);
 }
@@ -255,10 +255,10 @@ export function parseEntryNote(json: string): EntryNote | undefined {
 }
 
 /**
- * Whether an entry names a policy or a tier that a limiter has. Otherwise the entry has no effect.
+ * Whether an entry names a policy or a tier of a limiter. Otherwise the entry has no effect.
  *
- * @param sets the policies by tier, with `''` for the policies without one
- * @param by the dimension of the key, by which each tier must have a policy. Undefined if the override is of all keys
+ * @param sets the policies by tier, with `''` for the policies without a tier
+ * @param by the dimension of the key; each tier must have a policy by it. Undefined if the override is of all keys
  */
 export function isEffective(
   { revision, limits, json }: OverrideEntry,
@@ -289,12 +289,12 @@ export interface AppliedOverrides {
 /** The policies are as configured: no override is applied. */
 export const AS_CONFIGURED: AppliedOverrides = Object.freeze({ revisions: Object.freeze({}), all: '' });
 
-/** Whether there is no known override that the store must apply. An override of all keys may already be part of the policies. */
+/** Whether there is no known override for the store to apply. An override of all keys may already be part of the policies. */
 export function isAsConfigured({ all, revisions }: AppliedOverrides): boolean {
   return all === '' && Object.keys(revisions).length === 0;
 }
 
-/** The dimensions that have a record for a set: the dimensions of its policies. */
+/** The dimensions with a record for a set: the dimensions of the set's policies. */
 export function recordDimensions({ policies }: { readonly policies: readonly CompiledPolicy[] }): string[] {
   return [...new Set(policies.map(({ by }) => by))];
 }

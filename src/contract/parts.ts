@@ -11,16 +11,16 @@ import {
 } from './store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 
-/** The part of a set that counts by one dimension. */
+/** The part of a set that counts by a single dimension. */
 export interface Part {
   /** The dimension. */
   readonly name: string;
   readonly set: PolicySet;
-  /** The positions of its policies among those of the whole set. */
+  /** The positions of the part's policies in the whole set. */
   readonly at: readonly number[];
-  /** Separates its keys from the keys of other dimensions. */
+  /** Separates the part's keys from the keys of other dimensions. */
   readonly scope: string;
-  /** Picks its key from those of the whole set. */
+  /** Picks the part's key from the keys of the whole set. */
   keyOf(keys: Keys): string;
 }
 
@@ -57,7 +57,7 @@ const wholes = new WeakMap<PolicySet, PolicySet>();
 /**
  * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
  *
- * @param bits one for each selected dimension
+ * @param bits a set bit for each selected dimension
  */
 export function select(set: PolicySet, bits: number): PolicySet {
   const { dimensions } = set;
@@ -117,7 +117,7 @@ export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
 }
 
-/** The part of a change that concerns one part of the set. */
+/** The part of a change that concerns a part of the set. */
 export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
   const { charged, units, key } = change;
   return {
@@ -147,7 +147,7 @@ export function chargedByAll(parts: readonly Part[], replies: readonly ChangeRep
   return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
 }
 
-/** For each policy of the whole set, the index of its part, and its own index there. */
+/** For each policy of the whole set, the index of its part, and the policy's index in the part. */
 function places(parts: readonly Part[]): [part: number, i: number][] {
   const all: [number, number][] = [];
   parts.forEach(({ at }, part) => at.forEach((n, i) => (all[n] = [part, i])));

@@ -15,11 +15,11 @@ interface Word {
   readonly word: string;
   readonly field: string;
   readonly form: Form;
-  /** Values that need no word before them. */
+  /** Values without a word before them. */
   readonly bare?: RegExp;
   /** The value of a word that takes no value. */
   readonly means?: unknown;
-  /** The value of a policy without the word, unless it is the default of the field's row. The canonical text omits it. */
+  /** The value of a policy without the word, unless equal to the default of the field's row. The canonical text omits the value. */
   readonly otherwise?: (policy: Fields) => unknown;
 }
 
@@ -56,7 +56,7 @@ const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({
   ...word,
 }));
 
-/** The time span of the limit. Each algorithm has exactly one of these fields. */
+/** The time span of the limit. Each algorithm has exactly one such field. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
   { field: 'window', form: 'time' },
   { field: 'lease', form: 'time' },
@@ -137,7 +137,7 @@ class Parser {
     this.#origins.set(field, token);
   }
 
-  /** Takes the algorithm's name, if there is one. @returns the fields of its policies */
+  /** Takes the algorithm's name, if present. @returns the fields of the algorithm's policies */
   #takeAlgorithm(): readonly string[] {
     const first = this.#tokens[0];
     if (!first || !/^[a-z]/i.test(first.text)) return this.#kinds.get(DEFAULT_ALGORITHM)!.fields;
@@ -268,7 +268,7 @@ function unquoted(text: string): string {
   return text.replace(/\\(.)/g, '$1');
 }
 
-/** A name, in quotes if it needs them. An unquoted `[` or `{` at the start would look like JSON. */
+/** A name, in quotes if needed. An unquoted `[` or `{` at the start would look like JSON. */
 function nameText(name: string): string {
   return /^[^\s="[{]+$/.test(name) ? name : `"${name.replace(/["\\]/g, '\\$&')}"`;
 }
@@ -276,7 +276,7 @@ function nameText(name: string): string {
 /**
  * The canonical text of a policy. Policies with the same meaning have the same text, in whatever form they were given.
  *
- * @param alone whether it is the limiter's only policy, whose name is omitted if it is `default`
+ * @param alone whether the policy is the limiter's only policy, whose name is omitted if it is `default`
  */
 export function canonicalText({ name, algorithm, source }: CompiledPolicy, alone = true): string {
   const policy = source as unknown as Fields;

@@ -1,6 +1,18 @@
 import type { Algorithm, AnyKernel, Params, Policy, StrictPolicy, Traits } from '../algorithms/index.js';
 
-export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
+export type {
+  Algorithm,
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policy,
+  StrictPolicy,
+} from '../algorithms/index.js';
+
+/**
+ * The text of a policy in place of options: any string, such as `'300/1m'`. Its optional field distinguishes a text from options, so that editors
+ * show the field `anchor` of a calendar policy, and not the method `anchor` of strings.
+ */
+export type PolicyText = string & { readonly length: number; readonly limit?: undefined };
 
 /** Policies: an array of policies, each as data or as text such as `'300/1m'`, or a single text for a single policy. */
 export type Policies = string | readonly (Policy | string)[];
@@ -26,15 +38,15 @@ export interface CompiledPolicy {
   readonly by: string;
   /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;
-  /** The algorithm that evaluates it. */
+  /** The algorithm that evaluates the policy. */
   readonly kernel: AnyKernel;
-  /** The kernel's integers, in the order in which its Lua file reads them. */
+  /** The kernel's integers, in the order of the kernel's Lua file. */
   readonly params: Params;
-  /** The integers that its Lua file reads in place of `params` at a moment (ms since the epoch), or undefined if they are constant. */
+  /** The integers for the Lua file in place of `params` at a moment (ms since the epoch), or undefined for constant integers. */
   readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
-   * Distinguishes this policy's state from all others of the same key: the layout's tag, the state's shape (a window's length, a bucket's
-   * rate and burst), the name. A counter's limit is not part of it, because it may change live.
+   * Distinguishes this policy's state from every other state of the same key: the layout's tag, the state's shape (a window's length, a
+   * bucket's rate and burst), the name. A counter's limit is not part of the id, because the limit may change live.
    */
   readonly id: string;
   /** The longest time for which a charge counts, ms. */

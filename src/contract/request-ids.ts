@@ -8,7 +8,7 @@ const MAX_ID_LENGTH = 255;
 /** The time for which an id is remembered if the limiter does not set one, ms. */
 const DEFAULT_LIFE_MS = 600_000;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for an id that is not valid, or that the store or the policies cannot have */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for an invalid id, or for an id without support by the store or the policies */
 export function checkId(id: unknown, set: PolicySet, { remembersIds }: Store): string {
   if (typeof id !== 'string' || id.length < 1 || id.length > MAX_ID_LENGTH)
     throw invalidOption('id', id, `Pass a string of 1 to ${MAX_ID_LENGTH} characters, or omit it.`);
@@ -34,7 +34,7 @@ export function idLifeOf({ idsFor }: PolicySet): number {
   return idsFor ?? DEFAULT_LIFE_MS;
 }
 
-/** Four characters that differ for sets with other policies, whose verdicts mean something else. */
+/** Four characters that differ for sets with other policies, because the verdicts of other policies have another meaning. */
 export const policiesText = perSet(({ policies }): string =>
   digest(JSON.stringify(policies.map(({ id, by }) => [id, by]))).slice(0, 4),
 );

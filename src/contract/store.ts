@@ -22,23 +22,23 @@ export type Clock = () => number;
 
 /** The dimensions by which a set's policies count. */
 export interface Dimensions {
-  /** The dimensions of its policies, of its ban and of `slotBy`. `'key'`, the dimension of policies without `by`, comes first. */
+  /** The dimensions of the policies, of the ban and of `slotBy`. `'key'`, the dimension of policies without `by`, comes first. */
   readonly names: readonly string[];
   /** The dimension whose key is banned. */
   readonly banBy: string;
-  /** The dimension whose key determines the cluster slot of a decision's keys. Other keys are then counted once per key of this one. */
+  /** The dimension whose key determines the cluster slot of a decision's keys. Other keys are then counted once per key of the slot's dimension. */
   readonly slotBy: string | undefined;
   /** Whether keys in several slots may be decided one after the other. */
   readonly acrossSlots: boolean;
 }
 
 /**
- * The client's key as a string if all policies of the set count by one dimension; otherwise one string for each of `dimensions.names`, in
- * this order. With `slotBy`, even a single key of another dimension is an array.
+ * The client's key as a string if all policies of the set count by one dimension; otherwise a string per dimension in `dimensions.names`,
+ * in the same order. With `slotBy`, even a single key of another dimension is an array.
  */
 export type Keys = string | readonly string[];
 
-/** The rules of a limiter. All queries share the set, so that a store can keep data about it: see `perSet`. */
+/** The rules of a limiter. All queries share the set, so that a store can keep data about the set: see `perSet`. */
 export interface PolicySet {
   /** The quota's scope. On one store, sets with the same name share state. */
   readonly name: string;
@@ -48,7 +48,7 @@ export interface PolicySet {
   readonly ban: CompiledBan | undefined;
   /** Absent if all policies and the ban count by the request's key. */
   readonly dimensions?: Dimensions | undefined;
-  /** Absent if the limiter has no overrides, so that no record of them is read. */
+  /** Absent if the limiter has no overrides, so that no record is read. */
   readonly overrides?: AppliedOverrides | undefined;
   /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
   readonly isInLine?: boolean;
@@ -64,18 +64,18 @@ export interface PolicySet {
 }
 
 /**
- * The state of a call under way, shared by the caller and the store. It is the only part of a question that changes, and all copies of the
- * question share it, so that a store around another store need not pass it on.
+ * The state of a call under way, shared by the caller and the store. The call is the only changing part of a question, and all copies of
+ * the question share the call, so that a store around another store need not pass changes on.
  */
 export interface Call {
   /**
-   * The end of the caller's patience, by `performance.now()`, set by a store that sends questions elsewhere when it sends this question. 0
-   * before that, and for other stores.
+   * The end of the caller's patience, by `performance.now()`. A store that sends questions elsewhere sets the time with each question. 0
+   * before, and for other stores.
    */
   until: number;
   /** The name of the server with the question, set by a store with several servers when it sends the question. */
   server: string | undefined;
-  /** The servers that have answered a part of the question. A store that asks several servers sets it. */
+  /** The servers that have answered a part of the question, set by a store that asks several servers. */
   answered?: Set<string>;
   /** Set by the caller once it no longer waits. From then on the question must not be sent, nor sent again. */
   abandoned: boolean;
@@ -87,8 +87,8 @@ export function newCall(): Call {
 }
 
 /**
- * Makes a value once per policy set, and remembers it as long as the set. A set stays plain data, because a store around a store may pass
- * on a changed copy. The last set is found without a search, because most requests have the same one.
+ * Makes a value once per policy set, and remembers the value as long as the set. A set stays plain data, because a store around a store may
+ * pass on a changed copy. The last set is found without a search, because most requests have the same set.
  */
 export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
   const known = new WeakMap<PolicySet, { readonly made: T }>();
@@ -122,11 +122,11 @@ export interface Query extends Subject, Costs {
   readonly weight?: number | undefined;
   /** Whether the store only looks: it answers as usual and writes nothing. */
   readonly peek: boolean;
-  /** A unique name for the slots that this query takes from concurrency policies. Empty if the set has no such policy. */
+  /** A unique name for the slots of concurrency policies that the query takes. Empty for a set without concurrency policies. */
   readonly lease: string;
   /** The id of the request. A store with `remembersIds` answers a charged request with the same id again, without a charge. */
   readonly id?: string | undefined;
-  /** @internal The store's error at a read that this query needs. The guard answers without asking the store again. */
+  /** @internal The store's error at a read before this query. The guard answers without asking the store again. */
   failure?: HeadgateError;
 }
 
@@ -134,9 +134,9 @@ export interface Query extends Subject, Costs {
 export interface Standing {
   /** The number of waiting processes that have taken less. */
   readonly before: number;
-  /** The turns that the others take before one of them gives way. */
+  /** The turns of the other processes before one of them gives way. */
   readonly turns: number;
-  /** Whether the process gives way to one of them although a slot is free. */
+  /** Whether the process gives way to a waiting process although a slot is free. */
   readonly isAhead: boolean;
 }
 
@@ -150,8 +150,8 @@ export interface Reply {
    */
   readonly step: number;
   /**
-   * 0 if the key is not banned. Above 0, it is banned for that many ms, and no policy was evaluated. Below 0, this denial started a ban of
-   * that many ms.
+   * 0 if the key is not banned. Above 0: the ms that the key is still banned for; no policy was evaluated. Below 0: the denial started a
+   * ban of as many ms.
    */
   readonly ban: number;
   /** The verdict of each policy. Empty if the key is banned, or if no store could decide. */
@@ -161,21 +161,21 @@ export interface Reply {
   /** The mark of each policy (see `Charged`). Set together with `steps`. */
   readonly marks?: readonly number[];
   /**
-   * Set by a store that had no room for a new key, and charged nothing although the verdicts admit. With 0 the query is admitted. Above 0 it is
-   * denied, and there may be room in that many ms.
+   * Set by a store that had no room for a new key, and charged nothing although the verdicts admit. With 0 the query is admitted. Above 0
+   * the query is denied, and there may be room in as many ms.
    */
   readonly full?: number;
-  /** The limit of each policy. Set if an override changes one of them. */
+  /** The limit of each policy. Set if an override changes a limit. */
   readonly limits?: readonly number[];
   /**
-   * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the change's
-   * revision, a tab, and the change as JSON, or an empty text if there is none. The caller asks again with a set whose `overrides.revisions` are
-   * those revisions.
+   * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the
+   * change's revision, a tab, and the change as JSON, or an empty text for no change. The caller asks again with a set whose
+   * `overrides.revisions` are the same revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;
   /**
-   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: this is the answer to that request.
-   * `'elsewhere'`: other policies decided about that request, so that the verdicts are those of a look.
+   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: the answer is the answer to the first
+   * request. `'elsewhere'`: other policies decided about the first request, so the verdicts are from a look.
    */
   readonly repeated?: 'charged' | 'elsewhere';
   /** The substitute's answer, set by the guard if the store did not decide. */
@@ -223,13 +223,13 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
   return areVerdicts(verdicts, policies.length);
 }
 
-/** The next step after `last`, at a time in ms. Steps of one millisecond differ in their order, as far as microseconds allow. */
+/** The next step after `last`, at a time in ms. Steps in the same millisecond differ in their order, as far as microseconds allow. */
 export function stepAfter(last: number, now: number): number {
   const first = now * 1000;
   return last >= first && last < first + 1000 ? Math.min(last + 1, first + 999) : first;
 }
 
-/** A charge, described so precisely that a store can give back exactly this charge. */
+/** A charge, described so precisely that a store can give back exactly the same charge. */
 export interface Charged {
   /** The step of the charge. If the key was reset since, nothing is left to give back. */
   readonly step: number;
@@ -257,11 +257,11 @@ export function chargedOf(reply: Reply): Charged {
 export interface Change extends Subject {
   /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];
-  /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies that it did not charge. */
+  /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies without a charge. */
   readonly charged: Charged | undefined;
   /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
   readonly claim?: Claim | undefined;
-  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own charges. */
+  /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -282,7 +282,7 @@ export type OverridePlace =
 
 /** Keeps overrides beside the state of a key, or for all keys of a limiter under a separate key. */
 export interface OverrideStore {
-  /** Changes a record in one step. @returns the record before the change, empty if there was none, and the store's time */
+  /** Changes a record in one step. @returns the record before the change, empty if there was no record, and the store's time */
   change(place: OverridePlace, change: RecordChange): MaybePromise<readonly [OverrideRecord, number]>;
   /** Reads a record. @returns the record, empty if there is none, and the store's time */
   read(place: OverridePlace): MaybePromise<readonly [OverrideRecord, number]>;
@@ -290,7 +290,7 @@ export interface OverrideStore {
 
 /** A store's answer to a change. */
 export interface ChangeReply extends Reply {
-  /** The units that each policy was charged. A bound on debt may make them fewer than requested. */
+  /** The units charged to each policy, possibly reduced by a bound on debt. */
   readonly charged: readonly number[];
 }
 
@@ -315,23 +315,23 @@ export interface LeaseChange extends Subject, Costs {
   readonly lease: string;
   /** Whether to give the slots back, or to hold them for another full lease. */
   readonly action: 'release' | 'renew';
-  /** The substitute that answered the query: see `Reply.degraded`. Only the guard can change its own slots. */
+  /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own slots. */
   readonly degraded: Reply['degraded'];
 }
 
 /**
  * The contract between limiter and store. A store keeps state and decides, and each method is one atomic step. The policies of a query are
- * decided together: all are charged, or none is. A store that fails throws or rejects, and never guesses. If it can, it does not carry out
- * a call later than the set's timeout. A store can wrap another store, by implementing the same five methods.
+ * decided together: either every policy is charged, or none. A failing store throws or rejects, and never guesses. If possible, a store
+ * does not carry out a call later than the set's timeout. A store can wrap another store, by implementing the same five methods.
  */
 export interface Store {
-  /** Whether the store decides in this process, at once, and is never down, so that a guard is not needed. */
+  /** Whether the store decides in this process, at once, and is never down, so that no guard is needed. */
   readonly embedded?: boolean;
   /** Set by the guard and by memory stores. */
   readonly health?: Health;
   /**
-   * Decides a query. If every policy except shadows admits it, the admitting policies are charged. Otherwise only the admitting policies that
-   * count attempts are charged, and their verdicts also contain the time for which they deny the same query from now on.
+   * Decides a query. If every policy except shadows admits the query, the admitting policies are charged. Otherwise only admitting policies
+   * that count attempts are charged, and their verdicts also contain the time for which the same query is denied from now on.
    */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back unconditionally. The verdicts contain the remaining units, and their `wait` is 0. */
@@ -357,24 +357,24 @@ export interface Store {
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;
   /**
-   * Throws if the store cannot decide by the dimensions of a set. Without this method a store does not support dimensions, and limiters with
-   * policies by other keys than the request's refuse it.
+   * Throws if the store cannot decide by the dimensions of a set. A store without this method does not support dimensions, and limiters
+   * with policies by other keys than the request's key refuse such a store.
    */
   checkDimensions?: ((set: PolicySet) => void) | undefined;
-  /** The names of the servers, if several share the keys. One can be down while others answer. */
+  /** The names of the servers, if several servers share the keys. A server can be down while the rest answer. */
   servers?(): readonly string[];
-  /** The name of the server that has a key, or undefined if there is only one server or the name is not known. */
+  /** The name of the server with a key, or undefined for a single server or an unknown name. */
   serverOf?(subject: Subject): string | undefined;
   /**
-   * Resolves when the store's client connects the next time, so that a store that was down is probed at once. A store with this method must
-   * end each call when its connection ends, because it is not probed again while a call is under way.
+   * Resolves at the next connection of the store's client, so that a store that was down is probed at once. A store with this method must
+   * end each call when its connection ends, because no probe starts while a call is under way.
    */
   whenReady?(): Promise<void> | undefined;
   /** Explains in a sentence why the client is not connected, for messages. */
   waitsFor?(): string | undefined;
   /** Receives each limiter of the store, to show to operators. */
   announce?(limiter: Announcement): Announced | undefined;
-  /** The number of keys that the store keeps in this process for limiters of a name, for metrics. */
+  /** The number of keys that the store keeps in this process for a name of limiters, for metrics. */
   keysOf?(name: string): number;
   /** Frees everything that the store itself made, such as timers. The user's client stays open. */
   close?(): MaybePromise<void>;

@@ -3,17 +3,17 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
- * The answers of a set's policies to one query: three integers per policy, in the set's order.
+ * The answers of a set's policies to a query: three integers per policy, in the set's order.
  * - `wait`, ms:
  *   - 0: admitted;
- *   - above 0: denied, and the same cost will be admitted after that time;
+ *   - above 0: denied, and the same cost will be admitted after `wait` ms;
  *   - -1, which is {@link NEVER}: denied, because the cost exceeds the capacity;
  *   - below -1: admitted, and -1 - `wait` is a time: for a leaky bucket with `maxDelay` the time to hold the request; for a policy that
  *     counts attempts, if another policy denied the request, the time for which the same cost is denied from now on.
  * - `remaining`: the units that can be spent at once after this decision.
  * - `resetAfter`: the time until the policy is back at its full quota, ms.
  *
- * They are one flat array, which saves an object per policy and request. Only this file knows the positions.
+ * The answers are one flat array, which saves an object per policy and request. Only this file knows the positions.
  */
 export type Verdicts = readonly number[];
 

@@ -1,4 +1,4 @@
-/** One quota of a server, as an answer describes it. Missing or unreadable figures are undefined. */
+/** A quota of a server, as an answer describes it. Missing or unreadable figures are undefined. */
 export interface Quota {
   /** Units per window. */
   readonly limit?: number | undefined;
@@ -10,7 +10,7 @@ export interface Quota {
   readonly windowMs?: number | undefined;
 }
 
-/** The limits that one answer of a server describes. */
+/** The limits described by an answer of a server. */
 export interface Answer {
   /** The value of `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
@@ -101,7 +101,7 @@ interface Item {
 const MEMBERS = /(?:"(?:[^"\\]|\\.)*"|[^,])+/g;
 const PARTS = /(?:"(?:[^"\\]|\\.)*"|[^;])+/g;
 
-/** Parses a structured list. The members of a dictionary have no name, so they all become parameters of the first item. */
+/** Parses a structured list. The members of a dictionary have no name, so every member becomes a parameter of the first item. */
 function itemsOf(text: string | null | undefined): Item[] {
   if (!text) return [];
   const members = text.match(MEMBERS) ?? [];
@@ -123,7 +123,7 @@ function paramsOf(texts: readonly string[]): ReadonlyMap<string, string> {
 
 const windowOf = (policy: Item | undefined): number | undefined => ms(natural(policy?.params.get('w')));
 
-/** The quotas of servers that use one field per number. */
+/** The quotas of servers with a field per number. */
 function separate(read: Field, clock: number): Quota[] {
   const quotas: Quota[] = [];
   for (const pattern of SEPARATE_FIELDS) {
@@ -169,7 +169,7 @@ function timeUntil(text: string, clock: number): number | undefined {
     for (const [, number, unit] of text.matchAll(LENGTH)) sum += Number(number) * UNITS[unit!]!;
     return Math.ceil(sum);
   }
-  // A date has a time of day. Without this check, `5, 10`, a field that was sent twice, would be a day in 2001.
+  // A date has a time of day. Without this check, `5, 10` from a repeated field would be a day in 2001.
   const date = /\d:\d\d/.test(text) ? Date.parse(inUtc(text)) : NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - clock);
 }

@@ -11,15 +11,12 @@ export function describe(input: string | URL | Request, init: RequestInit | unde
   };
 }
 
-/** The request, if the first argument is a request. Its class may be undici's instead of the global one. */
+/** The request, if the first argument is a request, whose class may be undici's instead of the global class. */
 export function requestIn(input: string | URL | Request): Request | undefined {
   return typeof input === 'object' && 'url' in input ? input : undefined;
 }
 
-/**
- * The properties that `fetch` reads from its second argument, besides the headers. If the argument is a `Request`, they are not own
- * properties.
- */
+/** The properties of the second argument of `fetch`, besides the headers. On a `Request`, the properties are not own properties. */
 const INIT_PROPERTIES = [
   ...['method', 'body', 'signal', 'duplex', 'redirect', 'mode', 'credentials', 'cache', 'referrer'],
   ...['referrerPolicy', 'integrity', 'keepalive'],
@@ -32,7 +29,7 @@ export function copyOf(init: RequestInit): RequestInit {
   return init.body ? { ...copy, body: bodyOf(init.body) } : copy;
 }
 
-/** Copies a body that its owner could change. */
+/** Copies a body, because the body's owner could change it. */
 function bodyOf(body: NonNullable<RequestInit['body']>): NonNullable<RequestInit['body']> {
   if (body instanceof URLSearchParams) return new URLSearchParams(body);
   if (body instanceof ArrayBuffer) return body.slice(0);

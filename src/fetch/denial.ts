@@ -13,12 +13,12 @@ export interface Denial {
   readonly isGuess?: boolean;
 }
 
-/** Statuses that are denials only if the answer also has a wait. Without a wait they have other causes. */
+/** Statuses that are denials only together with a wait. Without a wait, such a status has another cause. */
 const DENY_WITH_A_WAIT = [403, 418, 420, 503, 509, 529];
 
 /**
- * Returns the denial in an answer, or `undefined` if the call was not denied. The wait is the first of these: `Retry-After`; the resets of
- * exhausted quotas; the reset of the scarcest quota, because a call that costs more than the remaining units is denied, too.
+ * Returns the denial in an answer, or `undefined` if the call was not denied. The wait is `Retry-After`; or else the resets of exhausted
+ * quotas; or else the reset of the scarcest quota, because a call that costs more than the remaining units is denied, too.
  */
 export function denialOf(status: number, { retryAfterMs, quotas }: Answer): Denial | undefined {
   const spent = quotas.filter(({ remaining, resetMs }) => remaining === 0 && resetMs !== undefined);

@@ -36,7 +36,7 @@ export interface Turn {
 /** Waits for a request's turn, or returns `undefined` if the request is not limited. */
 type Admit = (request: OutboundRequest, signal: AbortSignal) => Promise<Turn> | undefined;
 
-/** Sends each request of a dispatcher at its turn. Retries are left to other interceptors, such as undici's own. */
+/** Sends each request of a dispatcher at its turn. Retries are left to further interceptors, such as undici's own. */
 export function interceptorOf(admit: Admit): Interceptor {
   const limited =
     (dispatch: (options: Options, handler: Handler) => boolean) => (options: Options, handler: Handler) => {
@@ -75,7 +75,7 @@ function urlOf({ origin, path: asked, query }: Options): string {
   return new URL(path.startsWith('/') ? server + path : path, server).href;
 }
 
-/** The controller that undici uses for a waiting request. It cannot pause anything, and aborting leaves the line. */
+/** The controller that undici uses for a waiting request. Pausing has no effect, and aborting leaves the line. */
 function waitingController(leaves: AbortController): object {
   return {
     ...{ paused: false, pause() {}, resume() {} },
@@ -89,7 +89,7 @@ function waitingController(leaves: AbortController): object {
   };
 }
 
-/** Wraps a handler so that it also learns from the answer, and releases the slot at its end. */
+/** Wraps a handler to learn from the answer, and to release the slot at the answer's end. */
 function learning(handler: Handler, { decision, learn }: Turn): Required<Handler> {
   // If the store cannot release a slot now, the slot expires with its lease.
   const release = (): void => void decision.release().catch(() => {});

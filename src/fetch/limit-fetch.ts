@@ -14,7 +14,7 @@ import { OUTBOUND_TABLE, outboundOf, type LimitFetchOptions, type OfRequest } fr
 
 /** Options of `schedule`. */
 export interface ScheduleOptions {
-  /** The key that the work counts for. @default 'all' */
+  /** The key for which the work counts. @default 'all' */
   key?: string;
   /** The cost of the work, whole units. @default 1 */
   cost?: Cost;
@@ -45,7 +45,7 @@ export interface LimitedFetch extends Fetch {
   schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
   /**
    * The interceptor for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and
-   * the limits are learnt from the answers. For retries, compose undici's `interceptors.retry()` before it.
+   * the limits are learnt from the answers. For retries, compose undici's `interceptors.retry()` before the interceptor.
    */
   readonly interceptor: Interceptor;
   /** Returns the decision that admitted the call of a response. */
@@ -57,7 +57,7 @@ const DEFAULT_RETRIES = 2;
 
 /** Methods that are safe to send twice (RFC 9110). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
-/** The number of retries that are possible at once, and the fraction that each call adds. */
+/** The number of retries that are possible at once, and the fraction added by each call. */
 const BUDGET = 10;
 const BUDGET_PER_CALL = 0.1;
 
@@ -71,7 +71,7 @@ const BUDGET_PER_CALL = 0.1;
  *
  * @param sender the function that sends: the global `fetch`, or undici's
  * @param given the options, or the text of a single policy
- * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of an aborted
+ * @returns a function of the same type, which rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of an aborted
  * signal, and as `fetch` does
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_DIMENSION`, and as
  * `createLimiter`
@@ -128,7 +128,7 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     const request = describe(input, init);
     const id = key(request);
     if (id === undefined) return fetch(input, init);
-    // As in fetch, the arguments count as they were at the time of the call, even if they are changed during the wait.
+    // As in fetch, the arguments count as of the time of the call, even if changed during the wait.
     if (input instanceof URL) input = request.url;
     if (init) init = { ...copyOf(init), ...(init.headers && { headers: new Headers(request.headers) }) };
     const units = valueFor(request, cost);

@@ -13,7 +13,7 @@ const MAX_MARGIN = 0.2;
 /** The lifetime of a learnt margin, s. */
 const MARGIN_LIFETIME_S = 3600;
 /**
- * The time without a denial after which the margin shrinks, s. Each 429 doubles the time, so that a machine that needs the margin is not
+ * The time without a denial before the margin shrinks, s. Each 429 doubles the time, so that a machine with a need for the margin is not
  * denied again and again.
  */
 const FIRST_CALM_S = 10;
@@ -116,7 +116,7 @@ export class Margins {
       await this.#limiter.override(key, Object.fromEntries(windows) as OverrideChange, {
         ...{ for: `${MARGIN_LIFETIME_S}s`, by: BY, reason: `margin ${margin}, shrinks after ${calm} s` },
       });
-      // Another window counts anew, but calls that wait keep the turns that they have. New turns begin after those.
+      // A new window counts anew, but waiting calls keep their turns, so new turns begin after the kept turns.
       const charges = this.#paced.flatMap(({ name, limit, windowMs }) => {
         const turns = Math.ceil(((ahead.get(name) ?? 0) * limit) / (windowMs * (1 + margin)));
         // A bucket of calls of 1 admits no larger cost.

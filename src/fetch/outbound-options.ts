@@ -36,7 +36,7 @@ export interface OutboundOptions {
   cost?: Cost | ((request: OutboundRequest) => Cost);
   /**
    * The priority among the calls of this process that wait for the same key: a whole number from -1,000 to 1,000, or a function of the
-   * request that returns one. The highest priority goes first.
+   * request that returns the number. The highest priority goes first.
    *
    * @default 0
    */
@@ -44,7 +44,7 @@ export interface OutboundOptions {
   /**
    * The maximum time that a call waits for its turn, including all retries: ms or `'30s'`. A call that cannot go out in time is not sent.
    * Work of `schedule` by default waits without a time limit, and without the limits `maxWaiting` and `maxWaitingPerKey`, unless you set
-   * them.
+   * such a limit.
    *
    * @default '30s' for a call of the fetch and the interceptor
    */
@@ -63,8 +63,8 @@ export interface OutboundOptions {
    */
   denied?: Denied;
   /**
-   * The number of retries of a denied call, 0 to 10, each after the wait that the partner requests. `true`: 2 for every method. `false`:
-   * none. Bodies that are streams are never sent again. At most one call in ten is a retry.
+   * The number of retries of a denied call, 0 to 10, each after the wait requested by the partner. `true`: 2 for every method. `false`: no
+   * retries. Bodies that are streams are never sent again. At most one call in ten is a retry.
    *
    * @default 2 for idempotent methods
    */
@@ -73,13 +73,13 @@ export interface OutboundOptions {
   maxPause?: Duration;
   /**
    * The fraction by which windows are longer than the partner's, 0 to 1, because calls reach the partner later than they are admitted. By
-   * default the margin is learnt for evenly spaced calls, in all processes: it begins at 0.03, doubles with a 429 up to 0.2, and shrinks
-   * again while no call is denied. Learning needs a store with overrides.
+   * default the margin is learnt for evenly spaced calls, in all processes: the margin begins at 0.03, doubles with a 429 up to 0.2, and
+   * shrinks again while no call is denied. Learning needs a store with overrides.
    *
    * @default learnt
    */
   margin?: number;
-  /** Receives every pause that this process begins. */
+  /** Receives every pause begun by this process. */
   onPause?: (pause: Pause) => void;
 }
 
@@ -105,7 +105,7 @@ export const OUTBOUND_TABLE = {
   onPause: fn(),
 } satisfies OptionTable<OutboundOptions>;
 
-/** Options that create a limiter. `timeout` limits a call's wait. The store keeps its own default, because otherwise calls would hang that long. */
+/** Options that create a limiter. `timeout` limits a call's wait, not the store: calls would otherwise hang for as long as the wait. */
 const CREATING = ['margin', ...CREATING_OPTIONS.filter((name) => name !== 'timeout')];
 
 const OMIT_BY = 'Omit `by`: the option `key` of limitFetch returns the key of a call.';
@@ -115,7 +115,7 @@ type Checked = Pick<
   'cost' | 'maxPause' | 'learn' | 'margin' | 'onPause'
 >;
 
-/** Makes the limiter of calls, unless the options have one. @throws HeadgateError for options that are not valid */
+/** Makes the limiter of calls, unless the options have a limiter. @throws HeadgateError for invalid options */
 export function outboundOf(options: LimitFetchOptions, { cost, margin = MARGIN, ...how }: Checked): Outbound {
   const given = givenLimiter(options, CREATING);
   if (given) {

@@ -37,11 +37,11 @@ export interface OutboundStats {
   readonly retries: number;
   /** Denials by the partner. */
   readonly violations: number;
-  /** Pauses that this process began. */
+  /** Pauses begun by this process. */
   readonly pauses: number;
 }
 
-/** The minimum time between two comparisons with the partner's quota, ms, so that other processes see the charge. */
+/** The minimum time between two comparisons with the partner's quota, ms, long enough for other processes to see the charge. */
 const COMPARE_INTERVAL_MS = 1000;
 /** The fraction of the margin by which a call may be late without giving up turns, and the maximum number of turns per call. */
 const LATE_FRACTION = 4 / 5;
@@ -184,8 +184,8 @@ export class Outbound {
   }
 
   /**
-   * Gives up turns for a late call, or for a call over a cold connection, because it arrives closer to the calls one window later. The
-   * margin compensates for a part.
+   * Gives up turns for a late call, or for a call over a cold connection, because such a call arrives closer to the calls one window later.
+   * The margin compensates for a part.
    */
   #goesOut(key: string, ms: number): void {
     const isCold = this.#pauses.goesOut(key);

@@ -2,7 +2,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { toMilliseconds } from '../common/duration.js';
 
-/** One of the partner's limits, and whether calls are spaced for it. */
+/** A limit of the partner, and whether calls are spaced by the limit. */
 export interface Partner {
   /** The name of our policy. */
   readonly name: string;
@@ -21,14 +21,14 @@ interface Paced {
 export const MARGIN = 0.03;
 /** The longest window, ms, whose calls are evenly spaced. Even spacing over longer windows would slow down bursts. */
 const MAX_PACED_WINDOW_MS = 10_000;
-/** The time ahead for which turns are reserved at the store, ms. A process that dies loses its turns for that time. */
+/** The time ahead for which turns are reserved at the store, ms. A process that dies loses its turns for as long. */
 const MAX_AHEAD_MS = 2000;
 /** The maximum delay between a call's admission and its arrival at the partner, ms. */
 const MAX_DELAY_MS = 1000;
 
 /**
- * Returns the policies that keep a partner's limits. A policy with an explicit algorithm is unchanged. Other policies get a window that is
- * longer by the margin, because calls arrive later than they were admitted, and with varying delays. Policies with short windows become
+ * Returns the policies that keep a partner's limits. A policy with an explicit algorithm is unchanged. The window of every other policy
+ * grows by the margin, because calls arrive later than they were admitted, and with varying delays. Policies with short windows become
  * leaky buckets, which give every call its turn, first come first served.
  *
  * @param cost the cost of every call, or `undefined` if costs differ, because a bucket would deny higher costs

@@ -19,7 +19,7 @@ export interface Pause {
 interface KeyState {
   /** The end of the pause. `learnt` is the time of the news, or the pause's end if the store could not store it. */
   until: number;
-  /** The timer that ends the pause. Fake timers move it, but leave the time of `performance` unchanged. */
+  /** The timer at the end of the pause. Fake timers move the timer, but leave the time of `performance` unchanged. */
   timer: NodeJS.Timeout | undefined;
   learnt: number;
   /** When the store last reported that there is no pause. */
@@ -40,9 +40,9 @@ interface KeyState {
 
 /** The age of a reserved turn, ms, from which the store is queried for a pause before the turn is used. */
 const STALE_MS = 150;
-/** The time, ms, for which a query to the store may be on its way, and so miss a pause that has begun in the meantime. */
+/** The longest way of a query to the store, ms. A query on its way can miss a pause that begins in the meantime. */
 const MAX_QUERY_MS = 1000;
-/** The gap between the first two calls after a pause, ms. Each gap is a fraction of the previous one: two seconds in all. */
+/** The gap between the first two calls after a pause, ms. Each gap is a fraction of the gap before: two seconds in all. */
 const FIRST_GAP_MS = 100;
 const GAP_FACTOR = 0.95;
 const RESTART_MS = 2000;
@@ -68,13 +68,13 @@ interface PauseOptions {
   /** The longest pause, ms. */
   readonly maxPause: number;
   readonly onPause: ((pause: Pause) => void) | undefined;
-  /** Whether the limiter spaces the calls, so that they do not all go out at once after a pause. */
+  /** Whether the limiter spaces the calls, so that calls do not all go out at once after a pause. */
   readonly areSpaced: boolean;
   /** The counter of this process' pauses. */
   readonly stats: { pauses: number };
 }
 
-/** The pauses that a partner requests. Processes share them as bans of the limiter. */
+/** The pauses requested by a partner. Processes share a pause as a ban of the limiter. */
 export class Pauses {
   readonly #limiter: Limiter;
   readonly #options: PauseOptions;
@@ -103,8 +103,8 @@ export class Pauses {
   }
 
   /**
-   * Spaces the calls after a pause with ever smaller gaps, so that waiting calls do not all go out at once. Calls that the limiter spaces
-   * need no further gap.
+   * Spaces the calls after a pause with ever smaller gaps, so that waiting calls do not go out at once. Calls spaced by the limiter need no
+   * further gap.
    *
    * @returns the wait of this call, ms
    */
@@ -129,7 +129,7 @@ export class Pauses {
       this.#pauseUntil(known, Math.max(known.until, now + retryAfterMs));
     } else if (allowed) {
       known.clear = now;
-      // The query may have been sent before this process began a pause. A later query means that the pause was ended by hand.
+      // The query may have been sent before this process began a pause. A later query shows that the pause was ended by hand.
       if (known.learnt < now - MAX_QUERY_MS) known.until = 0;
       // A query at the time of the turn would delay the call.
       if (delayMs > STALE_MS && charged > 0)
@@ -146,7 +146,7 @@ export class Pauses {
    * Handles a call that goes out.
    *
    * @returns whether the call may arrive late: after a silence or a pause, and before the next answer, connections are opened and code is
-   * loaded. An answer that takes longer is not evidence of a late arrival.
+   * loaded. A slower answer is not evidence of a late arrival.
    */
   goesOut(key: string): boolean {
     const known = this.#of(key);
@@ -221,7 +221,7 @@ export class Pauses {
     try {
       this.see(await this.#limiter.peek(key));
     } catch {
-      // Without the store, other processes' pauses are unknown. The limiter has already decided about calls in that case.
+      // Without the store, the pauses of other processes are unknown, and the limiter has already decided about calls.
     } finally {
       known.look = undefined;
     }
@@ -241,7 +241,7 @@ export class Pauses {
           await this.#limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
       }
     } catch {
-      // This process pauses even though the store has not stored the pause. Other processes learn about it from their own answers.
+      // This process pauses even though the store has not stored the pause. Other processes learn about the limit from their own answers.
       const known = this.#of(key);
       known.learnt = Math.max(known.learnt, until);
     }

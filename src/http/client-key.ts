@@ -15,7 +15,7 @@ const MAPPED = '::ffff:';
 export type ClientKey = (ip: string | undefined) => string;
 
 /**
- * Creates keys of client addresses. An IPv4 address is its own key, even within IPv6 (mapped, NAT64). The key of an IPv6 address is its
+ * Creates keys of client addresses. An IPv4 address is itself the key, even within IPv6 (mapped, NAT64). The key of an IPv6 address is the
  * network in canonical form, because a client can use every address of the network.
  *
  * @param subnet the network's prefix length, 1 to 128

@@ -18,7 +18,7 @@ import { OF_LIMITER, REQUEST_TABLE, hasQuota, type HttpOptions, type PoliciesOf 
 /** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
-  /** Whether the limiter was created for these options and must be closed with them. */
+  /** Whether the limiter was created for the options and must be closed with the adapter. */
   readonly ownsLimiter: boolean;
   readonly cost: Cost;
   /** The policies of every request, or `undefined` if they depend on the request. */
@@ -37,9 +37,9 @@ export interface HttpAssembly extends Assembly {
 }
 
 /**
- * Validates options and creates their limiter. The options' names were checked before (`checkShape` with `HTTP_OPTIONS`).
+ * Validates options and creates a limiter. The names of the options were checked before (`checkShape` with `HTTP_OPTIONS`).
  *
- * @param shared an existing limiter to use instead of a new one
+ * @param shared an existing limiter to use instead of a new limiter
  * @throws HeadgateError as `createLimiter`
  */
 export function compileOptions<Req, Res>(
@@ -52,7 +52,7 @@ export function compileOptions<Req, Res>(
   const compiled = compileAlone(options, isDefault('partitionKey'), shared);
   const cost = compiled.costOf ? 1 : ((options.cost as Cost | undefined) ?? 1);
   const isDefaultCost = isDefault('cost') && !policiesOf;
-  // The limiter is created last, because creating it claims its name.
+  // The limiter is created last, because its creation claims a name.
   const given = shared ?? givenLimiter(options, OF_LIMITER);
   if (given) {
     checkCapacity(cost, given.tiers.decidingBy(options.tier));
@@ -99,7 +99,7 @@ export function compileOptions<Req, Res>(
 /**
  * Compiles the options that do not need a limiter.
  *
- * @param isDefaultKey whether `partitionKey` is a default, which is ignored if it does not fit the other options
+ * @param isDefaultKey whether `partitionKey` is a default, which is ignored if unsuitable for the remaining options
  */
 function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isDefaultKey: boolean, shared?: Limiter) {
   const { cost, jitter, warnings, keys, headers, ...read } = readOptions(REQUEST_TABLE, options);

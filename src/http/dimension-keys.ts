@@ -91,8 +91,8 @@ function someOf(keys: Readonly<Record<string, string | undefined>>): Key | undef
 }
 
 /**
- * Checks that there is a function for each dimension of the sets that may decide. Each function also needs a policy that uses its
- * dimension, except for a plugin's or module's defaults.
+ * Checks that there is a function for each dimension of the sets that may decide. Except for a plugin's or module's defaults, each function
+ * also needs a policy by its dimension.
  *
  * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
  */

@@ -1,8 +1,8 @@
 import type { ResponsePort } from './framework.js';
 
 /**
- * Reports once how a response ends: true if it was sent completely, false if it was cut off. A response that has already ended is reported
- * at once.
+ * Reports the end of a response once: true if the response was sent completely, false if it was cut off. The end of a response that has
+ * already ended is reported at once.
  */
 export class Ending<Res> {
   readonly #port: ResponsePort<Res>;

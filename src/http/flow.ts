@@ -25,7 +25,7 @@ import type { Texts } from './texts.js';
  * Creates a limiter for the requests of a framework.
  *
  * @param given the options, or the text of a single policy
- * @param caller the function that received these options, for error messages
+ * @param caller the function that received the options, for error messages
  * @throws HeadgateError as `createLimiter`
  */
 export function createFlow<Req extends object, Res>(
@@ -45,7 +45,7 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #asking: Internals['asking'];
-  /** The options `enabled` of these options and of the limiter. Without switches that are always on. */
+  /** The options `enabled` of the adapter and of the limiter, without switches that are always on. */
   readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
@@ -225,8 +225,11 @@ export class Flow<Req extends object, Res> {
     before: Trail | undefined,
   ): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    const isFollowed = holdsSlots(decision.set) || (this.#refunds && this.#mayRefund(res));
+    const hasSlots = holdsSlots(decision.set);
+    const isFollowed = hasSlots || (this.#refunds && this.#mayRefund(res));
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
+    if (hasSlots && !decision.allowed)
+      return this.#conclude(this.#options.limiter.internals.waits.untilSlot(decision), req, res, before);
     // A request from the line needs no further delay.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res, before);

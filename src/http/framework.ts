@@ -20,8 +20,8 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether the response has ended. Long responses are polled, in case no event reports the end. */
   hasEnded(res: Res): boolean;
   /**
-   * Calls `ended` when the response ends: with true if it was sent completely, whatever its status; with false if it was cut off or its
-   * client left. Only the first call counts.
+   * Calls `ended` at the end of the response: with true if the response was sent completely, whatever its status; with false if the
+   * response was cut off or the client left. Only the first call counts.
    *
    * @returns a function that stops listening
    */
@@ -63,8 +63,8 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
   /** The client's address, by the framework's settings for proxies. */
   ip(req: Req): string | undefined;
   /**
-   * Facts about proxies, for the warnings about the configuration, which check a limiter's first requests. Without this method those
-   * warnings are off.
+   * Facts about proxies, for the warnings about the configuration, which check a limiter's first requests. Without this method the warnings
+   * are off.
    */
   proxy?(req: Req): Proxies | undefined;
   /** The signature of the option `handler`, for warnings. Default `handler(request, response, decision)`. */

@@ -9,8 +9,8 @@ type Handler<Req, Res> = (request: Req, response: Res, decision: DeniedDecision)
 const FIELDS = ['retryAfterMs', 'resetAfterMs', 'remaining', 'policies', 'reason'] as const;
 
 /**
- * The same handler, which warns at its first denial if it uses its arguments in another order. Compilers find that mistake, but JavaScript
- * answers clients with an empty body or with 500.
+ * The same handler, with a warning at the first denial if the handler uses its arguments in another order. Compilers find the mistake, but
+ * JavaScript answers clients with an empty body or with 500.
  *
  * @param signature the handler's arguments in this framework
  */
@@ -69,7 +69,7 @@ function checkResult(answered: unknown, report: (symptom: string) => void): unkn
 
 const bodyOf = (request: object): unknown => (request as { body?: unknown }).body;
 
-/** Reports reads of a decision's fields from an argument that is not the decision. @returns a function that stops it */
+/** Reports reads of a decision's fields from an argument that is not the decision. @returns a function that stops the reports */
 function watchReads(argument: unknown, report: (symptom: string) => void): () => void {
   const target = Object(argument) as object;
   const watched = Object.isExtensible(target) ? FIELDS.filter((field) => !(field in target)) : [];

@@ -27,9 +27,9 @@ export interface HeaderTarget<Res> {
 }
 
 /**
- * Writes the header fields of one decision.
+ * Writes the header fields of a decision.
  *
- * @param stacked whether another limiter may already have written on the response
+ * @param stacked whether an earlier limiter may already have written on the response
  * @returns the names of the policies on this response
  */
 export type WriteHeaders = <Res>(
@@ -67,7 +67,7 @@ export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((p
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
 
-/** Newest first: if two dialects define the same field, the newer one writes it. */
+/** Newest first: of two dialects with the same field, the newer dialect writes the field. */
 const DIALECTS = [
   'draft-11',
   'draft-7',
@@ -169,10 +169,18 @@ function quotaOf(decision: LimiterDecision, texts: Texts): Quota | undefined {
  * The effective window (`t`): the seconds over which a client should spread `r` units. The minimum is the time that `r` units take at the
  * policy's rate, and the time to the next unit.
  */
-function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
+function effectiveWindow(
+  policy: CompiledPolicy,
+  verdict: Verdict,
+  decision: LimiterDecision,
+): number | undefined {
   const { limit, window, traits } = policy;
   const { allowed, remaining, retryAfterMs, resetAfterMs } = verdict;
-  if (!allowed && retryAfterMs !== undefined) return seconds(retryAfterMs);
+  if (!allowed && retryAfterMs !== undefined) {
+    // The decision may have the expected time until a slot, which is shorter.
+    const latestMs = traits.holdsSlots ? (decision.retryAfterMs ?? Infinity) : Infinity;
+    return seconds(Math.min(retryAfterMs, latestMs));
+  }
   if (!traits.nextUnitMs) return undefined;
   const next = traits.nextUnitMs(remaining, resetAfterMs);
   return seconds(Math.max(next, (remaining * window) / limit));
@@ -191,7 +199,7 @@ function structuredItems(
       list += `${items[i]}0;t=${retryAfterSeconds(decision)}`;
     } else {
       const verdict = decision.policies[i]!;
-      const window = effectiveWindow(policies[i]!, verdict);
+      const window = effectiveWindow(policies[i]!, verdict, decision);
       list += items[i]! + verdict.remaining + (window === undefined ? '' : `;t=${window}`);
     }
     if (keys) list += keys[i]!;

@@ -15,7 +15,7 @@ export function shortestLease({ policies }: PolicySet): number {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Renews the slots of a response until the response ends, so that it may take longer than their lease. After `longest` ms the renewal
+ * Renews the slots of a response until the response ends, so that a response may take longer than the lease. After `longest` ms the renewal
  * stops, and the slots expire with their lease.
  *
  * @returns a function that stops the renewal

@@ -3,14 +3,14 @@ import type { MaybePromise } from '../contract/store.js';
 import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**
- * The members of a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any text that
- * does not look like an address); or a function of the request and its key. Addresses and networks match the client's address in any
- * notation. They never match a key, because a client may choose its own key.
+ * The members of a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any text
+ * without the form of an address); or a function of the request and the request's key. Addresses and networks match the client's address in
+ * any notation, but never a key, because a client may choose its own key.
  */
 export type ListOption<Request> =
   readonly string[] | { call(request: Request, key?: string): MaybePromise<boolean> }['call'];
 
-/** Whether a request is on the list, by its client's address or by its key. */
+/** Whether a request is on the list, by the client's address or by the request's key. */
 export type List<Request> = (
   request: Request,
   address: string | undefined,
@@ -22,8 +22,8 @@ export type List<Request> = (
  * one lookup per prefix length in the list.
  *
  * @param option the option's name, for messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the list is an array or a function, and for entries that are empty, or look like
- * an address without being valid
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the list is an array or a function, for empty entries, and for entries with the
+ * form of an address but without a valid address
  */
 export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
   if (typeof list === 'function') return (request, _address, key) => list(request, key);

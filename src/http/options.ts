@@ -12,7 +12,7 @@ import {
 } from '../common/options.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type { EitherLimitOrPolicies, NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { checkWeight } from '../contract/shares.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
@@ -29,9 +29,9 @@ type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }[
 export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** The options of all HTTP adapters in addition to the policy. */
-export interface RequestOptions<Req, Res> extends CommonOptions {
+export type RequestOptions<Req, Res> = CommonOptions & {
   /**
-   * The name of the request's tier, one of `tiers`, or a sync or async function of the request that returns it. `undefined`: the policies
+   * The name of the request's tier in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
    */
   tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
@@ -43,21 +43,21 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
-   * Returns the request's key for each dimension that a policy names as `by`: `{ account: (req) => req.user?.id }`. Each is a sync or async
-   * function. `undefined`: policies by that dimension do not apply to the request.
+   * Returns the request's key for each dimension in the policies' `by`: `{ account: (req) => req.user?.id }`. Each function is sync or
+   * async. `undefined`: policies by the dimension do not apply to the request.
    */
   keys?: KeysOption<Req>;
   /**
    * Returns the client's IP address for the default key, the lists and bans, instead of the framework's address: a sync or async function
-   * of the request, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so it is not
-   * on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
+   * of the request, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
+   * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
   clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
   /** The prefix length of the default key for IPv6, 1 to 128. Addresses with the same prefix count as one client. @default 56 */
   ipv6Subnet?: number;
   /**
-   * The units that a request costs: a whole number from 0 (charges nothing) to 1e12, or an object of such numbers by policy name, as in
-   * `{ tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
+   * The cost of a request in units: a whole number from 0 (charges nothing) to 1e12, or an object of numbers by policy name, as in `{
+   * tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
   /**
@@ -73,9 +73,9 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
   /**
    * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
-   * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next one gets 503. A request that cannot be
-   * admitted in time gets `statusCode`, at once if that is certain. A client that leaves loses its place. The denial of a waiting request
-   * does not count as an attempt, nor towards a ban.
+   * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next request gets 503. A request that cannot be
+   * admitted in time gets `statusCode`, at once if the failure is certain. A client that leaves loses its place. The denial of a waiting
+   * request does not count as an attempt, nor towards a ban.
    *
    * @default requests do not wait
    */
@@ -87,7 +87,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   /** Clients that are always denied, with 403. Takes precedence over the `allowList`. */
   denyList?: ListOption<Req>;
   /**
-   * The formats of the header fields that show the quota, or `false` for none. Denials have `Retry-After` in any case, if waiting helps.
+   * The formats of the header fields that show the quota, or `false` for no fields. Every denial has `Retry-After`, if waiting helps.
    *
    * @default ['draft-6', 'draft-11']
    */
@@ -109,7 +109,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request instead of Headgate. Status and headers are already set. */
+  /** Answers a denied request instead of Headgate: `handler(req, res, decision)`, with the request and response (reply) of the framework. Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;
@@ -129,12 +129,12 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>>;
   /** Receives every decision, for logs and metrics. An error that the callback throws is reported as a process warning. */
   onDecision?: Callback<[decision: Decision, request: Req], void>;
-}
+};
 
 /** The policies of an adapter. */
 export interface RequestPolicies<Req> {
   /**
-   * The policies, or a sync or async function of the request that returns them. A function is only for policies that are unknown at the
+   * The policies, or a sync or async function of the request that returns policies. A function is only for policies that are unknown at the
    * start; for known policies, use `tiers`. State belongs to a policy's name, algorithm and window, so a client whose limit changes keeps
    * its charges. A memory store keeps the state of 1,000 different policies at a time. Never derive policies from data that a client sends.
    */
@@ -142,11 +142,11 @@ export interface RequestPolicies<Req> {
   limiter?: undefined;
 }
 
-/** A limiter, in place of the options that create one. */
+/** A limiter, in place of the options that create a limiter. */
 export type GivenLimiter = {
   [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined;
 } & {
-  /** A limiter that `createLimiter` returned. It replaces the policy and every other option that creates a limiter. */
+  /** A limiter from `createLimiter`, in place of the policy and every other option that creates a limiter. */
   limiter: Limiter;
   policies?: undefined;
 };
@@ -157,9 +157,15 @@ export interface NoQuota {
   limiter?: undefined;
 }
 
+/** A policy inline. */
+export interface InlineQuota {
+  policies?: EitherLimitOrPolicies | undefined;
+  limiter?: undefined;
+}
+
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & NoQuota) | (NoPolicy<'weight'> & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & InlineQuota) | (NoPolicy<'weight'> & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function checkFixedCost(option: string, cost: unknown): Cost {
@@ -174,7 +180,7 @@ const list = optional<ListOption<Any>, List<Any>>(
   (option, members) => compileList(option, members as ListOption<Any>),
 );
 
-/** The rows of `RequestOptions` that concern requests and responses. `LIMITER_TABLE` has the others. */
+/** The rows of `RequestOptions` that concern requests and responses. The remaining rows are in `LIMITER_TABLE`. */
 export const REQUEST_TABLE = {
   limiter: dependent('a limiter that `createLimiter` made'),
   tier: dependent('the name of a tier, or a function'),
@@ -212,7 +218,7 @@ export const REQUEST_TABLE = {
     Pick<GivenLimiter, 'limiter'>
 >;
 
-/** Options that create a limiter: the options of `createLimiter`, except those that the adapters handle themselves. */
+/** Options that create a limiter: the options of `createLimiter`, except the options handled by adapters. */
 export const OF_LIMITER: readonly string[] = [
   ...LIMITER_OPTIONS.filter((option) => !(option in REQUEST_TABLE)),
   ...INLINE_FIELDS,
@@ -221,7 +227,7 @@ export const OF_LIMITER: readonly string[] = [
 /** Options that determine the quota. */
 export const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
-/** The option names that all adapters share, for `checkShape`. */
+/** The option names of every adapter, for `checkShape`. */
 export const HTTP_OPTIONS: readonly string[] = [...OF_LIMITER, ...Object.keys(REQUEST_TABLE)];
 
 /** Whether the options determine the quota. */

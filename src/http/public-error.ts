@@ -11,7 +11,7 @@ const UNAVAILABLE = new Set<ErrorCode>([
   'HEADGATE_CLOSED',
 ]);
 
-/** The error of a request as frameworks may send it to the client. The `cause` is the error with all details. */
+/** The error of a request for a framework, which may send the error to the client. The `cause` is the error with all details. */
 class PublicError extends HeadgateError {
   /** The status that Express and Fastify answer with. */
   readonly statusCode: number;
@@ -33,8 +33,8 @@ class PublicError extends HeadgateError {
 }
 
 /**
- * The error of every request while the store is down. Frameworks log each of them, so the text is short: the store's error and its
- * location. The `cause` has the rest.
+ * The error of every request while the store is down. Frameworks log every error, so the text is short: the store's error and its location.
+ * The `cause` has the rest.
  */
 class UnavailableError extends PublicError {
   constructor(cause: HeadgateError) {

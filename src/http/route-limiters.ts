@@ -5,12 +5,12 @@ import { Flow } from './flow.js';
 import type { Framework } from './framework.js';
 import { hasQuota, OF_LIMITER, OF_QUOTA, type HttpOptions } from './options.js';
 
-/** The limiters of a plugin or a module: its own, and the limiters of routes, for which its options are the defaults. */
+/** The limiters of a plugin or a module: its own limiter, and the limiters of routes with the plugin's options as defaults. */
 export class RouteLimiters<Req extends object, Res> {
   readonly #framework: Framework<Req, Res>;
   readonly #defaults: HttpOptions<Req, Res>;
   readonly #flows: Flow<Req, Res>[] = [];
-  /** The store of limiters that have a name and no store. Limiters with the same name share their quota. */
+  /** The store of limiters with a name but without a store. Limiters with the same name share their quota. */
   readonly #named = memoryStore();
   #own: Flow<Req, Res> | undefined;
 
@@ -55,8 +55,8 @@ export class RouteLimiters<Req extends object, Res> {
 }
 
 /**
- * Removes undefined options, so that defaults apply. Options that determine the quota stay, because a missing setting must be an error and
- * must not lead to the default quota.
+ * Removes undefined options, so that defaults apply. Options of the quota stay, because a missing setting must be an error and must not
+ * lead to the default quota.
  */
 function definedOptions(options: object): object {
   const given = Object.entries(options).filter(
@@ -70,7 +70,7 @@ function bringsLimiter(options: object): boolean {
   return Object.keys(definedOptions(options)).some((name) => name === 'limiter' || OF_LIMITER.includes(name));
 }
 
-/** Options of a plugin or a module that may be for the routes' limiters only, even if the plugin has its own quota. */
+/** Options of a plugin or a module that may be meant for the limiters of routes only, even beside the plugin's own quota. */
 const FOR_ROUTES: ReadonlySet<string> = new Set(['keys', 'maxWaiting', 'maxWaitingPerKey']);
 
 /** The names of the defaults that replace missing options. */

@@ -1,3 +1,4 @@
+import { DOCS } from '../common/errors.js';
 import { isIP, isIPv6 } from 'node:net';
 import type { Warn, WarningCode } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -32,7 +33,7 @@ interface Facts {
   readonly warn: Warn;
   /** Whether addresses matter regardless of the keys, because there are lists. */
   readonly lists: boolean;
-  /** For each dimension: the name of the user's option that returns its keys. */
+  /** For each dimension: the name of the user's option for its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
   /** Returns the default key of an address. */
   readonly clientKey: ClientKey;
@@ -53,7 +54,7 @@ export class SetupChecks<Req extends object> {
     this.#facts = facts;
   }
 
-  /** For limiters that a user creates: a limiter that receives a request in the same turn of the event loop was created for that request. */
+  /** For limiters created by a user: a limiter with a request in the same turn of the event loop was created for the request. */
   made(): void {
     if (!isTest()) this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
@@ -104,7 +105,7 @@ export class SetupChecks<Req extends object> {
 
 const isForwarded = ({ headers }: Proxies): boolean => headers['x-forwarded-for'] !== undefined;
 
-/** Whether the framework trusts some proxies, but not the one that sent the request, whose address then is not in X-Forwarded-For. */
+/** Whether the framework trusts some proxies, but not the sender of the request, whose address then is not in X-Forwarded-For. */
 const isUnread = ({ trusts, peer, headers }: Proxies, ip: string | undefined): boolean =>
   trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
 
@@ -121,7 +122,7 @@ const PROXY_WARNINGS: readonly [WarningCode, (proxy: Proxies, ip: string | undef
       'HEADGATE_UNTRUSTED_PROXY',
       (proxy, ip) => isForwarded(proxy) && (proxy.trusts === 'nobody' || isUnread(proxy, ip)),
       'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
-        "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass `clientIp`: see docs/keys.md. " +
+        `Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/keys.md. ` +
         'If no proxy is in front, a client sent the header; ignore this warning.',
     ],
     [

@@ -8,7 +8,7 @@ import { checkGeneratedKey, type CompiledOptions } from './compile-options.js';
 /** The facts about a request on its way to a decision. Each step adds its results. */
 export interface RequestSoFar<Req> {
   readonly req: Req;
-  /** The request's key; later, with several dimensions, all of its keys. `undefined` if no policy applies by key. */
+  /** The request's key; later, with several dimensions, all of the request's keys. `undefined` if no policy applies by key. */
   key: Key | undefined;
   /** The list with the request, in which case no policy decides. */
   listed: 'allow-listed' | 'deny-listed' | undefined;
@@ -25,8 +25,8 @@ export interface RequestSoFar<Req> {
 export type Step<Req> = (soFar: RequestSoFar<Req>) => MaybePromise<boolean>;
 
 /**
- * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost, id. The result of a user's
- * function may be a promise.
+ * Compiles the steps that the options need, in order: skip, client address, key, lists, other keys, policies, cost, id. The result of a
+ * user's function may be a promise.
  *
  * @param ipOf returns the client's address
  * @param noteClient receives the result of the option `clientIp`

@@ -74,7 +74,7 @@ function isListed(list: string, name: string): boolean {
   return `, ${list}`.includes(`, ${structuredString(name)};`);
 }
 
-/** A single policy without a name gets its limiter's name, so that clients can distinguish several limiters. */
+/** A single policy without a name gets the limiter's name, so that clients can distinguish several limiters. */
 function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
   return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
     ? name

@@ -22,6 +22,7 @@ export type { ListOption } from './lists.js';
 export type {
   GivenLimiter,
   HttpOptions,
+  InlineQuota,
   NoQuota,
   PoliciesOf,
   RequestOptions,

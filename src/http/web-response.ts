@@ -14,7 +14,7 @@ export interface Connection {
 export class WebReply {
   /** The limiters' fields. */
   readonly headers: Headers = new Headers();
-  /** The status. Without an answer, 499: for a client that left while its request was held, and does not see the status. */
+  /** The status. Without an answer, 499: for a client that left during the request's wait and does not see the status. */
   status = 499;
   /** The body of the answer to a denied request. A `handler` may set it. */
   body: string | null = null;

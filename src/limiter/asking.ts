@@ -227,7 +227,7 @@ export class Asking {
    * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
    *
    * @param peek whether the decision is only looked up, without a charge
-   * @param unreported the decisions that the caller reports itself. By default this function reports all
+   * @param unreported the decisions that the caller reports. By default, every decision is reported here
    * @param id the request's id
    * @param weight the weight of the tenant, if the request has its own
    * @param again repeats the question if an override changes the policies. Absent for the first question
@@ -317,7 +317,7 @@ export class Asking {
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
-  /** A method of its own, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+  /** A separate method, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: LiveQuery, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     if (decisionChannel.hasSubscribers || this.reports.onDecision) query.inContext = inContext();
     return new Promise((resolve, reject) => {

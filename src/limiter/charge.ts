@@ -53,7 +53,7 @@ export function accountOf(
 
 const isSome = (units: number): boolean => units > 0;
 
-/** The units of one charge, in one step of the store. */
+/** The units of a charge, in one step of the store. */
 interface Entry extends Charged {
   /** For each policy, the requested and the charged units. */
   readonly asked: readonly number[];

@@ -59,15 +59,16 @@ export class JointDecision {
 }
 
 /**
- * Decides a request by several limiters, each with a key of its own. The request is admitted if every limiter admits. The limiters decide
- * in order, up to the first denial. The earlier limiters then give their charges back, except for policies that count attempts.
+ * Decides a request by several limiters, each with a separate key. The request is admitted if every limiter admits. The limiters decide in
+ * order, up to the first denial. The earlier limiters then give their charges back, except for policies that count attempts.
  *
  * Each limiter decides atomically; the sequence does not. Until the charges are given back, a simultaneous request may be denied because of
- * them. Policies on the same key belong in one limiter, which decides in a single store call. So do policies on several keys (`by`) in one
- * store.
+ * the charges. Policies on the same key belong in one limiter, which decides in a single store call. So do policies on several keys (`by`)
+ * in one store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
+ * `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were
+ * given back
  */
 export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
   check(asks);
@@ -95,7 +96,7 @@ async function giveBack(
   await all(decisions.map(act)).catch(() => {});
 }
 
-/** The part of the limit that is left, or Infinity for a decision that limits no request: by a shadow, or not counted. */
+/** The remaining part of the limit, or Infinity for a decision without a limit: by a shadow, or not counted. */
 function share(decision: Decision): number {
   const { remaining, limit, reason } = decision;
   const { shadow, set } = ofLimiter(decision);

@@ -7,7 +7,7 @@ import { HeadgateError, invalidOption } from '../common/errors.js';
 import { readOptions } from '../common/options.js';
 import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
-import type { Policies } from '../contract/policy.js';
+import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
@@ -47,7 +47,7 @@ import { Tiers } from './tiers.js';
  * on one store; `HEADGATE_POLICY_MISMATCH` for a limiter of the same name with other policies
  */
 export function createLimiter<Given = never>(
-  given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
+  given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | PolicyText,
 ): Limiter {
   const options = optionsOf(given as CreateLimiterOptions | string);
   checkOptions('createLimiter', options, CREATING_OPTIONS);
@@ -58,11 +58,11 @@ export function createLimiter<Given = never>(
 export interface Assembly {
   /** The limiter's name, unless the user passed one. */
   defaultName?: string;
-  /** Whether the limiter has no policies of its own, because they are compiled for each request. */
+  /** Whether the limiter itself has no policies, because policies are compiled for each request. */
   dynamic?: boolean;
   /** The cost of each request, if it is fixed. */
   cost?: Cost;
-  /** The tier of each request, or a function that chooses it. */
+  /** The tier of each request, or a function that chooses the tier. */
   tier?: unknown;
   /** The dimensions for which the adapter supplies keys. */
   dimensions?: readonly string[];
@@ -70,7 +70,7 @@ export interface Assembly {
 
 /** `createLimiter` for options that were already checked. @throws as `createLimiter` */
 export function assembleLimiter(
-  options: LimiterOptions & { policies?: Policies | undefined },
+  options: LimiterOptions & { policies?: Policies | EitherLimitOrPolicies | undefined },
   { defaultName = 'default', dynamic = false, cost = 0, tier, dimensions: known = [] }: Assembly = {},
 ): Limiter {
   const { maxWaiting, shadow, enabled, warnings: warn, ...checked } = readOptions(LIMITER_TABLE, options);
@@ -129,7 +129,7 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
 /**
  * The option `limiter`, if it was passed instead of the options that create a limiter.
  *
- * @param creating the names of those options
+ * @param creating the names of the options that create a limiter
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function givenLimiter(options: object, creating = CREATING_OPTIONS): Limiter | undefined {
@@ -149,7 +149,7 @@ export function givenLimiter(options: object, creating = CREATING_OPTIONS): Limi
   );
 }
 
-/** Refuses a limiter that was passed in place of options, and any shape that `checkShape` refuses. */
+/** Refuses a limiter in place of options, and any shape that `checkShape` refuses. */
 export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
   if (options instanceof Limiter) {
     const fix = known.includes('limiter') ? 'Pass { limiter } instead of limiter.' : 'Pass its options.';

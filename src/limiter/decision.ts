@@ -34,7 +34,7 @@ const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefine
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
-/** The decision of a limiter, which has its query and its charge. */
+/** The decision of a limiter, with the query and the charge. */
 export type LimiterDecision = OwnDecision & Decision;
 
 class OwnDecision implements DecisionFields {
@@ -122,7 +122,7 @@ class OwnDecision implements DecisionFields {
     return this.#set;
   }
 
-  /** @internal The place of this process among those that wait for the same slots. Undefined if no other process waits. */
+  /** @internal The place of this process among the processes that wait for the same slots. Undefined for a process alone. */
   get standing(): Reply['standing'] {
     return this.#reply.standing;
   }
@@ -210,7 +210,7 @@ export async function all(promises: readonly Promise<unknown>[]): Promise<void> 
 /** Narrows a decision from a user. Every decision is made by a limiter. */
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
-/** The parts of a decision except for its query and its verdicts. */
+/** The parts of a decision except the query and the verdicts. */
 interface DecisionParts {
   readonly allowed: boolean;
   readonly shadow: boolean;

@@ -65,10 +65,10 @@ export interface RateLimitedDecorator<Args extends unknown[]> {
 const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
- * Limits a method, or all methods of a class, including static ones. Inherited methods are not changed, nor are methods with a decorator of
- * their own, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In
- * `key`, `cost` and `fallback`, `this` is the method's. A limited method returns a promise, so the original must return one too. Each method
- * has its own quota, unless a common `limiter` or `name` is given.
+ * Limits a method, or all methods of a class, including static methods. Inherited methods are not changed, nor are methods with their own
+ * decorator, methods named by a symbol, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In
+ * `key`, `cost` and `fallback`, `this` is the method's. A limited method returns a promise, so the original must return a promise,
+ * too. Each method has a separate quota, unless a common `limiter` or `name` is given.
  *
  * @example
  * class Mailer {
@@ -129,7 +129,7 @@ export function RateLimited<
       if (context.kind === 'class') return decorateClass(target as Class);
       if (context.kind !== 'method') throw misplaced(context.kind);
       if (typeof fallback === 'string' || typeof fallback === 'symbol') {
-        // Only a finished object has all its methods.
+        // Only a finished object has every method.
         context.addInitializer(function () {
           fallbackOf(this, fallback);
         });

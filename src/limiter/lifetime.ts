@@ -1,6 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 
-/** The life of a limiter: whether it is closed, and the promises that must end before its store is closed. */
+/** The life of a limiter: whether the limiter is closed, and the promises that must end before the store is closed. */
 export class Lifetime {
   isClosed = false;
   /** Called when the last pending promise has ended. */

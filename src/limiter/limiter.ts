@@ -179,12 +179,12 @@ export class Limiter {
   }
 
   /**
-   * Gives a key limits of its own, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
+   * Gives a key separate limits, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
    * `overrides: true`.
    *
    * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
-   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
-   * see `OverrideChange`. An earlier override is replaced
+   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier: see
+   * `OverrideChange`. An earlier override is replaced
    * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until removed
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
    * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
@@ -234,14 +234,14 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges the cost. Requests of this process that wait for the same key (or the same keys of several
-   * dimensions) are served by priority, then in order of arrival, whatever their costs. Buckets give the requests of all processes their turns
-   * up to a second ahead, in the order of their questions. Of other policies, each process gets about its share, and notices a refund by
-   * another process within a second.
+   * Waits until a request is admitted, and charges the cost. Requests of this process that wait for the same key (or the same keys of
+   * several dimensions) are served by priority, then in order of arrival, whatever their costs. Buckets give the requests of all processes
+   * their turns up to a second ahead, in the order of the questions. Of other policies, each process gets about its share, and notices a
+   * refund by another process within a second.
    *
-   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as the request certainly cannot be
-   * admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if the request has
-   * to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
+   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as an admission before the timeout is
+   * certainly impossible; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if the request
+   * has to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     return this.internals.waits.wait(key, options);

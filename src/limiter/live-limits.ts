@@ -1,4 +1,4 @@
-import { HeadgateError } from '../common/errors.js';
+import { DOCS, HeadgateError } from '../common/errors.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import type { Warn } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -48,14 +48,14 @@ export class LiveLimits {
   /** The client changes of each key. */
   readonly #changes = new Map<string, ClientChanges>();
   #sets: OverriddenSets;
-  /** The dimensions with a record that questions by a set do not read, although it may change the set's policies. */
+  /** The dimensions with a record that questions by a set do not read, although the record may change the set's policies. */
   readonly #unreadBy = perSet(({ policies, overrides }: PolicySet): readonly string[] => {
     const { tierDimensions } = this.#parts.checks;
     const dimensions = new Set([...tierDimensions, ...Object.keys(overrides?.revisions ?? {})]);
     return [...dimensions].filter((by) => !policies.some(isOf(by)));
   });
   #timer: NodeJS.Timeout | undefined;
-  /** The first read of the override of all keys, while it is under way. Decisions wait for it, and are degraded if it fails. */
+  /** The first read of the override of all keys, while under way. Decisions wait for the read, and are degraded if the read fails. */
   #firstRead: Promise<void> | undefined;
   #isClosed = false;
   #onChange = (): void => {};
@@ -72,7 +72,7 @@ export class LiveLimits {
       throw new HeadgateError(
         'HEADGATE_OVERRIDES',
         'overrides: this store does not support overrides. Use memoryStore, redisStore, sqliteStore or stateStore, or give the store the ' +
-          'property `overrides`: see docs/extending.md.',
+          `property \`overrides\`: see ${DOCS}/extending.md.`,
       );
     }
     const checks = new ChangeChecks(tiers, dynamic);
@@ -85,7 +85,7 @@ export class LiveLimits {
     this.writer = new OverrideWriter({ records: this.#records, base, scope, checks, dynamic, onChangeOfAll });
   }
 
-  /** Begins to read the override of all keys. @param onChange called when it has changed */
+  /** Begins to read the override of all keys. @param onChange called after each change of the override */
   start(onChange: () => void): void {
     this.#onChange = onChange;
     const read = this.#poll();
@@ -109,8 +109,8 @@ export class LiveLimits {
   }
 
   /**
-   * The set by which to ask about a key. If overrides leave out all policies of a dimension, questions do not read its record, so the record is
-   * read here.
+   * The set by which to ask about a key. If overrides leave out all policies of a dimension, questions do not read the dimension's record,
+   * so the record is read here.
    */
   current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
     if (this.#firstRead) return this.#firstRead.then(() => this.current(key, set));

@@ -14,8 +14,8 @@ import { ofLimiter, type LimiterDecision } from './decision.js';
 import type { Setup } from './setup.js';
 
 /**
- * The decisions that the asking code reports itself: none; those with a turn, because the request is held until then; or all, because the
- * request waits in line.
+ * The decisions that the asking code reports: none; held decisions, because the request is held until its turn; or all, because the request
+ * waits in line.
  */
 export type Unreported = 'none' | 'held' | 'all';
 
@@ -25,7 +25,7 @@ export const inContext = (): InContext => AsyncLocalStorage.snapshot();
 /** Runs a function in a kept context. */
 export type InContext = (report: () => void) => void;
 
-/** The reasons for the end of a wait by the codes of errors. All other errors are not the outcome of a wait. */
+/** The reasons for the end of a wait by the codes of errors. An error with another code is not the outcome of a wait. */
 const REASONS: Readonly<Record<string, GaveUp>> = {
   HEADGATE_WAIT_TIMEOUT: 'wait-timeout',
   HEADGATE_QUEUE_FULL: 'queue-full',
@@ -71,7 +71,7 @@ export class Reports {
     if (this.onDecision) notifyUser('onDecision', this.onDecision, decision);
   }
 
-  /** Reports a decision that `decide` left unreported, at the end of its wait. @param waitedMs the time for which the request waited */
+  /** Reports a decision that `decide` left unreported, at the end of the request's wait. @param waitedMs the length of the wait, ms */
   reportWait(decision: LimiterDecision, waitedMs: number): void {
     if (decision.reason === 'disabled') return;
     if (decision.cost > 0) this.count?.(decision);
@@ -84,7 +84,7 @@ type GaveUp = 'wait-timeout' | 'queue-full' | 'aborted';
 /** A wait to report. */
 interface Waiting {
   readonly signal: AbortSignal | undefined;
-  /** The decision about a wait that ended without an admission. @param denial the denial in the error, if there is one */
+  /** The decision about a wait that ended without an admission. @param denial the denial in the error, if present */
   gaveUp(reason: GaveUp, denial: LimiterDecision | undefined): LimiterDecision;
   /** A decision that was reported before the wait, and is not reported again. */
   readonly reported?: LimiterDecision | undefined;

@@ -19,7 +19,7 @@ import type { Tiers } from './tiers.js';
 import { askUsage, NO_USAGE, usageOf, type Usage } from './usage.js';
 import { wake } from './waiting/rooms.js';
 
-/** The changes that operators make by hand: refunds, resets, bans and overrides. The methods of `Limiter` with these names explain each. */
+/** The changes by operators: refunds, resets, bans and overrides. The methods of `Limiter` with the same names explain the changes. */
 export class Operations {
   readonly #set: PolicySet;
   readonly #tiers: Tiers;

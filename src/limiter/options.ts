@@ -17,7 +17,14 @@ import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
-import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type {
+  EitherLimitOrPolicies,
+  NoPolicy,
+  Policies,
+  Policy,
+  StrictPolicies,
+  StrictPolicy,
+} from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './switch.js';
@@ -30,7 +37,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    * characters. One limiter per store may have the default. @default 'default'
    */
   name?: string;
-  /** The place for state. @default a memory store that only this limiter uses */
+  /** The place for state. @default a memory store for this limiter alone */
   store?: Store;
   /**
    * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
@@ -52,17 +59,17 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    */
   warnings?: Warnings;
   /**
-   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
-   * 1,000,000. Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer
-   * waiting requests than another key replaces the last request of the key that has most. The option only concerns requests that wait: an
-   * adapter holds requests of a leaky bucket with `maxDelay`, and denies all others at once. @default 10_000
+   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to 1,000,000.
+   * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
+   * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
+   * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
    */
   maxWaiting?: number;
-  /** The most of these requests with the same key: 1 to `maxWaiting`. @default a tenth of it, rounded down, but at least 1 */
+  /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
   maxWaitingPerKey?: number;
   /**
-   * Whether operators can change limits at run time, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each decision
-   * then also reads the override of its key. @default false
+   * Whether operators can change limits at run time, for a single key or all keys: see `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
+   * decision then also reads the override of the request's key. @default false
    */
   overrides?: boolean;
   /**
@@ -74,8 +81,8 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
 /** The options of `createLimiter` in addition to the policies. */
 export interface LimiterOptions extends CommonOptions {
   /**
-   * Called with every decision, for logs and metrics. A request that waits is reported once, at the end of its wait. An error that the function
-   * throws becomes a process warning.
+   * Called with every decision, for logs and metrics. A request that waits is reported once, at the end of the wait. An error from the
+   * function becomes a process warning.
    */
   onDecision?: (decision: Decision) => void;
 }
@@ -83,8 +90,8 @@ export interface LimiterOptions extends CommonOptions {
 /** Several policies that decide together. */
 export interface JointPolicies {
   /**
-   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be its text alone. All of them
-   * charge a request, or none does. Each has a different name.
+   * 1 to 32 policies with different names, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be its
+   * text alone. Either every policy charges a request, or no policy does.
    */
   policies: StrictPolicies;
 }
@@ -98,7 +105,10 @@ export interface OnlyTiers {
 
 /** The options of `createLimiter`: a policy inline, `policies`, or `tiers`. */
 export type CreateLimiterOptions = LimiterOptions &
-  ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
+  (
+    | (StrictPolicy & { policies?: EitherLimitOrPolicies | undefined })
+    | (NoPolicy & (OnlyTiers | JointPolicies))
+  );
 
 type KeyOf<T> = T extends unknown ? keyof T : never;
 
@@ -175,8 +185,8 @@ export interface WaitOptions extends ConsumeOptions {
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal;
   /**
-   * A whole number from -1,000 to 1,000. Of the requests of this process that wait for the same key without a turn, the highest number is served
-   * first. A full line refuses all alike. @default 0
+   * A whole number from -1,000 to 1,000. Of the requests of this process that wait for the same key without a turn, the highest number is
+   * served first. A full line refuses requests of every priority. @default 0
    */
   priority?: number;
 }

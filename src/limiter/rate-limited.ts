@@ -39,8 +39,8 @@ export type LimitedBy<Own extends string = never> =
 /** Options computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
-   * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to leave
-   * the call unlimited. Policies with `by` need the option. @default all calls share one quota
+   * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to
+   * leave the call unlimited. Policies with `by` need the option. @default all calls share one quota
    */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */
@@ -254,9 +254,9 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
 }
 
 /**
- * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`. Without a fallback,
- * the promise rejects with `HEADGATE_DENIED`, which has the decision. Slots of concurrency policies are held until the function's promise
- * is settled, or their lease ends. The limiter has the function's name, unless you pass another.
+ * Limits a function: `limited(...args)` calls the function if the limiter admits the call. A denied call goes to the `fallback`. Without a
+ * fallback, the promise rejects with `HEADGATE_DENIED`, which has the decision. Slots of concurrency policies are held until the function's
+ * promise is settled, or the lease ends. The limiter has the function's name, unless you pass another name.
  *
  * @example
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })

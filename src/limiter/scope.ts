@@ -1,4 +1,4 @@
-import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { DOCS, HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkCosts, costsOf, type Cost, type Costs } from '../contract/costs.js';
 import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -9,7 +9,7 @@ import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js
 /** The most states of a key that a reset covers, because policies of requests could create any number. */
 const MAX_REMEMBERED_POLICIES = 100;
 
-/** The options that determine a limiter's dimensions, in addition to its policies. */
+/** The options that determine a limiter's dimensions, in addition to the policies. */
 export interface ByOptions extends Omit<Dimensions, 'names'> {
   /** Dimensions for which an adapter supplies keys. */
   readonly known: readonly string[];
@@ -101,7 +101,7 @@ export class Scope {
   }
 
   /**
-   * The owner of charges, for a change by hand. Beside other keys, the key of `slotBy` only selects their slot.
+   * The owner of charges, for a change by hand. Beside other keys, the key of `slotBy` only selects the slot.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
    */
@@ -147,6 +147,6 @@ export function checkDimensions(store: Store, set: PolicySet): void {
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
     'store: this store does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
-      'or support dimensions, and add the method `checkDimensions`: see docs/extending.md.',
+      `or support dimensions, and add the method \`checkDimensions\`: see ${DOCS}/extending.md.`,
   );
 }

@@ -76,7 +76,7 @@ export class FirstQuestion {
 
 const known = new WeakSet<Store>();
 
-/** Whether a limiter is the first of its memory store. If the limiter is dropped, its counts are lost. */
+/** Whether a limiter is the first of its memory store. If such a limiter is dropped, its counts are lost. */
 export function isFirstOf(store: Store): boolean {
   if (!store.embedded || known.has(store)) return false;
   known.add(store);

@@ -20,8 +20,8 @@ export class Tiers {
 
   /**
    * @param given the option `tiers`
-   * @param base the limiter's own policies, possibly none
-   * @param by the options that determine the dimensions of tiers, in addition to their policies
+   * @param base the limiter's own policies, possibly empty
+   * @param by the options that determine the dimensions of tiers, in addition to the tiers' policies
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
   constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {

@@ -44,7 +44,7 @@ export interface Usage {
   readonly policies: readonly PolicyUsage[];
   /** The end of the key's ban, ms since 1970, or `undefined` if the key is not banned. */
   readonly bannedUntil: number | undefined;
-  /** The override of the key itself, or of the first of several keys that has one. */
+  /** The override of the key itself, or of the first of several keys with an override. */
   readonly override: Override | undefined;
 }
 

@@ -14,7 +14,7 @@ const HASHED = 255;
 
 const HASH_BYTES = 32;
 
-/** Random factors of this process. Cloudflare Workers refuse random numbers until a request comes, so the first key draws them. */
+/** Random factors of this process. Cloudflare Workers refuse random numbers until the first request, so the first key draws the factors. */
 const factors = new Float64Array(TERMS + 3);
 let areDrawn = false;
 
@@ -42,9 +42,9 @@ export function hasFingerprint(records: Int32Array, at: number): boolean {
 /**
  * Computes a key's fingerprint of 124 bits: four sums modulo a prime. The terms are the key's length and its pairs of characters, each
  * times a secret random factor. Each further sum shifts the factors by one (a Toeplitz matrix). Two different keys agree in one sum with a
- * probability of 1/PRIME, even if an attacker chose them (Carter and Wegman: universal hashing). They agree in all four with 2^-124,
- * because the last pair in which they differ meets a new factor in each sum. The probability that a million keys and a billion others ever
- * collide is below one in 10^18.
+ * probability of 1/PRIME, even if an attacker chose the keys (Carter and Wegman: universal hashing). The keys agree in all four sums with
+ * 2^-124, because the last differing pair of characters meets a new factor in each sum. The probability that a million keys and a billion
+ * further keys ever collide is below one in 10^18.
  */
 export function takeFingerprint(key: string): void {
   if (!areDrawn) drawFactors();

@@ -122,7 +122,7 @@ export class ChangeLog {
     return all.sort((a, b) => b.at - a.at);
   }
 
-  /** Logs the options of a limiter, if an earlier limiter of its name had others. */
+  /** Logs the options of a limiter, if an earlier limiter of the same name had different options. */
   configure({ name, ...options }: { readonly name: string }, at: number): void {
     const text = JSON.stringify(options);
     const before = this.#options.get(name);

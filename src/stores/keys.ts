@@ -60,7 +60,7 @@ export const ID_TAG = 'Q1:';
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
-/** The prefix of a key between the braces. For all dimensions except the default one it contains the dimension's name. */
+/** The prefix of a key between the braces. For all dimensions except the default dimension the prefix contains the dimension's name. */
 function markOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${MARK}${dimension}=`;
 }
@@ -106,8 +106,8 @@ export function ownerTexts({ set, key }: Subject, text: KeyText = escapeKey): st
 
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
- * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy` it
- * follows the key of the slot: `prefix:{name:%@org=acme}%@account=key}tag`.
+ * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy`, the
+ * key of the slot comes first: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
 export class KeyMaker {
   readonly #set: PolicySet;
@@ -198,7 +198,7 @@ export interface StateKey {
   readonly by: string;
   /** The key of the slot, for limiters with `slotBy`. Its `key` is undefined in the common slot of requests without such a key. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
-  /** The Redis key up to the tag: the common part of all state of one key in one scope. */
+  /** The Redis key up to the tag: the common part of all state of a key in a scope. */
   readonly head: string;
   /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG} or {@link LINE_TAG}, a colon and the policy's id. */
   readonly id: string;
@@ -219,7 +219,7 @@ export function resetKey({ head, id }: Pick<StateKey, 'head' | 'id'>): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 
-/** The hash of a string that was too long for a Redis key, or was hashed to keep it secret. */
+/** The hash of a string that was too long for a Redis key, or was hashed for secrecy. */
 export interface Hash {
   /** The hash of its UTF-16 code units, base64url: SHA-256, or with a secret the first 16 bytes of HMAC-SHA256. */
   readonly hash: string;
@@ -247,7 +247,7 @@ export function recordKey(prefix: string, ownerText: string): string {
   return `${prefix}:{${ownerText}}${OVERRIDE_TAG}`;
 }
 
-/** The key that exists while a limiter of a name may have overrides. Without a colon between the braces, it is never a limiter's key. */
+/** The key that exists while a limiter of a name may have overrides. Without a colon between the braces, the key is never a limiter's key. */
 export function overriddenKey(prefix: string, name: string): string {
   return `${prefix}:{overrides}:of:${escapeName(name)}`;
 }
@@ -272,7 +272,7 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   };
 }
 
-/** Parses the text of `keyTextOf`. The result has no key if the text represents all requests without one. */
+/** Parses the text of `keyTextOf`. The result has no key if the text represents all requests without a key. */
 function parseKeyText(text: string): { by: string; key: string | Hash | undefined } | undefined {
   const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(text) ?? [];
   if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
@@ -281,7 +281,7 @@ function parseKeyText(text: string): { by: string; key: string | Hash | undefine
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
-/** An owner text with its limiter. A file has only one hash for a limiter's key if the limiter's name is not ASCII. */
+/** An owner text with its limiter. If the limiter's name is not ASCII, a file has only a hash for the limiter's key. */
 export function withScope(scope: string, ownerText: string): string {
   return ownerText.includes(':') ? ownerText : `${scope}:${ownerText}`;
 }
@@ -300,7 +300,7 @@ function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped
   return typeof read === 'string' ? escape(read) === escaped : kindOfHash(read.hash) !== undefined;
 }
 
-/** A pattern for SCAN: the state of all scopes, of one scope, or of one key in a scope. Name and key are in the notation of keys. */
+/** A pattern for SCAN: the state of all scopes, of a scope, or of a key in a scope. Name and key are in the notation of keys. */
 export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
   const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
   if (name === undefined) return `${literal(prefix)}:{*}${id}`;

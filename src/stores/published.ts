@@ -5,7 +5,7 @@ import type { CompiledPolicy } from '../contract/policy.js';
 import { VERSION } from '../common/version.js';
 import type { Announcement } from '../contract/announcement.js';
 
-/** One limiter as it is published. */
+/** A limiter in its published form. */
 export interface PublishedLimiter {
   readonly name: string;
   /** The policies for requests without a tier, as text. */
@@ -20,7 +20,7 @@ export interface PublishedLimiter {
   readonly slotBy?: string;
   /** Whether the limiter only reports and never denies. */
   readonly shadow: boolean;
-  /** Whether the policies depend on the request. `policies` then has those that were used recently. */
+  /** Whether the policies depend on the request. `policies` then has the recently used policies. */
   readonly dynamic: boolean;
   /** Present if its limits can be overridden. */
   readonly overrides?: true;
@@ -78,7 +78,7 @@ export function instanceOf(
   };
 }
 
-/** The options of a limiter that determine its decisions. Policies that depend on requests are not among them. */
+/** The options of a limiter that determine the limiter's decisions, without policies that depend on requests. */
 export function configurationOf({
   ipv6Subnets: _,
   ...limiter

@@ -8,14 +8,14 @@ export function coded(error: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_ERROR', `The store failed: ${message}`, { cause: error });
 }
 
-/** Whether the error concerns only this request, so that the store is up. */
+/** Whether the error concerns only the request, so that the store is up. */
 export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
 const losses = new WeakSet<HeadgateError>();
 
-/** Marks the error of a store that may have lost what it had counted, and goes on without it. */
+/** Marks the error of a store that may have lost its counts, and goes on without them. */
 export function lossOf(error: HeadgateError): HeadgateError {
   losses.add(error);
   return error;
@@ -57,7 +57,7 @@ function wordsOf({ message, cause }: HeadgateError): string {
 /** The prefix that Redis before 7.0 adds to errors of commands in scripts: the position in the script. */
 const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
 
-/** Redis repeats the arguments of an unknown command. A client's key is one of them, and must not appear in logs. */
+/** Redis repeats the arguments of an unknown command. The arguments include a client's key, which must not appear in logs. */
 const ARGUMENTS = /, with args beginning with: .*$/s;
 
 /** A server's error text without position and arguments. */

@@ -5,7 +5,7 @@ import type { Store } from '../contract/store.js';
 /** The total time for which stores of open limiters were down while this was observing. */
 export class DownTime {
   #seconds = 0;
-  /** Stores that are down, each with the time until which its down time is counted. */
+  /** Stores that are down, with the time until which the down time is counted. */
   readonly #counted = new Map<Store, number>();
 
   readonly onHealth = (message: unknown): void => {

@@ -19,7 +19,7 @@ type Sum = Record<keyof typeof CLOSED, number>;
 
 /** Reads the open limiters whenever metrics are collected. @returns reports the values */
 export function gaugesOf(names: Names): (set: Sink['add']) => void {
-  /** By reported name. After its limiters are closed a name stays with empty values, or the SDK would repeat the last ones. */
+  /** By reported name. After a name's limiters are closed, the name stays with empty values, or the SDK would repeat the last values. */
   const sums = new Map<string, Sum>();
   return (set) => {
     for (const name of sums.keys()) sums.set(name, { ...CLOSED });
@@ -30,7 +30,7 @@ export function gaugesOf(names: Names): (set: Sink['add']) => void {
 }
 
 function addLimiters(sums: Map<string, Sum>, names: Names): void {
-  /** By store, the names that are already counted, because limiters of one name share its keys and servers. */
+  /** By store, the names that are already counted, because limiters of the same name share keys and servers. */
   const counted = new Map<Store, Set<string>>();
   for (const { name, source, health, gauges } of openLimiters()) {
     const label = names.bounded(name);

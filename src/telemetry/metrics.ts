@@ -34,7 +34,7 @@ const row = (kind: Kind, unit: string, by: readonly Attribute[], description: st
   ...{ kind, unit, by, description },
 });
 
-/** All metrics, from which those of OpenTelemetry and of Prometheus are made. */
+/** All metrics, the source of the metrics of OpenTelemetry and Prometheus. */
 export const METRICS = {
   decisions: row(
     'counter',

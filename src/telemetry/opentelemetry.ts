@@ -22,30 +22,30 @@ const MIN_SPAN_MS = 1;
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
  *
  * - `headgate.decisions` (counter): by `headgate.limiter`, `headgate.outcome` (`allowed`, `denied`, `shadow-denied`; `wait-timeout`,
- *   `queue-full` and `aborted` for requests that waited; `error` if the store's error was thrown), `headgate.reason`, `headgate.policy` (the
- *   deciding one), `headgate.tier`, `headgate.degraded`, `error.type`;
+ *   `queue-full` and `aborted` for requests that waited; `error` if the store's error was thrown), `headgate.reason`, `headgate.policy`
+ *   (the deciding policy), `headgate.tier`, `headgate.degraded`, `error.type`;
  * - `headgate.units` (counter): the costs of admitted requests, by limiter, policy and tier;
  * - `headgate.near_limit` (counter): admitted with little left, by limiter, policy and tier; its share of the decisions warns early;
- * - `headgate.shadow.denials` (counter): denials that a shadow policy would have made, by limiter, policy and tier;
- * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made;
+ * - `headgate.shadow.denials` (counter): denials by shadow policies, by limiter, policy and tier;
+ * - `headgate.local.denials` (counter): denials remembered from Redis in this process, without a call;
  * - `headgate.wait.duration` (histogram, s): the time for which requests waited or were held, by limiter, outcome and tier;
- * - `headgate.bans`, `headgate.changes` (counters): bans that this process began, and changes by hand that this process made;
+ * - `headgate.bans`, `headgate.changes` (counters): bans begun by this process, and changes by hand in this process;
  * - `headgate.store.full` (counter): requests with a key for which a memory store had no room, by limiter and outcome;
- * - `headgate.store.duration` (histogram, s): until the answer, by limiter, `headgate.degraded` and `error.type`;
- * - `headgate.store.busy` (histogram, s): the part of that time in which this process was busy with other work;
+ * - `headgate.store.duration` (histogram, s): the time until the answer, by limiter, `headgate.degraded` and `error.type`;
+ * - `headgate.store.busy` (histogram, s): the part of the time in which this process was busy with other work;
  * - `headgate.degraded.time` (counter, s): the time for which stores have been down;
- * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner rejected, by limiter and `http.response.status_code`;
- * - `headgate.outbound.paused` (counter, s): the pauses that this process began for that.
+ * - `headgate.outbound.denials` (counter): calls of `limitFetch` rejected by a partner, by limiter and `http.response.status_code`;
+ * - `headgate.outbound.paused` (counter, s): the pauses begun by this process after such denials.
  *
- * These are read when metrics are collected, by limiter. The last five are sums, which may be added up over processes (UpDownCounters):
+ * The following metrics are read when metrics are collected, by limiter. The last five are sums, to be added up over processes (UpDownCounters):
  *
- * - `headgate.store.up`: 1, or 0 while the store is down (a cluster, while all its servers are);
- * - `headgate.store.servers_down`: the servers of a cluster that are down;
+ * - `headgate.store.up`: 1, or 0 while the store is down (a cluster, while every server is down);
+ * - `headgate.store.servers_down`: the unavailable servers of a cluster;
  * - `headgate.overrides.active`: 1 while an override of all keys is in force;
- * - `headgate.queue.waiting`, `headgate.queue.held`: requests that wait, and requests that are held for their turn (`maxDelay`);
+ * - `headgate.queue.waiting`, `headgate.queue.held`: waiting requests, and requests held for their turn (`maxDelay`);
  * - `headgate.queue.limit`: the most requests of each kind, `maxWaiting`;
- * - `headgate.slots.used`: concurrency slots that requests of this process hold;
- * - `headgate.memory.keys`: keys that have state in this process.
+ * - `headgate.slots.used`: concurrency slots held by requests of this process;
+ * - `headgate.memory.keys`: keys with state in this process.
  *
  * Attributes never contain a key, and have at most 200 different names.
  *

@@ -17,7 +17,7 @@ const underscored = (name: string): string => name.replaceAll('.', '_');
 
 /**
  * Reports every limiter of this process to prom-client, until the returned function is called, which also removes the metrics. The metrics
- * are those of `instrument` in `headgate/opentelemetry`, with the names of its Prometheus exporter: `headgate_decisions_total`.
+ * equal those of `instrument` in `headgate/opentelemetry`, with the names of OpenTelemetry's Prometheus exporter: `headgate_decisions_total`.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, also if the registry has the metrics already; `HEADGATE_UNKNOWN_OPTION`
  */

@@ -1,4 +1,4 @@
-// Bans one key after the other, until it is killed.
+// Bans keys one by one until the process is killed.
 import { Redis } from 'ioredis';
 import { createAdmin } from 'headgate/admin';
 

@@ -1,4 +1,4 @@
-// The intended differences between express-rate-limit and the stand-in (docs/migrating.md lists them), and the stores of the stand-in.
+// The intended differences between express-rate-limit and the stand-in (docs/migrating/express-rate-limit.md lists them), and the stores of the stand-in.
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { Request, RequestHandler, Response } from 'express';

@@ -22,7 +22,7 @@ import { startServer } from '../support/servers.js';
 
 type Plugin = typeof fastifyRateLimit;
 
-// Without its types: they clash with ours.
+// Without the original's types, which clash with Headgate's types.
 const require = createRequire(import.meta.url);
 const theirs = require('@fastify/rate-limit') as Plugin;
 const plugins = { theirs, ours: fastifyRateLimit };
@@ -55,7 +55,7 @@ const logged = (log: Log): RateLimitOptions => ({
   onBanReach: (req, key) => log.push(['ban', req.url, key]),
 });
 
-/** As their README has it. */
+/** The example from the README of @fastify/rate-limit. */
 class CustomStore implements FastifyRateLimitStore {
   current = 0;
   readonly #options: { timeWindow?: number };
@@ -809,7 +809,7 @@ describe('headgate/compat/fastify-rate-limit', () => {
       await statuses(fastifyRateLimit, { options, steps: times(5) });
       const keys = (await redis.keys('*')).filter((key) => !before.has(key));
       expect(keys.length).to.be.greaterThan(2);
-      // Stores of other tests may ask whether this server is back.
+      // Stores of earlier tests may ask whether this server is back.
       const others = keys.filter((key) => !key.includes('{headgate-probe:'));
       expect(others.filter((key) => !key.startsWith('everything-'))).to.deep.equal([]);
     });

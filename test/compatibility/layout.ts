@@ -1,4 +1,4 @@
-// State as one version wrote it, to test later versions against.
+// State as written by a version, to test later versions against.
 import type { Redis } from 'ioredis';
 import { createLimiter, type Decision, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -1,4 +1,4 @@
-// Writes the samples of the layout that this version writes. Run it once for each new layout, never for an old one:
+// Writes the samples of the layout of this version. Run the program once for each new layout, never for an old layout:
 //   npx tsx test/compatibility/record.ts <number>
 // For an addition to a layout, pass a name and the name of the policies below to record:
 //   npx tsx test/compatibility/record.ts <name> <policies>

@@ -7,7 +7,7 @@ import { runs } from '../support/random.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
-/** Keys that patterns, separators and hash tags could mistake for one another. */
+/** Keys that patterns, separators and hash tags could confuse. */
 const KEYS = [
   ...['user', 'user:', 'user:1', 'user:1:', 'user:1:9', 'user:*', 'user:?', 'user:[1]', '*', '?', ''],
   ...[

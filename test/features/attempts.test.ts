@@ -1,4 +1,4 @@
-// `count: 'attempts'`: the policy also charges requests that another policy denies, but never those that it denies itself.
+// `count: 'attempts'`: the policy also charges the requests that another policy denies, but never its own denials.
 import { expect } from 'chai';
 import express from 'express';
 import fc from 'fast-check';

@@ -418,7 +418,7 @@ for (const kind of serverKinds) {
       const limiter = limiterOn(store, { policies: POLICIES });
       const all = { key: 'x', account: 'ada', org: 'acme' };
       for (let i = 0; i < 3; i++) await limiter.consume(all);
-      // The server forgets the charges, but this process does not ask it.
+      // The server forgets the charges, but this process does not ask the server.
       const before = await limiter.consume(all);
       expect(before).to.include({ allowed: false, policy: 'account' });
       expect(before.policies.map(({ key }) => key)).to.deep.equal(['x', 'ada', 'acme']);

@@ -8,7 +8,7 @@ import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 
-/** A store that fails if it is called. */
+/** A store that fails at any call. */
 const untouched = () =>
   new Proxy({} as Store, {
     get: (_, name) =>

@@ -1,4 +1,4 @@
-// Requests of several tenants that wait for one limit, in one process and in the test's time.
+// Requests of several tenants that wait for one limit, in one process and by a clock of the test.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { CreateLimiterOptions, HeadgateError, Policy } from 'headgate';
@@ -17,7 +17,7 @@ interface Turn {
   readonly outcome: string;
 }
 
-/** A limiter with keys of a tenant and of all tenants together, its waiting room, and the turns in their order. */
+/** A limiter with keys per tenant and for all tenants together, its waiting room, and the order of the turns. */
 function setup(create: CreateStore, options: CreateLimiterOptions, isShared = false) {
   const timing = new TestTiming();
   const limiter = limiterOn(create(timing.clock), options);

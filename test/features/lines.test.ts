@@ -121,7 +121,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
           }),
           async (modest, most, steps) => {
             const room = make(most, most);
-            // One key of five never has more waiting requests than its part. The other keys have any number.
+            // A fifth of the room is the most for one of five keys. The remaining keys fill up the rest.
             const part = Math.floor(most / 5);
             const mine: AbortController[] = [];
             const others: AbortController[] = [];

@@ -1,4 +1,4 @@
-// Limiters of one name on one store: the limiters that may share it, and the end of its use.
+// Limiters with the same name on one store: which limiters may share a name, and when a name is free again.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type HeadgateError, type Limiter } from 'headgate';
 

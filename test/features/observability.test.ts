@@ -1,4 +1,4 @@
-// Diagnostics channels, and the OpenTelemetry metrics that are built on them.
+// Diagnostics channels, and the OpenTelemetry metrics on top.
 import diagnostics, { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -24,7 +24,7 @@ import { servers } from '../support/shared-servers.js';
 
 /** A cluster of two servers that fails while `fails` is set. */
 class Switched implements Store {
-  /** All servers, or one of them. */
+  /** Every server fails, or a single server. */
   fails: boolean | 'one' = false;
 
   async decide(query: Query): Promise<Reply> {
@@ -246,7 +246,7 @@ describe('headgate/opentelemetry', () => {
   });
 
   it('reports whether a store is up, its time down, and the number of servers that are down', async () => {
-    // Metrics read all limiters of the process. Other tests have left some whose stores never answer, and reading them starts probes.
+    // Metrics read all limiters of the process. Earlier tests left limiters on stores without answers, and reading such limiters starts probes.
     const others = openLimiters().filter(({ source, health }) => !source.embedded && health.state === 'up');
     await new Promise((resolve) => setTimeout(resolve, others.length > 0 ? 2500 : 0));
     const gone = openLimiters().filter(({ health }) => health.state === 'down');

@@ -20,7 +20,7 @@ const buckets: Policy[] = [
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`overrides that meet, on ${name}`, () => {
-    /** Makes limiters of one name on one store, as in several processes. */
+    /** Makes limiters with the same name on a store, as in several processes. */
     const make = (options: object) => {
       const clock = new TestClock();
       const store = createStore(clock.read);

@@ -15,7 +15,7 @@ import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
 
-/** One policy of each algorithm that counts over time. */
+/** A policy of each algorithm that counts over time. */
 const policies: Policy[] = [
   { algorithm: 'sliding-window', limit: 10, window: '1h' },
   { algorithm: 'fixed-window', limit: 10, window: '1h' },
@@ -474,7 +474,7 @@ for (const [name, createStore] of Object.entries(stores)) {
         await (all ? limiter.overrideAll(change) : limiter.override('k', change));
         const began = performance.now();
         const decisions = await Promise.all(Array.from({ length: 7 }, () => limiter.wait('k')));
-        // One at once, and one every 50 ms.
+        // A call at once, and then a call every 50 ms.
         expect(performance.now() - began).to.be.at.least(6 * 50 - 20);
         expect(decisions.map(({ limit }) => limit)).to.deep.equal(Array(7).fill(20));
         await limiter.close();

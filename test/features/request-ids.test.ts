@@ -9,7 +9,7 @@ import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/s
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/** One policy of each algorithm that counts over time. */
+/** A policy of each algorithm that counts over time. */
 const policies: Policy[] = [
   { name: 'sliding', algorithm: 'sliding-window', limit: 10, window: '1h' },
   { name: 'fixed', algorithm: 'fixed-window', limit: 10, window: '1h' },

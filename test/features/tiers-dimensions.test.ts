@@ -1,6 +1,6 @@
 // Named tiers with policies by several keys: each tier has its own dimensions.
 import { expect } from 'chai';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type HeadgateError } from 'headgate';
+import { createLimiter, memoryStore, type HeadgateError, type LimiterOptions } from 'headgate';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const TIERS = {
@@ -13,7 +13,7 @@ const all = { key: '::1', account: 'ada', org: 'acme' };
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`tiers by several keys, on ${name}`, () => {
-    const open = (options: Partial<CreateLimiterOptions> = {}) => {
+    const open = (options: Partial<LimiterOptions> = {}) => {
       const clock = new TestClock();
       return limiterOn(createStore(clock.read), { tiers: TIERS, ...options });
     };
@@ -81,7 +81,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('tiers by several keys', () => {
-  const codeOf = (options: Partial<CreateLimiterOptions>): string => {
+  const codeOf = (options: Partial<LimiterOptions>): string => {
     try {
       createLimiter({ tiers: TIERS, ...options });
       return 'none';

@@ -33,7 +33,7 @@ describe('waiting in several processes', function () {
     const { length } = fleet.grants;
     return {
       overtaking: fleet.overtaking(),
-      // The first window has units for all requests, so none of them waits.
+      // The first window has units for all requests, so no request waits.
       share: fleet.shareOf(FAR, 1100),
       calls: fleet.calls / length,
       used: length / (seconds * 50),
@@ -44,7 +44,7 @@ describe('waiting in several processes', function () {
     for (const each of [1, 5, 9]) {
       it(`${name} serves in the order of arrival, with about one call a request, ${each} waiting in each process`, async () => {
         const { overtaking, share, calls, used } = await figures(policy, each);
-        // A request that arrives while another is on its way to the store may overtake it.
+        // A request that arrives while an earlier request is on its way to the store may overtake.
         expect(overtaking).to.be.below(30);
         expect(share).to.be.within(0.95, 1.05);
         expect(calls).to.be.below(1.2);

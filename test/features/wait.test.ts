@@ -25,9 +25,9 @@ interface Wish {
 }
 
 /**
- * A limiter and a waiting room in one test's time, with a log of the events.
+ * A limiter and a waiting room on a clock of the test, with a log of the events.
  *
- * @param distance the time of a message to the store, ms; 0: a store in this process that no other process uses
+ * @param distance the time of a message to the store, ms; 0: a store in this process without other users
  */
 function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = memory) {
   const timing = new TestTiming();
@@ -39,7 +39,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
   const room = new WaitingRoom(most, most, timing, {
     isShared: distance > 0,
     decide: async (key, cost, set, peek) => {
-      // Questions of one moment count as one call.
+      // Questions of the same moment count as a single call.
       if (!together) calls++;
       together = true;
       // Endless questions would keep the test from going on.
@@ -152,7 +152,7 @@ describe('waiting, in the test’s time', () => {
       expect(timing.timers).to.equal(0);
       log.forEach(([name, , at], n) => {
         const { priority } = steps[Number(name)]!;
-        // A request that went later was not there yet, is no more urgent, or arrived at the very moment of this one's question.
+        // A request that went later had not arrived, is not more urgent, or arrived at the moment of this request's call.
         for (const [other] of log.slice(n + 1))
           expect(came[Number(other)]! >= at || steps[Number(other)]!.priority <= priority).to.equal(true);
       });
@@ -270,7 +270,7 @@ describe('waiting, in the test’s time', () => {
       ['b', 'admitted', 1000],
       ['c', 'admitted', 2000],
     ]);
-    // One call when the request is first in line, and one when its turn has come.
+    // A call when the request is first in line, and a call when its turn has come.
     expect(calls()).to.equal(5);
   });
 

@@ -160,7 +160,7 @@ export const REAL_ANSWERS: readonly RealAnswer[] = [
     fields: { 'retry-after': '60', ...three('x-ratelimit-', '5000', '4940', '1795473000') },
   },
   {
-    // Only the body shows that it is a denial: the option `denied`.
+    // Only the body shows the denial: the option `denied`.
     from: 'GitHub, secondary limit in the body',
     source: 'https://github.com/KnpLabs/php-github-api/pull/1072',
     ...{ status: 403, denied: false },
@@ -254,7 +254,7 @@ export const REAL_ANSWERS: readonly RealAnswer[] = [
     ...{ denied: 2000, fields: { 'retry-after': '2.0', 'x-shopify-shop-api-call-limit': '40/40' } },
   },
   {
-    // Only the body shows that it is a denial: the option `denied`.
+    // Only the body shows the denial: the option `denied`.
     ...{ from: 'Shopify, THROTTLED', source: 'https://github.com/Shopify/cli/pull/8317', status: 200 },
     ...{ denied: false, fields: { 'content-type': 'application/json' } },
   },
@@ -526,7 +526,7 @@ export const REAL_ANSWERS: readonly RealAnswer[] = [
     ...{ status: 429, denied: 10_000, fields: { 'retry-after': '10' } },
   },
   {
-    // Only the body shows that it is a denial: the option `denied`.
+    // Only the body shows the denial: the option `denied`.
     ...{ from: 'Google Drive', source: 'https://developers.google.com/drive/api/guides/limits', status: 403 },
     ...{ denied: false, fields: { 'content-type': 'application/json' } },
   },

@@ -1,4 +1,4 @@
-// Answers that deny a call, and their waits.
+// Answers with a denial, and the waits in the answers.
 import { expect } from 'chai';
 import { limitFetch, readAnswer } from 'headgate/fetch';
 import { denialOf } from '../../src/fetch/denial.js';

@@ -1,4 +1,4 @@
-// Libraries that take a fetch, and one that takes none.
+// Libraries with a parameter for fetch, and a library without.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Anthropic from '@anthropic-ai/sdk';

@@ -241,7 +241,7 @@ describe('limitFetch', function () {
     let charged = 0;
     const narrowing = limitFetch(answers(ok), { ...options, onDecision: (its) => (charged += its.charged) });
     expect(await ask(narrowing)).to.equal('margin 0.03, shrinks after 10 s');
-    // The call, the turn that it gives up before the first answer, and two turns for the windows that became shorter.
+    // The call, the turn that the call gives up before the first answer, and two turns for the shortened windows.
     expect(charged).to.be.within(4, 8);
     expect(await ask(limitFetch(answers([429]), options))).to.equal('margin 0.06, shrinks after 20 s');
     expect(await ask(limitFetch(answers(ok), options))).to.equal('margin 0.06, shrinks after 20 s');
@@ -530,7 +530,7 @@ describe('limitFetch', function () {
     beforeEach(() => (time = useFakeTimers({ now: Date.now(), toNotFake: ['nextTick', 'queueMicrotask'] })));
     afterEach(() => time.restore());
 
-    /** The number of one-second jobs that end in three minutes, and the codes of the other jobs. */
+    /** Counts the one-second jobs that end within three minutes, and the error codes of the rest. */
     const run = async (call: LimitedFetch, jobs: number): Promise<Record<string, number>> => {
       const ends: Record<string, number> = {};
       const job = () => call.schedule(() => new Promise((resolve) => setTimeout(resolve, 1000)));

@@ -1,4 +1,4 @@
-// A margin that changes while turns are reserved: the new window counts anew, and its turns must not overlap those that calls already have.
+// A margin that changes while turns are reserved: the new window counts anew, and its turns must not overlap the turns of earlier calls.
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Decision } from 'headgate';
 import { Margins } from '../../src/fetch/margin.js';

@@ -1,4 +1,5 @@
-// The servers of a store that are down, and the limiters that learn of it, by a clock of the test. circuit.test.ts has the failures of one server.
+// The servers of a store that are down, and the limiters that learn about the failure, on a clock of the test. For the failures of one
+// server see circuit.test.ts.
 import assert from 'node:assert/strict';
 import { createLimiter, HeadgateError, type Health, memoryStore, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';

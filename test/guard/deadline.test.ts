@@ -97,7 +97,7 @@ describe('deadlines in the store’s time', () => {
       // The bounds meet in one point.
       [1021, 15, 20, 1001, 1001],
       [1001, 12, 15, 990, 990],
-      // The bounds miss each other by one.
+      // The bounds miss each other by 1 ms.
       [1022, 15, 20, 1002, 1008],
       [1000, 12, 15, 985, 989],
     ] as const) {

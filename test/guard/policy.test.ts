@@ -54,7 +54,7 @@ async function bringDown(limiter: { consume(key: string): Promise<unknown>; heal
   });
 }
 
-/** The store goes down, one of its limiters is closed, and the store comes back for the other one. */
+/** The store goes down, one limiter closes, and the store comes back for the limiter that is still open. */
 async function closeWhileDown(store: TestStore, closed: Limiter, open: Limiter): Promise<void> {
   store.answer = fail;
   await bringDown(open);

@@ -34,7 +34,7 @@ export interface TestResponse {
 export type TestOptions = HttpOptions<TestRequest, TestResponse>;
 
 export interface Scenario {
-  /** The limiters of one route, in this order. */
+  /** The limiters of a route, in order. */
   readonly limiters: readonly TestOptions[];
   /** The answer of the route. Default 200 and `ok`. */
   readonly answer?: (request: TestRequest) => TestAnswer | Promise<TestAnswer>;
@@ -52,7 +52,7 @@ interface TestAnswer {
 export interface Served {
   readonly url: string;
   readonly port: number;
-  /** The server itself, for actions that only its own listeners can do. */
+  /** The server itself, for actions that need the server's own listeners. */
   readonly server: Server;
   close(): Promise<void>;
 }
@@ -114,7 +114,7 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
   const app = new Koa({ proxy: true });
   app.use(async (ctx, next) => {
     before?.(ctx.res);
-    // Koa must not end a response that it has not begun.
+    // Koa must not end a response that Koa has not begun.
     if (ctx.headerSent) ctx.respond = false;
     try {
       await next();
@@ -140,7 +140,7 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
   return listen(createServer((req, res) => void app.callback()(req, res)));
 };
 
-/** Hono's server, because Node has none that expects a `Response`. */
+/** Hono's server, because Node has no server for handlers that return a `Response`. */
 const serveFetch =
   (exactly: boolean): Serve =>
   ({ limiters, answer, before, failed }) => {
@@ -236,7 +236,7 @@ const serveHono: Serve = ({ limiters, answer, before, failed }) => {
   return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
 };
 
-/** Options for a framework with other responses than those of the tests. */
+/** Options for a framework with other responses than in the tests. */
 function translate<Req, Res>(
   options: TestOptions,
   response: (res: Res) => TestResponse,

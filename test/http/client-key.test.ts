@@ -16,7 +16,7 @@ function hextets(address: bigint): string[] {
   return Array.from({ length: 8 }, (_, i) => ((address >> BigInt(112 - 16 * i)) & 0xffffn).toString(16));
 }
 
-/** One address in its many forms. */
+/** An address in its many forms. */
 const forms: Readonly<Record<string, (address: bigint) => string>> = {
   full: (address) => hextets(address).join(':'),
   'leading zeros': (address) =>
@@ -80,7 +80,7 @@ describe('clientKey', () => {
       // NAT64 with a provider's own prefix, and next to the well-known prefix.
       ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
       ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
-      // Networks that differ in one bit from those of IPv4 addresses.
+      // Networks one bit away from the networks of IPv4 addresses.
       ['::fffe:192.0.2.1', 96, '::fffe:0:0/96'],
       ['64:ff9b::1:192.0.2.1', 96, '64:ff9b::1:0:0/96'],
     ];
@@ -89,7 +89,7 @@ describe('clientKey', () => {
 
   it('remembers a bounded number of addresses, and always returns the same keys', () => {
     const address = (i: number) => `2001:db8:${i.toString(16)}::1`;
-    // The cache is only visible by the map that it uses.
+    // The cache is only visible by its map.
     const { set } = Map.prototype;
     let largest = 0;
     Map.prototype.set = function (this: Map<unknown, unknown>, key: unknown, value: unknown) {

@@ -31,7 +31,7 @@ export async function ask(
   };
 }
 
-/** Sends `n` requests in one packet on one connection. Resolves with the answers in their order. */
+/** Sends `n` requests in one packet on one connection. Resolves with the answers in order. */
 export async function pipelined(port: number, n: number): Promise<Answer[]> {
   const socket = connect(port, '127.0.0.1');
   const request = (i: number) =>
@@ -43,7 +43,7 @@ export async function pipelined(port: number, n: number): Promise<Answer[]> {
   return parse(text);
 }
 
-/** Reads answers with a Content-Length, one after the other. */
+/** Reads answers with a Content-Length, in order. */
 function parse(text: string): Answer[] {
   const answers: Answer[] = [];
   while (text !== '') {

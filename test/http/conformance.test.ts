@@ -149,7 +149,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       };
       expect(await visit('a', '/a', 'ada', '99')).to.equal(200);
       expect(await visit('a', '/a', 'ada')).to.equal(200);
-      // One key of three is enough for a denial, whichever it is. The other keys are not charged.
+      // One of three keys is enough for a denial, at any position. The remaining keys are not charged.
       expect(await visit('a', '/b', 'bob')).to.deep.equal(['address-burst']);
       expect(await visit('b', '/a', 'bob')).to.deep.equal(['page-burst']);
       expect(await visit('b', '/b', 'ada')).to.deep.equal(['account-burst']);

@@ -32,7 +32,7 @@ const paced: Policy[] = [
 /** A body larger than the buffers of sockets and streams. */
 const LONG = 'x'.repeat(30_000_000);
 
-/** A server with one limiter, and the rest of its quota. */
+/** A server with a limiter, and the rest of the limiter's quota. */
 class Site {
   /** The number of requests that reached the handler. */
   reached = 0;

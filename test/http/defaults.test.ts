@@ -45,7 +45,7 @@ const keys = { account: () => 'ada' };
 const byTokens = { policies: [{ ...quota, name: 'tokens' }], cost: { tokens: 2 } };
 const secret = 'a secret of 16 letters or more';
 
-/** Defaults, the options of a route for which they have no use, and the option that is refused if the route itself has it. */
+/** Defaults, the options of a route without a use for the defaults, and the option that only the route itself may not have. */
 const cases: [option: string, defaults: Options, route: Options][] = [
   ['keys', { ...quota, keys }, quota],
   ['keys', { ...quota, by: 'account', keys }, quota],

@@ -271,7 +271,7 @@ describe('the Fastify plugin', () => {
       await limiter.reset('127.0.0.1');
       expect(await statuses(1, '/')).to.deep.equal([200]);
       await app.close();
-      // The plugin closes the limiters that it created, but not this one.
+      // The plugin closes the limiters that it created, not a limiter of the test.
       expect((await limiter.peek('127.0.0.1')).remaining).to.equal(0);
     });
   });
@@ -284,7 +284,7 @@ describe('the Fastify plugin', () => {
       app.get('/b', { config: { rateLimit: strict } }, ok);
       app.get('/users/:id', { config: { rateLimit: strict } }, ok);
       for (const url of ['/a', '/b', '/users/1']) expect(await statuses(2, url)).to.deep.equal([200, 429]);
-      // A route's quota covers all values of its parameters.
+      // A route has a single quota, whatever the values of its parameters.
       expect(await statuses(1, '/users/2')).to.deep.equal([429]);
     });
 
@@ -481,6 +481,44 @@ describe('the Fastify plugin', () => {
       void other.register(rateLimitPlugin, { store, limit: 5, window });
       expect(await coded(() => other.ready())).to.equal('HEADGATE_NAME_REQUIRED');
       await other.close();
+    });
+
+    it("a context leaves the root's quota by `config.rateLimit: {}` in a hook, as docs/fastify-encapsulation.md does", async () => {
+      await app.register(rateLimitPlugin, { limit: 2, window });
+      await app.register(async (child) => {
+        child.addHook('onRoute', (route) => {
+          route.config = { rateLimit: {}, ...route.config };
+        });
+        await child.register(rateLimitPlugin, { name: 'partners', limit: 4, window });
+        child.get('/orders', ok);
+        child.get('/offers', ok);
+        child.get('/export', { config: { rateLimit: '1/1m' } }, ok);
+      });
+      app.get('/', ok);
+      expect(await statuses(3, '/orders')).to.deep.equal([200, 200, 200]);
+      expect(await statuses(2, '/offers')).to.deep.equal([200, 429]);
+      expect(await statuses(2, '/export')).to.deep.equal([200, 429]);
+      expect(await statuses(3, '/')).to.deep.equal([200, 200, 429]);
+    });
+
+    it('a context has no limit by `config.rateLimit: false` in a hook', async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window });
+      await app.register(async (child) => {
+        child.addHook('onRoute', (route) => {
+          route.config = { rateLimit: false, ...route.config };
+        });
+        child.get('/health', ok);
+      });
+      expect(await statuses(3, '/health')).to.deep.equal([200, 200, 200]);
+    });
+
+    it("skips routes by their pattern in the root's options", async () => {
+      const skip: RateLimitOptions['skip'] = ({ routeOptions }) =>
+        routeOptions.url?.startsWith('/partners/') ?? false;
+      await app.register(rateLimitPlugin, { limit: 1, window, skip });
+      app.get('/partners/:id', ok);
+      expect(await statuses(2, '/partners/a')).to.deep.equal([200, 200]);
+      expect(await statuses(2, '/partners/a/b')).to.deep.equal([404, 429]);
     });
 
     it('twice in one context: both apply', async () => {

@@ -1,4 +1,4 @@
-// A `handler` that uses its arguments in another order: every adapter reports it at the first denial, with the signature.
+// A `handler` with its parameters in a wrong order: every adapter reports the mistake at the first denial, with the signature.
 import { getRequestListener } from '@hono/node-server';
 import { Controller, type Type } from '@nestjs/common';
 import { expect } from 'chai';
@@ -17,7 +17,7 @@ import request from 'supertest';
 import { emittedCodes } from '../../src/common/warnings.js';
 import { all, decorate, listen, moduleOf, platforms } from '../support/nest.js';
 
-/** An argument of a handler, with all that handlers use of it. */
+/** An argument of a handler, with every property that handlers use. */
 interface Argument {
   retryAfterMs?: number;
   body?: unknown;

@@ -344,7 +344,7 @@ describe('Nest without the guard', () => {
   });
   afterEach(() => (process.emitWarning = emitWarning));
 
-  /** A class with one handler and these decorators. */
+  /** A class with a handler and the given decorators. */
   function controllerOf(method: MethodDecorator[], type: ClassDecorator[] = []): Type {
     class Plain {
       get() {}
@@ -514,7 +514,7 @@ describe('Nest beyond HTTP', () => {
         .with.property('code', 'HEADGATE_NO_CLIENT_IP');
   });
 
-  /** A subscription, by the context that its server makes. */
+  /** A subscription, by the context from its server. */
   const subscription = (context: object) =>
     contextOf('graphql', [{}, {}, context, { operation: { operation: 'subscription' } }]);
 

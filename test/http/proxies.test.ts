@@ -1,4 +1,4 @@
-// docs/keys.md: with its settings, a client is known by its own address, whatever header it sends.
+// docs/keys.md: with the settings of the page, a client counts by its own address, whatever header it sends.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
@@ -12,7 +12,7 @@ const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8'
 
 interface Row {
   readonly name: string;
-  /** The field as it arrives, after the part that the client invented. */
+  /** The field on arrival, after the part that the client invented. */
   readonly forwarded: string;
   readonly trusted: number;
   readonly hasPort: boolean;

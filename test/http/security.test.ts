@@ -35,7 +35,7 @@ describe('what a client can force', () => {
 
   type Fields = Record<string, string>;
 
-  /** The statuses of requests with these fields, one after the other. */
+  /** The statuses of requests with the given fields, sent one after the other. */
   async function statuses(app: Express, all: readonly Fields[], url = '/'): Promise<number[]> {
     const result = [];
     for (const fields of all) result.push((await request(app).get(url).set(fields)).status);

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import express, { type Request } from 'express';
-import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
+import { createLimiter, HeadgateError, memoryStore, type DeniedDecision, type Store } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { serverKinds } from '../support/shared-servers.js';
@@ -48,6 +48,47 @@ describe('wait over HTTP', () => {
     expect(other.status).to.equal(200);
     const statuses = (await six).map(({ status }) => status).sort();
     expect(statuses).to.deep.equal([200, 200, 200, 200, 503, 503]);
+  });
+
+  for (const [name, line] of [
+    ['a full line', { wait: '10s', maxWaitingPerKey: 1 }],
+    ['the end of `wait`', { wait: '20ms' }],
+    ['a limiter without a line', {}],
+  ] as const)
+    it(`Retry-After follows the recent work, not the lease: ${name}`, async () => {
+      const denials: DeniedDecision[] = [];
+      const url = await serve(
+        {
+          ...{ algorithm: 'concurrency', limit: 1, lease: '1h', ...line },
+          handler: (_req, res, decision) => {
+            denials.push(decision);
+            res.end();
+          },
+        },
+        100,
+      );
+      // Before the first release, nothing is known about the work.
+      const before = (await Promise.all([ask(url), ask(url), ask(url)])).filter(
+        ({ status }) => status !== 200,
+      );
+      expect(before[0]!.headers.get('retry-after')).to.equal('3600');
+      const answers = await Promise.all([ask(url), ask(url), ask(url)]);
+      const [denied] = answers.filter(({ status }) => status !== 200);
+      const { retryAfterMs, policies } = denials.at(-1)!;
+      expect(retryAfterMs).to.be.within(1, 60_000);
+      expect(policies[0]!.retryAfterMs).to.be.above(3_000_000);
+      const seconds = Math.ceil(retryAfterMs! / 1000);
+      expect(denied!.headers.get('retry-after')).to.equal(String(seconds));
+      expect(denied!.headers.get('ratelimit')).to.equal(`"default";r=0;t=${seconds}`);
+    });
+
+  it('a quota that denies for longer than the work keeps its exact Retry-After', async () => {
+    const policies = ['slots=concurrency 1/1h', 'calls=fixed-window 2/1h'];
+    const url = await serve({ policies }, 50);
+    expect((await ask(url)).status).to.equal(200);
+    const [one, other] = await Promise.all([ask(url), ask(url)]);
+    const denied = one.status === 200 ? other : one;
+    expect(Number(denied.headers.get('retry-after'))).to.be.within(3_500, 3_600);
   });
 
   it('the slot is held until the response has ended, and is free after it', async () => {

@@ -5,7 +5,7 @@ import { rateLimit } from 'headgate/web';
 
 const encoder = new TextEncoder();
 
-/** A body of these parts, and a record of its reads and its cancellation. */
+/** A body of the given parts, and a record of its reads and its cancellation. */
 function bodyOf(parts: readonly (string | Error)[]) {
   const rest = [...parts];
   const seen = { read: 0, cancelled: false };

@@ -188,7 +188,7 @@ type Change = { wait: number } & (
   { do: 'spend'; cost: number } | { do: 'override'; limit: number } | { do: 'remove' }
 );
 
-/** Steps between a charge and its return. Only the key with the charge has it, and not its twin. */
+/** Steps between a charge and its return. Only the charged key takes the steps; its twin does not. */
 const between: fc.Arbitrary<Change[]> = fc.array(
   fc.oneof(
     fc.record({ wait, do: fc.constant('spend' as const), cost: fc.integer({ min: 1, max: 3 }) }),
@@ -252,7 +252,7 @@ for (const [name, createStore] of Object.entries(stores)) {
             await run(after);
             await charge.refund();
             const [own, twin] = [await limiter.peek('key'), await limiter.peek('twin')];
-            // A key's window and segments begin with its first charge. Only one of the keys may have that charge.
+            // A key's window and segments begin with its first charge. Only one of the keys may have a charge.
             const waits = [...before, ...after].map((each) => each.wait);
             if (algorithm === 'fixed-window' && waits.some((ms) => ms > 5_000)) return;
             if (algorithm === 'sliding-window' && waits.reduce((sum, ms) => sum + ms, 0) >= WINDOW) return;

@@ -53,7 +53,7 @@ describe('law 11, policies that come with each request', () => {
   it('with a name each cost the same however many came before, and expired ones make room', () => {
     const { clock, store, limiter } = open();
     for (let i = 0; i < 10 * MAX_POLICIES; i++) {
-      // 1,000 policies in the time that a sliding window lives: its window and one segment.
+      // 1,000 policies in the lifetime of a sliding window: one window and one segment.
       if (i % 100 === 0) clock.now += 7_000;
       expect(by(limiter, `key ${i}`, named(i)).reason).to.equal(undefined);
       expect(by(limiter, `key ${i}`, named(i)).allowed).to.equal(false);
@@ -74,7 +74,7 @@ describe('law 11, policies that come with each request', () => {
         // A client that comes again and again stays denied.
         expect(by(limiter, 'a', policy(0)).allowed).to.equal(false);
       }
-      // In reverse order: each admitted policy evicts one of the others.
+      // In reverse order: each admitted policy evicts another policy.
       for (let i = 3 * MAX_POLICIES - 1; i > 2 * MAX_POLICIES; i--)
         expect(by(limiter, 'a', policy(i)).allowed, `${i}`).to.equal(false);
       for (let i = 1; i < MAX_POLICIES; i++)

@@ -1,4 +1,4 @@
-// Law 9. A page of the memory store finds each key with its own state, wherever other keys came, left, or made it move.
+// Law 9. A page of the memory store finds each key with its own state, whichever keys came, left or moved before.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
@@ -19,7 +19,7 @@ const ban = compileBan({})!;
 
 const BANS_FROM = 4;
 
-/** The units that each algorithm has charged to a key; its ban, if there is one, lasts as many ms. */
+/** The units charged to a key by each algorithm. A banned key's ban lasts the same number, in ms. */
 type Model = Map<string, number>;
 
 function open(): Page {
@@ -39,7 +39,7 @@ function charge(page: Page, row: number, units: number): void {
     column!.look(row, params[i]!, units, NOW, true);
     column!.commit(row, params[i]!, units, NOW, `lease ${units}`);
   }
-  // The ban lasts `units` ms. Keys with few units have no ban, so that a key can take the row of a banned one without its ban.
+  // The ban lasts `units` ms. Keys with few units have no ban, so that such a key can take over a banned key's row without the ban.
   if (units > BANS_FROM) page.bans.set(row, ban, NOW, units);
   page.deny(row, units);
 }

@@ -1,4 +1,4 @@
-// Law 2. Denied until exactly retryAfter, admitted at it, if no other request spends. Impossible costs report it.
+// Law 2. Without other requests, a denial holds until exactly retryAfter, and the request is admitted then. Impossible costs have no retryAfter.
 import { describeLaw } from '../support/kit.js';
 
 describeLaw('law 2, retry');

@@ -1,4 +1,4 @@
-// Law 13 for buckets, whose charges drain one after the other: many charges that are open at once come back in any order.
+// Law 13 for buckets, whose charges drain in order: many open charges come back in any order.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Decision, Policy } from 'headgate';
@@ -6,8 +6,8 @@ import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 /**
- * A bucket that knows each of its charges. Its debt is that of a history without the returned units, which is at most the debt of the real
- * bucket, because the real one cannot know the charges that served earlier requests.
+ * A bucket with a record of every charge. Its debt is the debt of a history without the returned units. The real bucket cannot know which
+ * charges served earlier requests, so its debt may be larger.
  */
 class Ledger {
   readonly #charges: { at: number; ticks: number }[] = [];
@@ -32,7 +32,7 @@ class Ledger {
 
 type Order = 'random' | 'first in, first out' | 'last in, first out';
 
-/** Picks the open charge that comes back next. Each picker has its own generator, so that every run is the same. */
+/** Picks the open charge to return next. Each picker has its own generator, so that every run is the same. */
 function pickerOf(order: Order): (open: number) => number {
   let seed = 12_345;
   return (open) => {
@@ -158,8 +158,8 @@ it('law 13: charges that were given back first are not given back twice', async 
 });
 
 describe('law 13, a unit that does not take a whole number of milliseconds', () => {
-  // By a clock that runs `scale` times as fast, and with a window as much longer, all times are whole, so that bucket is exact. Only 15 charges
-  // come back, because a history has 32 cells: merging more of them loses units at every rate.
+  // By a clock that runs `scale` times as fast, and with a window as many times as long, all times are whole, so the bucket is exact. Only
+  // 15 charges come back, because a history has 32 cells, and merging cells loses units at every rate.
   const uneven = [
     { limit: 3, window: 100, scale: 3 },
     { limit: 7, window: 10, scale: 7 },

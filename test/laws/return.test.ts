@@ -1,4 +1,4 @@
-// Law 13. Units that are given back are as if they had never been charged: the same trace with and without them, compared verdict for verdict.
+// Law 13. Returned units count as never charged: the same trace with and without the returned units, compared verdict by verdict.
 import { describeLaw } from '../support/kit.js';
 
 describeLaw('law 13, return');

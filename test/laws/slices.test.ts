@@ -89,7 +89,7 @@ function play(set: PolicySet, seed: number): Admission[] {
       const reply = decide(cost);
       if (reply) admit(cost, reply);
     },
-    // Spends all units of a slice, or a part of them.
+    // Spends a slice completely or partly.
     () => {
       const slice = held[below(held.length)];
       const units = slice?.left(time) ?? 0;

@@ -1,4 +1,4 @@
-// Policies by keys in several slots, decided one after the other, on a memory store that takes one key at a time.
+// Policies by keys in several slots, decided key by key on a memory store that takes one key at a time.
 import { expect } from 'chai';
 import {
   createLimiter,
@@ -40,7 +40,7 @@ function acrossStore(clock: Clock): Store & Asked {
       return memory.decide(query);
     },
     async adjust(change) {
-      // A caller that gets its answer before this is done would still find the charge.
+      // A caller with an earlier answer would still find the charge.
       await new Promise(setImmediate);
       store.beforeChange(change);
       return memory.adjust(change);

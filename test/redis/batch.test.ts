@@ -129,7 +129,7 @@ describe('batches', () => {
 
   it('keep the order of decisions, looks, refunds, resets and bans without awaiting them', async () => {
     const limiter = limiterOn(redis(), { limit: 40, window: '1h', ban: {} });
-    // A script that the server does not know yet is sent twice, and later calls overtake it. This call makes all scripts known.
+    // Scripts unknown to the server are sent twice, and later calls overtake the second time. This call makes all scripts known.
     await limiter.consume('first');
     await limiter.refund('first', 1);
     await limiter.reset('first');

@@ -316,7 +316,7 @@ describe('store.check()', () => {
   });
 });
 
-/** A server that lacks a command, behind a proxy that makes it report Redis 5. */
+/** A server without a command, behind a proxy that makes the server report Redis 5. */
 async function oldServer(look: (port: number) => Promise<void>): Promise<void> {
   await onServer(
     { config: 'rename-command SETRANGE ""' },

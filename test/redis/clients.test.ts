@@ -1,4 +1,4 @@
-// The clients that the store accepts: those for which the fault tests show that no request counts twice, and no others.
+// The store accepts only the clients for which the fault tests show that no request counts twice.
 import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey';

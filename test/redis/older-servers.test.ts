@@ -77,7 +77,7 @@ describe('older servers', () => {
   });
 });
 
-/** Users with all commands of Redis 6.0, and none that is newer. */
+/** Users with all commands of Redis 6.0 and no newer command. */
 const clients = perServer(
   (kind) => new Redis({ port: servers[kind].port, username: 'older', password: 'older', lazyConnect: true }),
 );

@@ -1,4 +1,4 @@
-// The number of times that a call is sent, and its deadlines: with a server that answers as the test decides, and the test's clock.
+// The number of times a call is sent, and a call's deadlines, with scripted server answers and a clock of the test.
 import { expect } from 'chai';
 import { HeadgateError } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
@@ -17,7 +17,7 @@ const turn = () => new Promise(setImmediate);
 describe('script calls', () => {
   const { now } = performance;
   let time: number;
-  /** The commands that were written, with the function that takes the answer. */
+  /** The written commands, with the function that takes the answer. */
   let sent: { command: string; text: string; deadline: string; done: Done }[];
   let beforeWriting: () => void;
   let isReady: boolean;

@@ -56,10 +56,16 @@ describe('scripts', () => {
       expect([has(plain, part), has(full, part)], part).to.deep.equal([false, true]);
   });
 
-  it('are the same for all sets of the same algorithms', () => {
+  it('are the same for all sets of the same algorithms; those that charge outright, in the same order', () => {
+    expect(assemble('adjust', ['fixed-window', 'gcra', 'gcra'], false)).to.equal(
+      assemble('adjust', ['gcra', 'fixed-window'], false),
+    );
     const script = assemble('evaluate', ['gcra', 'fixed-window'], false);
-    expect(assemble('evaluate', ['fixed-window', 'gcra', 'gcra'], false)).to.equal(script);
-    expect(assemble('evaluate', ['fixed-window', 'gcra'], true)).not.to.equal(script);
+    expect(assemble('evaluate', ['gcra', 'fixed-window'], false)).to.equal(script);
+    expect(assemble('evaluate', ['fixed-window', 'gcra'], false)).not.to.equal(script);
+    expect(assemble('evaluate', ['gcra', 'fixed-window'], true)).not.to.equal(script);
+    const slots = assemble('evaluate', ['gcra', 'concurrency'], false);
+    expect(assemble('evaluate', ['concurrency', 'gcra'], false)).to.equal(slots);
     expect(script.source).not.to.match(/sliding|concurrency/);
   });
 });

@@ -181,7 +181,7 @@ describe('slices', function () {
   const stores: { close?: () => unknown }[] = [];
   const counted = countedServer();
   const callsOf = (work: () => Promise<unknown>): Promise<number> => counted.callsOf(work);
-  // A slice that another test left would be given back while this one counts calls.
+  // A slice left by an earlier test would be given back while the next test counts calls.
   afterEach(() => Promise.all(stores.splice(0).map((store) => store.close?.())));
 
   function make(options: CreateLimiterOptions = fixed, slices: SliceOptions = { hold: '1s' }): Limiter {
@@ -455,7 +455,7 @@ describe('slices', function () {
         const open = (store: Store, name: string) =>
           limiterOn(store, { policies: limits, name, timeout: '10s', ...slots });
         const limiters = opened.map((store) => open(store, 'shared'));
-        // A script that the server does not know yet is sent twice, and later calls overtake it. This call makes all scripts known.
+        // Scripts unknown to the server are sent twice, and later calls overtake the second time. This call makes all scripts known.
         await limiters[0]!.consume({ [slots.slotBy ?? 'key']: 'warm' });
         await limiters[0]!.refund({ [slots.slotBy ?? 'key']: 'warm' });
         const admitted = new Map<string, number>();

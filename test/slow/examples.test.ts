@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { createServer as createPort, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
@@ -12,6 +12,7 @@ import type { Usage } from 'headgate';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../../examples/trpc.js';
 import { compilePrograms, programDirectory } from '../support/programs.js';
+import { freePort } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients } from '../support/stores.js';
 
@@ -71,15 +72,7 @@ async function serve(name: string, env?: NodeJS.ProcessEnv): Promise<Example> {
   return example;
 }
 
-async function freePort(): Promise<number> {
-  const server = createPort().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** The statuses of `count` requests, sent one after the other. */
+/** The statuses of `count` consecutive requests. */
 async function statuses(count: number, url: string, init?: RequestInit): Promise<number[]> {
   const received: number[] = [];
   for (let i = 0; i < count; i++) received.push((await fetch(url, init)).status);
@@ -398,7 +391,7 @@ describe('examples', function () {
       429,
     ]);
 
-    // The address has used 13 of its 20 attempts, including those at locked accounts. Further attempts ban it, but no other address.
+    // The address has used 13 of its 20 attempts, including attempts at locked accounts. Further attempts ban the address, and no other.
     const further = await statuses(28, login, guess);
     expect(further).to.deep.equal(times(28, 429));
     const banned = await fetch(login, guess);
@@ -453,7 +446,7 @@ describe('examples', function () {
       expect(denied.status).to.equal(429);
       expect(await json(denied)).to.deep.include({ 'violated-policies': ['requests'] });
       expect(Number(denied.headers.get('Retry-After'))).to.be.within(1, 13);
-      // Five requests reserve all 10,000 tokens of their user. Other users are not affected.
+      // Five requests reserve all 10,000 tokens of a user. The remaining users are not affected.
       const large = { prompt: 'a'.repeat(1000), maxTokens: 1000 };
       const all = await Promise.all(Array.from({ length: 5 }, () => complete('bob', large)));
       for (const { status } of all) expect(status).to.equal(200);

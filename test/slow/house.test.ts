@@ -1,4 +1,4 @@
-// The promises of CONTRIBUTING.md and docs/extending.md.
+// The promises of CONTRIBUTING.md and docs/contributing/algorithms.md.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { startServer, type TestServer } from '../support/servers.js';
 /** The environment of a machine without the servers, where nothing may be installed. */
 const bare = {
   ...{ REDIS_SERVER: '/nowhere', VALKEY_SERVER: '/nowhere', HEADGATE_APT: 'no' },
-  // These tests check that the files run, not their random searches.
+  // The files must run; their random searches are not the subject here.
   HEADGATE_RUNS: '0.1',
 };
 

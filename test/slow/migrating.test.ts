@@ -1,18 +1,28 @@
-// The programs of docs/migrating.md run, and each program after the move behaves like the program before it.
+// The programs of docs/migrating run, and each program after the move behaves like the program before it.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { compilePrograms, programDirectory } from '../support/programs.js';
 
 const root = new URL('../../', import.meta.url).pathname;
-const page = readFileSync(`${root}docs/migrating.md`, 'utf8');
+const pages = readdirSync(`${root}docs/migrating`)
+  .map((name) => readFileSync(`${root}docs/migrating/${name}`, 'utf8'))
+  .join('\n');
 
 /** The programs before and after, of the section that begins with such a heading. */
 function programs(heading: string): { before: string; after: string } {
-  const [, section] = page.split(`# ${heading}\n`);
+  const [, section] = pages.split(`# ${heading}\n`);
   const [before, after] = [...section!.matchAll(/^```[jt]s\n(.*?)^```$/gms)].map(([, code]) => code!);
+  return { before: before!, after: after! };
+}
+
+/** The programs before and after the move of a NestJS app, in `examples/legacy`. */
+function nestPrograms(name: string): { before: string; after: string } {
+  const [before, after] = [name, `${name}-moved`].map((file) =>
+    readFileSync(`${root}examples/legacy/${file}.ts`, 'utf8'),
+  );
   return { before: before!, after: after! };
 }
 
@@ -61,7 +71,7 @@ async function serve(code: string): Promise<{ url: string; output: () => string 
   expect(code).to.contain('listen(3000)');
   const { child, output } = await start(code.replace('listen(3000)', `listen(${port}, '127.0.0.1')`));
   const url = `http://127.0.0.1:${port}`;
-  // A path that no program has. Even so it may be counted, so nothing is asked that all requests share.
+  // A path of no program. The request may be counted nevertheless, so the test uses no quota that all requests share.
   while (!(await fetch(`${url}/is-it-there`).catch(() => undefined))) {
     if (child.exitCode !== null) throw new Error(output());
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -75,7 +85,7 @@ async function statuses(count: number, url: string): Promise<number[]> {
   return found;
 }
 
-describe('docs/migrating.md', function () {
+describe('docs/migrating', function () {
   // Each program is a process.
   this.timeout(60_000);
   afterEach(async () => {
@@ -87,7 +97,7 @@ describe('docs/migrating.md', function () {
   });
 
   it('express-rate-limit 5: max 0, onLimitReached and the draft’s headers', async () => {
-    const { before, after } = programs('From versions 5 to 7 of express-rate-limit');
+    const { before, after } = programs('From versions 5 to 7');
     for (const code of [before.replace("'express-rate-limit'", "'express-rate-limit5'"), after]) {
       const { url, output } = await serve(code);
       expect(await statuses(4, `${url}/health`)).to.deep.equal([200, 200, 200, 200]);
@@ -117,7 +127,7 @@ describe('docs/migrating.md', function () {
   });
 
   it('@nestjs/throttler: the module’s limit, a handler’s own, and none', async () => {
-    const { before, after } = programs('From @nestjs/throttler');
+    const { before, after } = nestPrograms('throttler');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       const { headers } = await fetch(`${url}/list`);
@@ -131,7 +141,7 @@ describe('docs/migrating.md', function () {
   });
 
   it('@nestjs/throttler: one of several named limits is skipped or replaced, and each handler has a quota', async () => {
-    const { before, after } = programs('Named throttlers, and a quota for each handler');
+    const { before, after } = nestPrograms('throttler-named');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       expect(await statuses(3, `${url}/list`)).to.deep.equal([200, 200, 429]);
@@ -175,7 +185,7 @@ describe('docs/migrating.md', function () {
     "limitFetch(fetch, 'concurrency 10/30s').schedule(fn)",
   ]) {
     it(`the table's ${row}: no job of 3,000 is rejected`, async () => {
-      expect(page).to.contain(`| \`${row}\``);
+      expect(pages).to.contain(`| \`${row}\``);
       const [made] = row.replace('limit: 50', 'limit: 2000').replace('50/1s', '2000/1s').split('.schedule');
       const code = `
         import { limitFetch } from 'headgate/fetch';

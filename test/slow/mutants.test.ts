@@ -1,4 +1,4 @@
-// npm run mutants: the mutants that it makes, their selection by a seed, the tests that it runs, and the verdict on each mutant.
+// npm run mutants: the mutants, the selection by a seed, the tests to run, and the verdict on each mutant.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -101,7 +101,7 @@ describe('mutants', () => {
         encoding: 'utf8',
         env: { ...process.env, HEADGATE_TESTS: 'test/bad-input.test.ts', HEADGATE_SERVERS: 'none' },
       });
-      // Mutants of one condition and one comparison.
+      // Mutants of a condition and a comparison.
       expect(stdout, stderr).to.match(
         /duration\.ts \| +100\.00 \| +100\.00 \| +3 \| +0 \| +0 \| +0 \| +0 \|/,
       );

@@ -104,8 +104,8 @@ describe('the packed packages', function () {
       'package.json',
       'LICENSE',
       ...['README.md', 'SECURITY.md'],
-      // Errors name this page by its path.
-      'docs/errors.md',
+      // For agents, and for errors, which name the page by its path.
+      ...['llms.txt', 'docs/agents.md', 'docs/errors.md'],
       ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
@@ -254,7 +254,7 @@ describe('the packed packages', function () {
     expect(steady(ours)).to.deep.equal(steady(theirs));
   });
 
-  /** The module settings of each TypeScript version, besides those that all versions support. */
+  /** The module settings of each TypeScript version, besides the settings that every version supports. */
   const typescripts: Record<string, readonly object[]> = {
     'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
     'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],
@@ -262,7 +262,7 @@ describe('the packed packages', function () {
       { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
       { module: 'commonjs', moduleResolution: 'bundler' },
     ],
-    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler' }],
+    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler', exactOptionalPropertyTypes: true }],
   };
   const modern = [
     { module: 'node16' },
@@ -479,7 +479,7 @@ describe('the packed packages', function () {
     }
   }
 
-  /** A project with all peers, and the files that are only compiled. */
+  /** A project with all peers, and the files to compile only. */
   function typesProject(): string {
     const project = join(directory, 'types');
     if (existsSync(project)) return project;
@@ -511,7 +511,7 @@ describe('the packed packages', function () {
     }
   }
 
-  /** Compiles one program that uses the types of both module systems. */
+  /** Compiles a program that uses the types of both module systems. */
   async function compileConsumer(consumer: string) {
     const sources = {
       'consumer.mts': 'consumer',

@@ -14,7 +14,7 @@ type Packages = Readonly<Record<string, string>>;
 
 let built: Promise<string> | undefined;
 
-/** Builds the package once for all tests of this process. Returns its folder. */
+/** Builds the package once per process. Returns the package's folder. */
 async function build(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-built-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -34,13 +34,7 @@ async function build(): Promise<string> {
   return folder;
 }
 
-/**
- * Makes a project with these packages and Headgate.
- *
- * @param files files of this folder to copy into the project
- * @returns the project's folder, to be removed by the caller
- * @throws if npm cannot install a package, with npm's reason
- */
+/** Makes a project with the given packages and Headgate. */
 export async function makeProject(packages: Packages, ...files: string[]): Promise<string> {
   const headgate = await (built ??= build());
   const project = mkdtempSync(join(tmpdir(), 'headgate-project-'));
@@ -81,7 +75,7 @@ export async function getProgram(name: string, version: string): Promise<string>
   return stdout.trim();
 }
 
-/** Runs a program in a project, and returns its standard output. If it fails, its output is in the error. */
+/** Runs a program in a project, and returns the program's standard output. A failure's error contains the output. */
 export async function runIn(
   project: string,
   command: string,

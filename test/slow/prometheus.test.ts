@@ -60,7 +60,7 @@ for (const library of ['opentelemetry', 'prom-client'])
     const children: ChildProcess[] = [];
     let api: string;
 
-    /** Starts a program, and resolves with the address that its output reports. */
+    /** Starts a program, and resolves with the address in the program's output. */
     async function start(command: string, args: readonly string[], listens: RegExp): Promise<string> {
       const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
       watch(child);

@@ -7,8 +7,8 @@ import type { Report } from './resources/child.js';
 import { servers } from '../support/shared-servers.js';
 
 /**
- * The largest number of entries that one Map or Set of each file may have. The child reaches each bound. A file that is not listed has
- * few entries, whatever clients do. List a new collection here with its bound, and drive it past the bound in the child.
+ * The largest number of entries in a Map or Set of each file. The child reaches each bound. A file without a bound has few entries,
+ * whatever clients do. List a new collection here with its bound, and drive the collection past its bound in the child.
  */
 const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/ban.ts': 1000, // maxKeys of the store

@@ -1,20 +1,12 @@
 // examples/cluster-sqlite.ts runs as its users run it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { freePort } from '../support/servers.js';
 import { describeSqlite, itOpens, makeDirectory } from '../support/sqlite.js';
 
 const root = join(import.meta.dirname, '../..');
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}
 
 describeSqlite('the example cluster-sqlite', () => {
   itOpens('four workers share a quota in a file', async function () {

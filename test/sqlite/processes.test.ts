@@ -1,4 +1,4 @@
-// Several processes on one SQLite file: races, and processes that are killed while they write.
+// Several processes on one SQLite file: races, and processes that are killed during a write.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';

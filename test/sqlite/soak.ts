@@ -19,9 +19,9 @@ export interface Killed {
   readonly kills: number;
   /** Units that two callers got, or more than the limit. */
   readonly overAdmitted: number;
-  /** Units that a caller got, and that the file does not count. */
+  /** Units granted to a caller and missing in the file. */
   readonly lost: number;
-  /** Units that are spent, but that no caller got: those of open requests when a process was killed. */
+  /** Units that were spent without an answer: the units of open requests at a process's death. */
   readonly unlogged: number;
   /** The largest possible number of such units. */
   readonly maxUnlogged: number;

@@ -1,4 +1,4 @@
-// The SQLite store: its options, its file, and every fault of it.
+// The SQLite store: options, file and faults.
 import {
   existsSync,
   mkdirSync,

@@ -1,4 +1,4 @@
-// The clock for tests, with the same start for all of them.
+// The clock for tests, with a common start.
 import { TestClock as ManualClock } from 'headgate/testing';
 
 export { limiterOn } from '../../packages/testing/src/subject.js';

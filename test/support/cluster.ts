@@ -9,16 +9,16 @@ export interface TestCluster {
   readonly servers: readonly TestServer[];
   /** Kills a server. `start` starts it again, empty, in its old place in the cluster. */
   kill(i: number): Promise<void>;
-  /** Resolves when all servers agree again that the cluster is up. */
+  /** Resolves when the servers agree again that the cluster is up. */
   start(i: number): Promise<void>;
-  /** A new client that is ready. The caller must disconnect it. */
+  /** A new client, ready for use. The caller must disconnect the client. */
   connect(): Promise<Cluster>;
   stop(): Promise<void>;
 }
 
 const SLOTS = 16384;
 
-/** Starts a cluster of primaries that share the slots evenly. Resolves when all servers agree that the cluster is up. */
+/** Starts a cluster of primaries with an even share of the slots each. Resolves when all servers agree that the cluster is up. */
 export async function startCluster(
   kind: ServerKind,
   count = 3,
@@ -33,7 +33,7 @@ export async function startCluster(
     '2000',
     ...more,
   ];
-  // A node that restarts reads its place in the cluster from its directory.
+  // A restarted node reads its place in the cluster from its directory.
   const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), 'headgate-cluster-')));
   const servers = await Promise.all(dirs.map((dir) => startServer(kind, { args, dir })));
   const nodes = servers.map(({ port }) => new Redis(port));

@@ -1,10 +1,10 @@
-// A Redis server that counts the calls of one suite. On the shared servers, stores of other tests publish their limiters now and then.
+// A Redis server for counting the calls of one suite. On the shared servers, stores of earlier tests publish their limiters now and then.
 import { Redis } from 'ioredis';
 import { redisStore, type CheckableStore, type RedisStoreOptions } from 'headgate/redis';
 import { startServer, type TestServer } from './servers.js';
 import { freshPrefix } from './stores.js';
 
-/** Starts a server for the suite that calls it, and stops it afterwards. */
+/** Starts a server for the calling suite, and stops the server after the suite. */
 export function countedServer(Client: typeof Redis = Redis): CountedServer {
   const counted = new CountedServer();
   before(() => counted.start(Client));

@@ -1,5 +1,5 @@
-// A process whose timers are fakes before Headgate is loaded. It prints how 12 simultaneous decisions were made (on Redis if it gets a
-// port), the error of a store that never answers, and which of two timers ran, one of which was cleared.
+// A process with fake timers from before Headgate is loaded. Prints the outcome of 12 simultaneous decisions (on Redis if a port is given),
+// the error of a store without answers, and the timer that ran: one of two timers was cleared.
 import { createServer } from 'node:net';
 import { mock } from 'node:test';
 import { Redis } from 'ioredis';

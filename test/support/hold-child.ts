@@ -1,4 +1,4 @@
-// A process that takes two slots, reports it, and never gives them back. Arguments: the server's URL, the prefix.
+// A process that takes two slots, reports success, and never gives the slots back. Arguments: the server's URL, the prefix.
 import { Redis } from 'ioredis';
 import { createLimiter } from '../../src/index.js';
 import { redisStore } from '../../src/stores/redis/redis.js';

@@ -1,9 +1,9 @@
-// Root hooks: they check that tests leave nothing behind, in this process and on the servers that the whole run shares.
+// Root hooks: tests must leave nothing behind, neither in this process nor on the servers of the whole run.
 import type { Redis } from 'ioredis';
 import type { RootHookObject, Suite, Test } from 'mocha';
 import { runningServers, type TestServer } from './servers.js';
 
-/** URLs of servers that already run. Only the tests use them: processes that tests start do not see these variables. */
+/** URLs of running servers, for the tests only: processes started by tests do not see these variables. */
 export const serverUrls = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
 delete process.env['REDIS_URL'];
 delete process.env['VALKEY_URL'];
@@ -12,7 +12,7 @@ const clients: Redis[] = [];
 const started: TestServer[] = [];
 
 /**
- * Shares a server with the whole run. Each top-level suite finds it empty, and no test may leave a key without a TTL on it.
+ * Shares a server with the whole run. Each top-level suite finds the server empty, and every key must have a TTL.
  *
  * @param client a client for the hooks, which disconnect it at the end
  * @param server the server to stop at the end

@@ -1,5 +1,4 @@
-// An app that shows every metric, with its clients. Arguments: the port of its Redis, and the library of its metrics. It prints the address of
-// its metrics.
+// An app with every metric, and its clients. Arguments: the port of its Redis, and the library of its metrics. Prints the metrics' address.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';

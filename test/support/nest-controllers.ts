@@ -4,7 +4,7 @@ import { all, decorate } from './nest.js';
 
 const fixed = (limit: number) => ({ algorithm: 'fixed-window', limit, window: '1m' }) as const;
 
-/** Limits two handlers together, one separately, one by the module's quota, one twice, and one not at all. */
+/** Two handlers with a common limit, a handler with a separate limit, the rest with the module's quota, with two limits, and without a limit. */
 export function sharedController(path = ''): Type {
   class Shop {
     a() {

@@ -28,7 +28,7 @@ import {
 } from 'headgate/nestjs';
 import type { AdapterUnderTest, App } from 'headgate-testing';
 
-/** The platforms. They read a client's address from its proxy's header. */
+/** The platforms, which read a client's address from the proxy's header. */
 export const platforms: Readonly<Record<string, () => AbstractHttpAdapter>> = {
   Express: () => {
     const adapter = new ExpressAdapter();

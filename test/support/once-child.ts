@@ -1,4 +1,4 @@
-// A process that asks for many requests with ids, over a network that loses replies, until each has an answer. It settles some of them.
+// A process that sends many requests with ids over a lossy network, and repeats each request until an answer comes. Settles some requests.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -6,5 +6,5 @@ export const COST = 5;
 export const SETTLED = 3;
 export const OPTIONS = { name: 'once', algorithm: 'fixed-window', limit: 1e6, window: '30d' } as const;
 export const keyOf = (id: number): string => `key ${id % KEYS}`;
-/** Whether each process that asks for a request also settles it. */
+/** Whether the processes that send a request also settle the request. */
 export const isSettled = (id: number): boolean => Math.floor(id / KEYS) % 4 === 0;

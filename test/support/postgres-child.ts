@@ -1,4 +1,4 @@
-// A process that shares a table of PostgreSQL. It reports that it is ready, and carries out the task of each message.
+// A process on a shared table of PostgreSQL. The process reports that it is ready, and carries out the task of each message.
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
@@ -10,7 +10,7 @@ export interface PostgresTask {
   readonly options: CreateLimiterOptions;
   readonly requests: number;
   readonly log?: string;
-  /** With several dimensions, each request has one of this many keys in each of them. */
+  /** The number of keys per dimension if requests have several dimensions. */
   readonly keys?: number;
 }
 
@@ -37,7 +37,7 @@ process.on('message', ({ options, requests, log, keys }: PostgresTask) => {
         const { allowed, remaining } = await limiter.consume(key());
         if (allowed) appendFileSync(log, `${remaining}\n`);
       } catch {
-        // A process that is stopped while it sends the commit cannot know its outcome. A refusal must not keep timers from running.
+        // A process that is stopped while sending the commit cannot know the outcome. A refusal must not keep timers from running.
         await sleep(1);
       }
     }

@@ -22,7 +22,7 @@ export interface PostgresServer {
   crash(): Promise<void>;
   /** Starts the server again after `crash`, on the same data and port. */
   start(): Promise<void>;
-  /** Stalls all processes of the server, or lets them run again. */
+  /** Stalls the processes of the server, or resumes them. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
   stop(): Promise<void>;
 }

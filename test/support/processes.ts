@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { watch } from './servers.js';
 
-/** Starts a script of this folder. Resolves at its first message, by which it reports that it is ready. */
+/** Starts a script of this folder. Resolves at the script's first message, which reports readiness. */
 export async function startChild(script: string, ...args: readonly string[]): Promise<ChildProcess> {
   const child = fork(join(import.meta.dirname, script), args, { execArgv: ['--import', 'tsx'] });
   watch(child);

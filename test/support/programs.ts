@@ -1,9 +1,9 @@
-// Programs in TypeScript that import Headgate by its name, compiled once: tsx would compile all of `src` at each start of a program.
+// Programs in TypeScript that import Headgate by name, compiled once, because tsx would compile all of `src` at each start of a program.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { build, type BuildOptions } from 'esbuild';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
 
-/** Creates a directory for programs, where they find all packages. It is removed when this process ends. */
+/** Creates a directory in which programs find all packages. The directory is removed at the end of this process. */
 export function programDirectory(): string {
   const cache = new URL('../../node_modules/.cache/', import.meta.url).pathname;
   mkdirSync(cache, { recursive: true });

@@ -1,4 +1,4 @@
-// A process that races for a quota. It connects, reports it, and at each message sends many requests at once.
+// A process in a race for a quota. Connects, reports its connection, and sends many requests at once at each message.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';

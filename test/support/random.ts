@@ -1,12 +1,12 @@
-// Settings that all random tests share.
+// Settings for every random test.
 import { allowTime } from './hooks.js';
 
 /** HEADGATE_RUNS=20 runs each random test 20 times as long. */
 const factor = Number(process.env.HEADGATE_RUNS ?? 1);
 
 /**
- * The number of runs of a property: in memory, and on a server, where each step is a round trip. The calling test gets a minute, or as
- * many minutes as it runs longer, because it is limited by the processor, which other tests use, too.
+ * The number of runs of a property in memory, and on a server, where each step is a round trip. The calling test gets at least a minute,
+ * and more in proportion, because the speed depends on the processor, which other tests use, too.
  */
 export function runs(store: string, inMemory: number, onServer: number): { numRuns: number } {
   allowTime(60_000 * Math.max(1, factor));

@@ -1,6 +1,6 @@
 // The commands of Redis 6.0, from its command table and its documentation.
 
-/** All commands except those for replication and debugging, and those that later servers have removed. */
+/** All commands except replication, debugging and the commands that later servers removed. */
 export const COMMANDS = `
   acl append asking auth bgrewriteaof bgsave bitcount bitfield bitop bitpos blpop brpop brpoplpush bzpopmax
   bzpopmin client cluster command config dbsize decr decrby del discard dump echo eval evalsha exec exists

@@ -1,7 +1,7 @@
+import { once } from 'node:events';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findProgram } from '../../scripts/programs.mjs';
@@ -26,7 +26,7 @@ export interface TestServer {
   readonly pid: number;
   /** Stops the server in order. Resolves when the server is gone, even if it was gone before. */
   stop(): Promise<void>;
-  /** Sends a signal: SIGKILL crashes the server (resolves when it is gone), SIGSTOP stalls it, SIGCONT wakes it. */
+  /** Sends a signal: SIGKILL crashes the server (and resolves at its end), SIGSTOP stalls the server, SIGCONT resumes it. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
@@ -88,7 +88,7 @@ function launch(program: string, port: number, dir: string, { args = [], config 
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-10_000)));
   }
-  // Only its own log proves that this server is the one that listens on the port.
+  // Only the server's own log proves that this server, and not an older process, listens on the port.
   const ready = new Promise<void>((resolve) => {
     child.stdout.on('data', () => {
       if (/Ready to accept connections|Sentinel ID is/.test(output)) resolve();
@@ -142,12 +142,22 @@ function ping(port: number): Promise<boolean> {
   });
 }
 
+/** Ports below those that systems give to connections. A connection of a test that runs beside could take a port before its server does. */
+const FIRST_PORT = 12_000;
+const PORTS = 20_000;
+
+/** A port on which nothing listens. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    await new Promise((resolve) => server.close(resolve));
+    if (isFree) return port;
+  }
 }
 
 /** The running servers. The hooks fail a run that leaves any behind. */

@@ -1,11 +1,11 @@
-// The servers that the whole run shares. They start when a test imports this file. Each top-level suite finds them empty.
-//   HEADGATE_SERVERS=redis           the kinds that the run has, separated by commas, or `none`. Default: both
-//   REDIS_URL, VALKEY_URL            servers that already run
+// The servers of the whole run. An import of this file starts the servers. Each top-level suite finds empty servers.
+//   HEADGATE_SERVERS=redis           the kinds of servers, separated by commas, or `none`. Default: both
+//   REDIS_URL, VALKEY_URL            running servers to use instead
 import { Redis } from 'ioredis';
 import { serverUrls, share } from './hooks.js';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
-/** The server as tests may use it. No test may stop or stall a server that others use. */
+/** The part of a server that tests may use. No test may stop or stall a shared server. */
 type SharedServer = Pick<TestServer, 'port' | 'url'>;
 
 const chosen = process.env['HEADGATE_SERVERS']?.split(',');
@@ -40,7 +40,7 @@ async function sharedServer(kind: ServerKind): Promise<SharedServer> {
   return server;
 }
 
-/** A running server from a URL. The tests know it by its port, and empty it repeatedly. */
+/** A running server from a URL. The tests know the server by its port, and empty it repeatedly. */
 async function running(kind: ServerKind, url: string): Promise<SharedServer> {
   const setting = `${kind.toUpperCase()}_URL=${url}`;
   const { protocol, hostname, port, username, password, pathname } = new URL(url);

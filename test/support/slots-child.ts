@@ -1,4 +1,4 @@
-// A process whose workers wait for slots that it shares with other processes. Each worker waits, works for some time, and gives its slot back.
+// A process whose workers share slots with further processes. A worker waits for a slot, works for some time, and gives the slot back.
 // Arguments: the task as JSON. The process reports each turn, and the code of each failure.
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -1,4 +1,5 @@
-// A process that shares an SQLite file. It reports that it is ready, and at each message sends many requests at once, or as many as it can until it is killed.
+// A process on a shared SQLite file. The process reports that it is ready. At each message it sends many requests at once, or as many as
+// possible until killed.
 import { appendFileSync } from 'node:fs';
 import { createLimiter } from 'headgate';
 import type { SqliteTask } from '../sqlite/processes.test.js';

@@ -12,7 +12,7 @@ export const DatabaseSync = (
   process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as { DatabaseSync: Class } | undefined
 )?.DatabaseSync;
 
-/** The class of better-sqlite3, if it is installed. Headgate does not install it, because it must be compiled. */
+/** The class of better-sqlite3, if installed. Headgate does not install better-sqlite3, which must be compiled. */
 export const BetterSqlite = (() => {
   try {
     const Database = createRequire(import.meta.url)('better-sqlite3') as Class;

@@ -1,4 +1,4 @@
-// A database table for a store that keeps bytes. It answers later, and writes a row only if nobody has written it since it was read.
+// A database table for a store that keeps bytes. The table answers later, and writes a row only if the row has not changed since it was read.
 import type { Clock, Store } from 'headgate';
 import { stateStore, type StateBackend } from 'headgate/stores';
 

@@ -10,7 +10,7 @@ interface Timer {
 /** More timers at one moment than any test sets. */
 const MOST_AT_ONCE = 1000;
 
-/** A clock that the test advances, with timers that run by it. */
+/** A clock for tests to advance, with timers. */
 export class TestTiming implements Timing {
   #now = 0;
   /** The timers in the order in which they were set. */

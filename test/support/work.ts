@@ -15,14 +15,14 @@ const METHODS = [
 ] as const;
 
 /**
- * Counts the work of a program, independently of the machine: the entries into blocks of code in `src/`, and the elements that array methods
- * visit. It runs the program three times and returns the larger of two counts, because V8 does not count code that it has optimized.
+ * Counts the work of a program, independently of the machine: the entries into blocks of code in `src/`, and the elements that array
+ * methods visit. Runs the program three times and returns the larger of two counts, because V8 does not count optimized code.
  */
 export async function workOf(run: () => Promise<unknown>): Promise<number> {
   // Optimized code does not count its calls. Maglev must stay off: Node 20 has it, but not by default.
   setFlagsFromString('--no-maglev');
   setFlagsFromString('--no-opt');
-  // V8 has now finished the optimizations that it began, and this count undoes them.
+  // V8 has now finished its optimizations, and this count undoes the optimizations.
   await run();
   const counts = [await counted(run), await counted(run)];
   setFlagsFromString('--opt');

@@ -19,7 +19,7 @@ const manyUnits: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly R
   ];
 }).flat();
 
-/** The same charges. Half of the oldest is refunded by hand, and then that charge is given back: only its other half is left. */
+/** The same charges. Half of the oldest charge is refunded by hand before the charge is given back, so only the second half is left to return. */
 const halves: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly Row[] => {
   const at = 100 * i;
   return [

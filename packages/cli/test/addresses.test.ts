@@ -63,7 +63,7 @@ for (const kind of serverKinds) {
       );
       expect(await ask()).to.equal(200);
       expect((await run('reset', CLIENT, '--name', 'api')).stdout).to.contain('are forgotten: default');
-      // A network stands for all of its keys, as the limiter makes them.
+      // A network stands for the keys of all its addresses, spelled as the limiter makes keys.
       expect((await run('ban', '2001:db8:1::/56', '1h', '--name', 'api')).stdout).to.match(/^256 keys of/);
       expect(await ask()).to.equal(429);
       expect((await run('limits')).stdout).to.match(/^9\/1h +by hand +\/64 +/m);

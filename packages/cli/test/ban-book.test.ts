@@ -96,7 +96,7 @@ for (const kind of serverKinds) {
       expect((await run('list', '--banned')).stdout).to.not.match(/Read from the index/);
       expect((await run('list', '--banned')).stdout).to.match(/Read from the index of bans: --scan/);
       for (const key of [index, seal]) expect(await client.pttl(key)).to.be.within(1, 24 * HOUR);
-      // One scope, or a stopped search, proves nothing about the other scopes.
+      // A single scope, or a stopped search, proves nothing about the remaining scopes.
       await client.del(index);
       expect(await banned('--name', 'api')).to.deep.equal(['a', 'b']);
       const stopped = { onInterrupt: (stop: () => void) => (stop(), () => {}) };

@@ -210,7 +210,7 @@ for (const kind of serverKinds) {
         expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
       }
       expect(await stateKeys()).to.deep.equal([]);
-      // An operator who confirms it means it.
+      // An explicit confirmation counts.
       expect(await imported('-\n["b"]', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 2 });
       expect(await imported(' spaced \n', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 1 });
       expect(await isBanned(limiters[0]!, ' spaced ')).to.equal(true);

@@ -36,7 +36,7 @@ export async function told(where: readonly string[], ...names: string[]): Promis
   }
 }
 
-/** The JSON that a command line writes; an error if it fails. */
+/** The JSON output of a command line; an error if the command fails. */
 export async function json(...args: string[]): Promise<unknown> {
   const { code, stdout, stderr } = await headgate(['--json', ...args]);
   if (code !== 0 && code !== 3) throw new Error(`${code}: ${stderr}`);

@@ -48,7 +48,7 @@ for (const kind of serverKinds) {
       limiters.push(...made);
       return made;
     };
-    /** All keys but those of the log, which outlives the limiters. */
+    /** All keys except the keys of the log, which outlives the limiters. */
     const keys = async () =>
       (await client.keys(`${prefix}:*`)).filter((key) => !/\{bans\}:(options|automatic)/.test(key));
     const limits = async () => (await json('limits', ...where)) as Told;
@@ -185,7 +185,7 @@ for (const kind of serverKinds) {
         ['peek', 'a', '--name', 'api', '--policy', '9/1m'],
       ]) {
         const { code, stderr } = await headgate([...args, ...where]);
-        // That is all that `limits` is for.
+        // Reporting limits is the only purpose of `limits`, so failing to read the limits fails the command.
         expect(code, stderr).to.be.oneOf(args[0] === 'limits' ? [1] : [0, 5]);
         expect(stderr).to.contain(`warning: the limiters are unknown: the key ${publishedKey(prefix)} has`);
       }

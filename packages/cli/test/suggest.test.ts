@@ -241,7 +241,7 @@ describe('headgate suggest', () => {
   });
 
   describe('with fewer clients than the share can leave out', () => {
-    /** A log of clients that each sent one request a second, up to their count. */
+    /** A log of clients, each with one request a second up to the client's count. */
     const logOf = (counts: Record<string, number>) =>
       Object.entries(counts)
         .flatMap(([ip, n]) => Array.from({ length: n }, (_, i) => ({ ip, time: 1e12 + 1000 * i })))

@@ -12,7 +12,7 @@ const SUITES = {
   'adapter, outcomes': outcomesOf,
 };
 
-/** The behaviour of every adapter, as a client sees it over HTTP. Each check starts its own app on 127.0.0.1. */
+/** The behaviour of every adapter, seen by a client over HTTP. Each check starts its own app on 127.0.0.1. */
 export function adapterChecks<Req, Res>(adapter: AdapterUnderTest<Req, Res>): Check[] {
   return Object.entries(SUITES).flatMap(([name, fill]) => {
     const suite = new AdapterSuite(name, adapter);

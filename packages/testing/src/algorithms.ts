@@ -3,18 +3,18 @@ import type { Algorithm, Policy } from 'headgate';
 import { TestClock } from 'headgate/testing';
 import { pick, some } from './random.js';
 
-/** The facts that the laws check for an algorithm. They are published, and independent of its implementation. */
+/** The facts that the laws check for an algorithm: published, and independent of the implementation. */
 interface Facts {
   /** The fields in addition to `algorithm` and `limit`. */
   readonly fields: (ranges: Required<Ranges>) => fc.Arbitrary<object>;
   /**
-   * The required fields. Windows whose end depends on the time of day last a year here, so that none ends during a check.
+   * The required fields. A window whose end depends on the time of day lasts a year here, so that no window ends during a check.
    * @default window
    */
   readonly plain?: (window: number) => Record<string, unknown>;
   /** The most units that are admitted in any window of the policy's length. */
   readonly bound: (policy: Policy) => number;
-  /** The way in which charges end: in turn, singly, with their window, or by their release. */
+  /** The way in which charges end: in turn, singly, with the window, or by release. */
   readonly leaves: 'in turn' | 'singly' | 'by window' | 'released';
   /**
    * The remaining units of a plain policy of 6 a minute at 15, 30, 59.999, 66, 74.999 and 81 s, after 4 units were charged at 0 s, and the
@@ -23,7 +23,7 @@ interface Facts {
   readonly remaining: readonly number[];
   /** The units that the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
   readonly reached?: number;
-  /** The most time beyond its window for which a policy may hold a unit, ms. @default none */
+  /** The longest time for which a policy may hold a unit beyond the unit's window, ms. @default none */
   readonly overhang?: (policy: Policy) => number;
 }
 
@@ -198,7 +198,7 @@ export function drains(policy: Policy): boolean {
   return factsOf(policy).leaves === 'in turn';
 }
 
-/** Whether policies that differ only in their limit share one count. */
+/** Whether policies with equal fields except the limit share a count. */
 export function sharesCount(policy: Policy): boolean {
   const { leaves } = factsOf(policy);
   return leaves === 'singly' || leaves === 'by window';

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { show } from './expect.js';
 
-/** A property that must hold. A check is plain data, so any test runner can run it: `for (const { name, run } of checks) it(name, run)`. */
+/** A property that must hold. A check is plain data for any test runner: `for (const { name, run } of checks) it(name, run)`. */
 export interface Check {
   /** The suite that the check belongs to: `'contract'`, `'law 3, charge'`, `'identity'`, ... */
   readonly suite: string;
   /** The property. Unique in its suite. */
   readonly name: string;
-  /** Resolves if the property holds. Rejects with a {@link CheckError}. It can be called without `this`. */
+  /** Resolves if the property holds. Rejects with a {@link CheckError}. Does not need `this`. */
   readonly run: () => Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface Randomness {
   readonly seed?: number;
 }
 
-/** The most cases that are played to find a smaller one. On a server, each takes long. */
+/** The most cases to play in search of a smaller case. On a server, each case takes long. */
 const MAX_TRIES = 200;
 
 /** A check of random cases. The first case that fails is shrunk. */

@@ -115,7 +115,7 @@ function contractOfSets(suite: Suite): void {
     const { limiter } = await lab.open({ policies });
     const cost = Math.max(...policies.map(({ limit }) => limit)) - 2;
     await limiter.consume('key', { cost });
-    // With limits 5 and 4, the smaller one has one unit left, too little for a cost of two.
+    // With limits 5 and 4, the smaller limit has one unit left, too little for a cost of two.
     const { allowed, policies: verdicts } = await limiter.consume('key', { cost: 2 });
     expectEqual('allowed', allowed, policies.length === 1);
     if (policies.length === 1) return;

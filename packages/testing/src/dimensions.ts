@@ -9,7 +9,7 @@ export type SlotOptions = Pick<CreateLimiterOptions, 'slotBy' | 'acrossSlots'>;
 
 export const DIMENSIONS = ['key', 'account', 'org'] as const;
 
-/** Some of a few keys, so that requests have one dimension in common but not another. The same text may be a key in each dimension. */
+/** Keys from a small set, so that two requests may share one dimension but not another. The same text may be a key in each dimension. */
 export const mixedKeys: fc.Arbitrary<Exclude<Key, string>> = fc
   .record(Object.fromEntries(DIMENSIONS.map((name) => [name, pick(['a', 'b', '%@org=a'])])), {
     requiredKeys: [],

@@ -23,7 +23,7 @@ export function expectEqual(what: string, actual: unknown, expected: unknown): v
   if (!isDeepStrictEqual(actual, expected)) throw new Mismatch(what, actual, expected);
 }
 
-/** Expects an object to have at least these properties, with these values. */
+/** Expects an object to have at least the given properties and values. */
 export function expectFields(what: string, actual: object, expected: object): void {
   const given = actual as Readonly<Record<string, unknown>>;
   expectEqual(what, Object.fromEntries(Object.keys(expected).map((name) => [name, given[name]])), expected);

@@ -23,7 +23,7 @@ import {
 export interface IdentityOptions extends StoreUnderTest {
   /** Makes the store whose answers count as right. @default a memory store */
   readonly createReference?: StoreUnderTest['createStore'];
-  /** Traces to play in addition to the random ones, by topic. They once showed a difference between two stores. */
+  /** Traces to play in addition to the random traces, by topic. Each trace once showed a difference between two stores. */
   readonly traces?: Readonly<Record<string, Trace>>;
 }
 

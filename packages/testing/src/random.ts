@@ -1,7 +1,7 @@
 // Arbitraries that the checks draw their cases from.
 import fc from 'fast-check';
 
-/** One of these values. A smaller case has an earlier one. Values that appear several times are drawn as often. */
+/** A value from a list. Smaller cases have earlier values. A repeated value is drawn as often as it is listed. */
 export const pick = <T>(values: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...values);
 
 /** True once in `n` cases, on average. */

@@ -25,15 +25,15 @@ export interface StoreEntry {
 /** A store to test. */
 export interface StoreUnderTest extends Randomness {
   /**
-   * Makes a store without state. The store must decide by `clock`, which starts ten days ahead of real time, and moves only when a check
-   * advances it. Each check makes its own stores and closes them, so anything expensive (a client, a table) should be made once and shared.
+   * Makes a store without state. The store must decide by `clock`, which starts ten days ahead of real time and moves only when a check
+   * advances it. Each check makes and closes stores, so anything expensive (a client, a table) should be made once and shared.
    */
   createStore(clock: Clock): MaybePromise<Store>;
   /** Makes another store on the state of `store`, like another process. If given, the race, bans and overrides run between both. */
   createSibling?(store: Store, clock: Clock): MaybePromise<Store>;
   /** All entries in a store now. If given, law 5 (life) checks the time to live of every entry. */
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;
-  /** Whether simultaneous requests are decided in their order. If so, identity compares them as well. @default false */
+  /** Whether simultaneous requests are decided in order. If so, identity compares simultaneous requests, too. @default false */
   readonly ordered?: boolean;
   /**
    * Whether policies may count by keys of several dimensions. For a store of several servers, the options for limiters, where `slotBy` is
@@ -85,7 +85,7 @@ export class Lab {
   }
 }
 
-/** A limiter that throws its store's errors in the test, and does not time out on a slow machine. */
+/** A limiter that throws its store's errors in the test, and has no timeout for slow machines to exceed. */
 export function limiterOn(store: Store, options: CreateLimiterOptions): Limiter {
   return createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
 }

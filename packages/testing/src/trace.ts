@@ -39,7 +39,7 @@ export type TraceAction =
       readonly units: number;
       /** The index of the earlier charge to change. */
       readonly of: number;
-      /** Whether the units belong to that charge, or to no particular one. */
+      /** Whether the units belong to the charge, or to no particular charge. */
       readonly marked: boolean;
     }
   | {
@@ -47,7 +47,7 @@ export type TraceAction =
       readonly do: 'lease';
       /** The action on the slots. */
       readonly action: 'release' | 'renew';
-      /** The index of the earlier charge that has them. */
+      /** The index of the earlier charge with the units. */
       readonly of: number;
     }
   | {
@@ -106,7 +106,7 @@ export const bans: fc.Arbitrary<BanOptions | undefined> = fc.option(
   { nil: undefined, freq: 2 },
 );
 
-/** A cost for all policies, and in some cases one for each policy in turn. */
+/** One cost for all policies; in some cases, a cost for each policy in turn. */
 export const costsFrom = (values: readonly number[], each: readonly number[]) =>
   fc
     .tuple(pick(values), oneIn(4), list(1, 3, pick(each)))
@@ -148,7 +148,7 @@ export function traces(
   { jumps = false, keys = pick<Key>(['a', 'a', 'a', 'b{}%', '']) } = {},
 ): fc.Arbitrary<Trace> {
   const waits = jumps ? fc.oneof({ weight: 3, arbitrary: pick(WAITS) }, pick(JUMPS)) : pick(WAITS);
-  // When the clock goes back, a store may have removed expired keys for good, and memory removes them sooner. So there is only one key.
+  // When the clock goes back, a store may have removed expired keys for good, and memory removes keys sooner. So there is only one key.
   const key = jumps ? fc.constant('a') : keys;
   return fc.record({
     tiers: list(1, 2, policiesOf(algorithms)),
@@ -178,7 +178,7 @@ export function mixedTraces(algorithms: readonly Algorithm[], slots: SlotOptions
 
 /** A set of policies for a store that a check calls without a limiter. */
 export function setOf(policies: readonly Policy[], ban?: BanOptions, slots: SlotOptions = {}): PolicySet {
-  // A limiter of these policies knows all dimensions. The set has only the given policies.
+  // A limiter of these policies knows all dimensions. The set only has the given policies.
   const known = DIMENSIONS.map((by): Policy => ({ name: by, by, limit: 1, window: 1_000 }));
   const options = { name: 'identity', policies: known, timeout: '1m', idsFor: IDS_FOR, ...slots } as const;
   return createLimiter(ban ? { ...options, ban } : options).compile(policies);

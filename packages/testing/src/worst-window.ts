@@ -5,7 +5,7 @@ export interface Admission {
   readonly units: number;
 }
 
-/** The most units that were admitted in any span of `window` ms, wherever it begins. It is independent of the decisions' algorithm. */
+/** The most units that were admitted in any span of `window` ms, from any start. The result does not depend on the algorithm of the decisions. */
 export function worstWindow(admissions: readonly Admission[], window: number): number {
   const sorted = admissions.toSorted((a, b) => a.at - b.at);
   let [worst, units, first] = [0, 0, 0];

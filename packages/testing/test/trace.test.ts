@@ -1,4 +1,4 @@
-// Random traces contain what they are to search: an option that no trace has is checked by none.
+// Random traces must contain every option: the checks never see an option that is missing in all traces.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { ALGORITHMS, policyOf } from '../src/algorithms.js';

@@ -16,7 +16,7 @@ export type Remote<N extends RigName> = {
     : never;
 } & { end(): Promise<void> };
 
-/** Starts a rig in a separate process, so that no other rig slows it or counts as its memory. */
+/** Starts a rig in a separate process, so that other rigs neither slow the rig down nor count as its memory. */
 export async function startRig<N extends RigName>(
   dist: string,
   name: N,

@@ -38,9 +38,7 @@ export interface Bench {
     subjects: readonly S[],
     optionsOf: (subject: S) => RigOptions<N>,
   ): Promise<Map<S, Remote<N>>>;
-  /**
-   * Measures each subject once a round, beginning with another subject each time, so that a disturbance of the machine affects all of them.
-   */
+  /** Measures each subject once a round, and begins every round with another subject, so that a disturbance of the machine affects all subjects. */
   interleave<S, R>(
     what: string,
     subjects: readonly S[],

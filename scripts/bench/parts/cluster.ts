@@ -6,7 +6,7 @@ import type { RedisSubject } from '../rigs/redis.js';
 const peers = ['rate-limiter-flexible', '@fastify/rate-limit'] as const;
 const subjects: readonly RedisSubject[] = [FIXED, DEFAULT, ...peers];
 
-/** Three nodes. rate-limit-redis is left out, because it loads its script on one of them only, and fails on the others. */
+/** Three nodes. rate-limit-redis is left out: it loads its script on only one node and fails on the rest. */
 export const cluster: Part = {
   name: 'cluster',
   async run(bench) {

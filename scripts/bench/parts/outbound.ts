@@ -26,7 +26,7 @@ const subjects = outboundSubjects.filter((subject) => hasSqlite || !subject.incl
 interface Figures {
   readonly perSecond: number;
   readonly violations: number;
-  /** Calls that reached the server during its pause. */
+  /** Calls that reached the server during a pause of the server. */
   readonly paused: number;
   /** The longest time by which a call was overtaken, ms. */
   readonly overtaking: number;

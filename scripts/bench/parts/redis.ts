@@ -13,7 +13,7 @@ const stock = redisSubjects.filter(
 );
 const peers = [...stock, ...tuned];
 
-/** Decisions through one Redis. Peers as their READMEs show them on ioredis, and "tuned" to their fastest. */
+/** Decisions through one Redis. Peers run on ioredis with the set-up of their READMEs, and once more "tuned" for speed. */
 export const redis = redisPart('redis', async (bench, port) => [
   ...(await admitted(bench, port)),
   await denied(bench, port),

@@ -28,7 +28,7 @@ function zipf(n: number, s: number): (random: Pick<Random, 'fraction'>) => numbe
   };
 }
 
-/** One process that asks as fast as it can. */
+/** A process that asks as fast as possible. */
 async function fullLoad(port: number): Promise<Section> {
   const redis = new Redis(port);
   const rows: string[][] = [];
@@ -178,7 +178,7 @@ async function regions(): Promise<Section> {
   };
 }
 
-/** The calls that slices save, and their price. */
+/** The calls saved by slices, and the price. */
 export const slices = redisPart('slices', async (_, port) => [
   await fullLoad(port),
   await callsSaved(),

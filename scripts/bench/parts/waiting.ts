@@ -41,7 +41,7 @@ function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: nu
   };
 }
 
-/** `limiter.wait` in several processes for one quota, one of them farther from Redis. */
+/** `limiter.wait` in several processes for the same quota, with a process farther from Redis. */
 export const waiting = redisPart('waiting', async (bench, port) => {
   const redis = new Redis(port);
   try {

@@ -1,4 +1,4 @@
-// A server that answers hello, behind one limiter or none. The load comes from another process.
+// A server that answers hello, with or without a limiter in front. The load comes from another process.
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import express, { type RequestHandler } from 'express';
@@ -46,7 +46,7 @@ function flexible({ redisPort, limit }: HttpRigOptions, keyPrefix: string) {
     : new RateLimiterRedis({ ...options, storeClient: new Redis(redisPort) });
 }
 
-/** The fields that its README sets. */
+/** The fields from the peer's README. */
 function flexibleHeaders({ msBeforeNext, remainingPoints }: RateLimiterRes, limit: number) {
   return {
     'Retry-After': msBeforeNext / 1000,

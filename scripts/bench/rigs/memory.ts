@@ -1,4 +1,4 @@
-// One limiter in memory, called as its own middleware calls it.
+// One limiter in memory, called like the limiter's own middleware calls it.
 import { subscribe } from 'node:diagnostics_channel';
 import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
 import { createLimiter } from 'headgate';
@@ -50,7 +50,7 @@ const called = (middleware: Middleware): Ask => {
 };
 const keyGenerator = (request: unknown): string => (request as { key: string }).key;
 
-/** A decision by a count: the peer's middleware decides by it with a few lines that it does not export. */
+/** A decision from a count, as the peer's middleware makes it in a few lines without an export. */
 function counter(): MemoryStore {
   const store = new MemoryStore();
   store.init({ windowMs: WINDOW_MS } as Parameters<MemoryStore['init']>[0]);
@@ -99,7 +99,7 @@ const subjects = {
   },
 };
 
-/** The decisions that must be denied. Only Headgate's limiter supports it. */
+/** The decisions to deny. Only Headgate's limiter supports the choice. */
 export type Denied = 'none' | 'half' | 'all';
 
 export type MemorySubject = keyof typeof subjects;
@@ -119,7 +119,7 @@ export async function start({ subject, ...limits }: Limits & { subject: MemorySu
 
   /** Microseconds of CPU, including garbage collection, because a busy machine makes the wall clock meaningless. */
   async function decide(batch: readonly string[], count: number, denied?: Denied): Promise<number> {
-    // Peers have no options, so comparisons with them pass none.
+    // Peers have no options, so comparisons pass no options either.
     const one = denied && { cost: 1 };
     // Once a key is charged, a cost of the whole limit is denied.
     const whole = { cost: limits.limit };

@@ -1,4 +1,4 @@
-// One limiter on a Redis that other rigs use as well, in turns. It is called as its own middleware calls it.
+// One limiter on a Redis server, which rigs use in turns. The calls are the same as in the limiter's own middleware.
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Cluster, Redis } from 'ioredis';
@@ -17,8 +17,8 @@ const DECISIONS_PER_SAMPLE = 8;
 const DENIALS_PER_SAMPLE = 64;
 
 /**
- * The warm-up of a limiter for each number of decisions in flight, ms. The measurement is about a server that has been up for a while, where V8
- * has compiled all code, including functions that run once for many decisions.
+ * The warm-up of a limiter for each number of decisions in flight, ms. The measurement is about a server with some uptime, where V8 has
+ * compiled all code, including functions that run once for many decisions.
  */
 const WARM_UP_MS = 3000;
 
@@ -36,7 +36,7 @@ export interface RedisOptions {
   readonly cluster?: boolean;
   /** The name of Headgate's limiter, if limiters with other limits use the same server. */
   readonly scope?: string;
-  /** The number of policies that decide, all alike. */
+  /** The number of deciding policies, all alike. */
   readonly policies?: number;
   /** The window of Headgate's limiter, ms. */
   readonly window?: number;

@@ -42,7 +42,7 @@ export function hasSqlite(): boolean {
   }
 }
 
-/** A database as users open it: better-sqlite3's, or one of node:sqlite with the methods that rate-limiter-flexible calls. */
+/** A database as users open it: better-sqlite3's, or node:sqlite's with the methods for rate-limiter-flexible. */
 function open(path: string): Driver {
   if (!sqlite) return new (load('better-sqlite3') as new (path: string) => Driver)(path);
   const database = new sqlite.DatabaseSync(path);

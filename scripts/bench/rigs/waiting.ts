@@ -1,4 +1,4 @@
-// A process whose requests wait for a quota that it shares with other processes.
+// A process whose requests wait for a quota shared with further processes.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type Policy } from 'headgate';

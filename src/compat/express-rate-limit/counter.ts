@@ -3,7 +3,7 @@ import type { ClientRateLimitInfo } from './types.js';
 
 /** The result of counting one request. */
 export interface Counted {
-  /** Requests in this window, including this request and denied requests. */
+  /** Requests in the current window, including this request and denied requests. */
   readonly used: number;
   readonly denied: boolean;
   readonly resetTime: Date | undefined;

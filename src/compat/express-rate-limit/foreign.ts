@@ -21,7 +21,7 @@ export class ForeignCounter implements Counter {
   async count(key: string, limit: number): Promise<Counted> {
     const store = this.#store;
     const answer = store.increment(key);
-    // The values are read at once, because a store may return its live record, which other requests change.
+    // The values are read at once, because a store may return a live record, which later requests change.
     const { totalHits, resetTime } = isPromise(answer) ? await this.#inTime(answer) : answer;
     // A store may also return a number. The number is passed on unchanged, because only the program reads it.
     const end = (resetTime as Partial<Date> | undefined)?.getTime?.();
@@ -41,7 +41,7 @@ export class ForeignCounter implements Counter {
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
     return within(this.#timeout, answer, async () => {
-      // A busy process runs its timers before it reads its sockets, so an answer that has already arrived is read first.
+      // A busy process runs timers before it reads sockets, so an answer that has already arrived is read first.
       await new Promise<void>(setImmediate);
       throw new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`);
     });

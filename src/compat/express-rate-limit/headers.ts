@@ -25,7 +25,7 @@ class Itself {
 }
 
 /**
- * Adds the decision to the property of the request, as a private field, which programs and comparisons of objects do not see. All these
+ * Adds the decision to the property of the request, as a private field, invisible to programs and comparisons of objects. All stamped
  * objects have one hidden class, so the field is cheap. A weak map by the response, or a property of the response, takes V8 longer.
  */
 class Stamp extends Itself {
@@ -41,7 +41,7 @@ class Stamp extends Itself {
   }
 }
 
-/** The properties of requests in which limiters keep their decisions: one, unless programs set `requestPropertyName`. */
+/** The properties of requests with decisions of limiters: one property, unless programs set `requestPropertyName`. */
 const properties: string[] = [];
 
 /** Registers the property in which a limiter keeps its decisions. */
@@ -111,7 +111,7 @@ function legacyFields(response: Response, { info }: FieldData): void {
 let dateSecond = 0;
 let dateText = '';
 
-/** The date of this second, which all responses share. */
+/** The date of the current second, for all responses in the second. */
 function dateNow(): string {
   const second = Math.floor(Date.now() / 1000);
   if (second !== dateSecond) {

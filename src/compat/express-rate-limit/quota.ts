@@ -126,7 +126,7 @@ interface DeniedKey {
 
 /**
  * The number of this process' denials per key and window. The number is only shown, and does not decide anything here, but
- * express-slow-down, with a limit of 0, computes its delay from it.
+ * express-slow-down, with a limit of 0, computes a delay from the number.
  */
 class Denials {
   /** The denied keys, in the order of their windows' ends. */

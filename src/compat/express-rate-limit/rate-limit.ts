@@ -28,7 +28,7 @@ export const DAY = 24 * HOUR;
 
 /**
  * Creates the middleware of express-rate-limit 8 on Headgate, with the same options, defaults, header fields, request property and stores.
- * docs/migrating.md lists the differences.
+ * https://github.com/headgate/headgate/blob/main/docs/migrating/express-rate-limit.md lists the differences.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`; if limiters share a store of Headgate, also `HEADGATE_NAME_REQUIRED` or
  * `HEADGATE_POLICY_MISMATCH`

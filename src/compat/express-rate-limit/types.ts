@@ -127,7 +127,7 @@ export type Options = {
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
   /** The store of the counts. @default a separate {@link MemoryStore} */
   store: Store | LegacyStore;
-  /** The misconfigurations that are checked, and logged once. @default all */
+  /** The misconfigurations to check, and to log once. @default all */
   validate: boolean | EnabledValidations;
   /**
    * The old name of `legacyHeaders`.
@@ -151,7 +151,7 @@ export type Options = {
 export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
   /** The store of the counts. @default a separate {@link MemoryStore} */
   store?: Options['store'] | HeadgateStore;
-  /** The quota's scope. Limiters that share one store of Headgate need different names. */
+  /** The quota's scope. Limiters on the same store of Headgate need different names. */
   name?: string;
   /** The store's time limit. @default '100ms' for a store of Headgate, '1s' for other stores */
   timeout?: Duration;

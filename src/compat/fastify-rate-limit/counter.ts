@@ -82,8 +82,8 @@ export type Penalty = 'renew' | 'double';
 const MAX_COMPILED_POLICIES = 1000;
 
 /**
- * Counts with a fixed window. A limiter charges only admitted requests, but `ban` must count denials, and `read` must report them. So the
- * policy's limit is `max` plus that many denials, and the caller compares the count with `max`.
+ * Counts with a fixed window. A limiter charges only admitted requests, but `ban` must count denials, and `read` must report denials. So
+ * the policy's limit is `max` plus the number of denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
@@ -167,7 +167,7 @@ function over({ max, ban }: Quota, banned: boolean): number {
   return max + 1 + (banned ? Math.max(0, ban) : 0);
 }
 
-/** The shortest of 1, 2, 4, 8 ... windows that is at least twice the remaining time, or one window if no time remains. */
+/** The shortest of 1, 2, 4, 8 ... windows of at least twice the remaining time, or a single window if no time remains. */
 function doubled(left: number, window: number): number {
   let length = window;
   while (left > 0 && length < MAX_DURATION_MS && length / 2 < Math.max(left, window)) length *= 2;

@@ -17,7 +17,7 @@ const DRAFT_LABELS = {
   reset: 'ratelimit-reset',
 } as const;
 
-/** One rate limit: its keys, its counter and its answers. */
+/** A rate limit with keys, a counter and answers. */
 export class Limit {
   readonly #params: Params;
   readonly #counter: Counter;

@@ -9,7 +9,7 @@ type Callback = (req: FastifyRequest, key: string) => unknown;
 
 type Fields = Readonly<Record<string, boolean | undefined>>;
 
-/** The options of one limit with all defaults, as a custom store also receives them. */
+/** The options of a limit with all defaults, as a custom store also receives them. */
 export type Params = Readonly<ReturnType<typeof compileParams>>;
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
@@ -17,7 +17,7 @@ const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as cons
 const DIGITS = /^\d+$/;
 
 /**
- * Reads the user's options. Like @fastify/rate-limit, this ignores unknown options and values of a wrong type. Options that would disable
+ * Reads the user's options. Unknown options and values of a wrong type are ignored, as in @fastify/rate-limit. Options that would disable
  * the limit or give an unintended window throw.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a wrong `timeWindow`, `hook` or `groupId`

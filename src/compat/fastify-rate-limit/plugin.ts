@@ -86,21 +86,21 @@ function scopeOf(server: object): string {
 /** The options of a route or of a decorator's call, or the plugin's own. */
 type Settings = RateLimitOptions | CreateRateLimitOptions;
 
-/** One registration, with its own limit and everything that its limits share. */
+/** A registration of the plugin, with a limit and the state shared by its limits. */
 class Plugin {
   readonly own: Limit;
   readonly #options: RateLimitPluginOptions;
-  /** The store of all limiters, or `undefined` if each limiter has its own memory store. */
+  /** The common store of the limiters, or `undefined` if each limiter has a memory store. */
   readonly #redis: Store | undefined;
   /** The user's custom store, whose children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
   /** The prefix of the limiters' names. */
   readonly #scope: string;
-  /** Limits by route name, so that HEAD and GET of a route share one count. */
+  /** Limits by route name, so that HEAD and GET of a route share a count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
   readonly #groups = new Map<string, Counter>();
   readonly #counters: Counter[] = [];
-  /** The number of limits that calls have created. All processes of a program create them in the same order. */
+  /** The number of limits created by calls. All processes of a program create the limits in the same order. */
   #unnamed = 0;
 
   constructor(options: RateLimitPluginOptions, scope: string) {
@@ -219,7 +219,7 @@ function addHook(route: RouteOptions, { hook, handle }: Limit): void {
 
 /**
  * The plugin of @fastify/rate-limit 11 on Headgate, with the same options, headers, hooks and answers, so that only the import changes.
- * `docs/migrating.md` lists the differences.
+ * https://github.com/headgate/headgate/blob/main/docs/migrating/fastify-rate-limit.md lists the differences.
  *
  * @example
  * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })

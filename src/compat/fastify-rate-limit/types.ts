@@ -19,7 +19,7 @@ export interface errorResponseBuilderContext {
   ttl: number;
 }
 
-/** The answer of a store: the number of requests in this window, including denied ones, and the remaining time in milliseconds. */
+/** The answer of a store: the number of requests in the current window, including denied requests, and the remaining time in milliseconds. */
 export interface Count {
   /** Requests in this window. */
   current: number;
@@ -106,7 +106,7 @@ export interface RateLimitOptions extends CreateRateLimitOptions {
   onBanReach?: (req: FastifyRequest, key: string) => void;
 }
 
-/** The options of the plugin: its own limit, and the defaults for its routes' limits. */
+/** The options of the plugin: the plugin's own limit, and the defaults for the limits of routes. */
 export interface RateLimitPluginOptions extends RateLimitOptions {
   /** Whether to limit every route without `config.rateLimit`. @default true */
   global?: boolean;

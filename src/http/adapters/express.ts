@@ -9,6 +9,7 @@ import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Spread } from '../../limiter/options.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../headers.js';
 
@@ -27,7 +28,7 @@ declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- Express' types are extended this way
   namespace Express {
     interface Request {
-      /** The decision of the last limiter that this request passed. */
+      /** The decision of the last limiter that the request passed. */
       rateLimit?: Decision;
     }
   }
@@ -87,7 +88,7 @@ function misplaced(why: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
 }
 
-/** Defines the accessor, unless another property has its name. Returns false for requests of other servers than Express. */
+/** Defines the accessor, unless another property has the name. Returns false for requests of other servers than Express. */
 function prepare(prototype: object): boolean {
   let express: object | undefined;
   let known: PropertyDescriptor | undefined;
@@ -131,7 +132,7 @@ const framework: Framework<Request, Response> = {
 /**
  * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other;
  * if a later limiter denies the request, the earlier limiters do not charge. Without a limit: 1,000 requests a minute per client address
- * (`req.ip`). Servers whose requests have no `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
+ * (`req.ip`). Servers with requests without `ip`, such as connect and socket.io's `io.engine`, may use the middleware, too, with the
  * address of the connection as the client.
  *
  * @example
@@ -143,7 +144,7 @@ const framework: Framework<Request, Response> = {
  * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
 export function rateLimit<Req extends Request = Request, Given = never>(
-  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | string = {},
+  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | PolicyText = {},
 ): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Call the function: app.use(rateLimit()).');

@@ -27,12 +27,13 @@ import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf, type Spread } from '../../limiter/options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../headers.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
-/** The hook that limits a request. A key that depends on the body needs `preHandler`. */
+/** The hook that limits a request. A key from the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
 
 /** The options of a route's `config.rateLimit` and of `fastify.rateLimit`. The plugin's options are the defaults. */
@@ -55,11 +56,11 @@ export const FASTIFY_TABLE = {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The decision of the last limiter that this request passed. */
+    /** The decision of the last limiter that the request passed. */
     rateLimit?: Decision;
   }
   interface RouteRateLimits {
-    /** Limiters of this route in place of the plugin's quota: options, the text of a policy, or a list of these. */
+    /** Limiters of the route in place of the plugin's quota: options, the text of a policy, or a list of options and texts. */
     headgate: RouteLimits;
   }
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- this extends an interface that is declared elsewhere
@@ -70,7 +71,7 @@ declare module 'fastify' {
      * `fastify.rateLimit().limiter.reset(key)`.
      */
     rateLimit<Given = never>(
-      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | string,
+      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | PolicyText,
     ): onRequestHookHandler<
       RawServer,
       RawRequest,
@@ -89,7 +90,7 @@ type Limits = RateLimitOptions | string;
 type RouteLimits = Limits | readonly Limits[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
-/** The names of the fields in lower case, as Fastify writes them. They are converted once, because every response has them. */
+/** The names of the fields in lower case, as Fastify writes names. The names are converted once, because every response has the fields. */
 const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
 
 /** The property for a request's trail. Fastify declares the property in advance, because adding it later is slow in V8. */
@@ -135,19 +136,19 @@ interface RouteConfig {
   [FLOWS]?: readonly FastifyFlow[];
 }
 
-/** A limiter of a route, and the hook that runs it. */
+/** A limiter of a route, with the hook that runs the limiter. */
 interface RouteFlow {
   readonly hook: RateLimitHook;
   readonly flow: FastifyFlow;
 }
 
-/** One registration of the plugin, with its own quota and the limiters of its routes. */
+/** A registration of the plugin, with a quota and the limiters of routes. */
 class Plugin {
   readonly hook: RateLimitHook;
   /** Limits by the plugin's own quota. `undefined` if the plugin has no quota. */
   readonly own: FastifyFlow | undefined;
   readonly #limiters: RouteLimiters<FastifyRequest, FastifyReply>;
-  /** The limiters by the route's name, so that HEAD and GET of a route share their quota. */
+  /** The limiters by the route's name, so that HEAD and GET of a route share a quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
 
   constructor(options: RateLimitOptions, hook: RateLimitHook, global: boolean) {
@@ -202,7 +203,7 @@ function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   return parsing as unknown as onRequestHookHandler;
 }
 
-/** Runs one limiter after the other. */
+/** Runs the limiters in order. */
 function run(
   flows: readonly FastifyFlow[],
   request: FastifyRequest,

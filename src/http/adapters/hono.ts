@@ -7,6 +7,7 @@ import type { Framework, Outcome } from '../framework.js';
 import type { HttpOptions } from '../options.js';
 import { webResponse, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 /** The options of {@link rateLimit}. Callbacks get Hono's context. */
 export type RateLimitOptions = HttpOptions<Context, WebReply>;
@@ -19,7 +20,7 @@ export type RateLimitHandler = MiddlewareHandler & {
 
 declare module 'hono' {
   interface ContextVariableMap {
-    /** The decision of the last limiter that this request passed. */
+    /** The decision of the last limiter that the request passed. */
     rateLimit: Decision;
   }
 }
@@ -49,7 +50,7 @@ const framework: Framework<Context, WebReply> = {
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `rateLimit` of `headgate/web`
  */
-export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
+export function rateLimit(options: RateLimitOptions | PolicyText = {}): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   const handler: MiddlewareHandler = async (c, next) => {
     // A denial includes the fields of earlier middleware, such as CORS.

@@ -5,6 +5,7 @@ import { weakTrails, type Framework } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 /** Koa's context. */
 export type Context = ParameterizedContext;
@@ -18,7 +19,7 @@ export type RateLimitHandler = Middleware & {
   readonly limiter: Limiter;
 };
 
-/** Koa has one object for a request and its response. */
+/** Koa has a single object for a request and its response. */
 const framework: Framework<Context, Context> = {
   handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,
@@ -48,7 +49,7 @@ const framework: Framework<Context, Context> = {
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `rateLimit` of `headgate/web`
  */
-export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
+export function rateLimit(options: RateLimitOptions | PolicyText = {}): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   const handler: Middleware = async (ctx, next) => {
     if ((await flow.handle(ctx, ctx)) === 'next') await next();

@@ -10,7 +10,7 @@ interface Context {
 }
 
 /**
- * Warns of routes with limits that no plugin enforces, in every Fastify app that is created from now on.
+ * Warns of routes with limits but without a plugin, in every Fastify app that is created from now on.
  *
  * @param isLimited whether a context has the plugin
  */

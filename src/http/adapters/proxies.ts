@@ -1,6 +1,6 @@
 import type { Proxies } from '../framework.js';
 
-/** An address and a hop count that no real proxy has. A framework that trusts this address trusts every proxy. */
+/** An address and a hop count of no real proxy. A framework that trusts such an address trusts every proxy. */
 const STRANGER = '192.0.2.254';
 const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
 
@@ -34,7 +34,7 @@ const PRETENDED = {
   socket: { remoteAddress: STRANGER },
 };
 
-/** Returns Fastify's proxy settings. Fastify does not expose its `trustProxy`, but shows how it reads a made-up request. */
+/** Returns Fastify's proxy settings. Fastify does not expose `trustProxy`, so a made-up request shows the setting. */
 export function fastifyProxy(request: FastifyRequest): Proxies {
   const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
   const isAnybody = request.ips !== undefined && pretended.ips!.length > HOPS.length;

@@ -12,8 +12,8 @@ export interface Route {
 }
 
 /**
- * A route's default name: the path, and a suffix that distinguishes the route from others of that path. GET and HEAD of a path are one
- * route, whose name is the path alone, whatever other methods the route has.
+ * A route's default name: the path, and a suffix that distinguishes the route from further routes of the path. GET and HEAD of a path are
+ * one route, whose name is the path alone, whatever further methods the route has.
  */
 export function routeName({ method, url, constraints = {}, prefix, prefixTrailingSlash }: Route): string {
   const methods = [method].flat();

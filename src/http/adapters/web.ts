@@ -4,6 +4,7 @@ import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
 import { webResponse, type Connection, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
+import type { PolicyText } from '../../contract/policy.js';
 
 export type { Connection };
 
@@ -44,7 +45,7 @@ const framework: Framework<Request, WebReply> = {
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions | string = {}): WebRateLimit {
+export function rateLimit(options: RateLimitOptions | PolicyText = {}): WebRateLimit {
   const flow = createFlow(framework, options, 'rateLimit');
   const run = (request: Request, next: () => Response | Promise<Response>, connection: Connection) =>
     around(request, connection, (reply) => flow.handle(request, reply), next);

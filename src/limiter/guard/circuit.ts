@@ -25,8 +25,8 @@ export interface Prober {
 }
 
 /**
- * The circuits that wait for a client, by the promise of its connection. A connection may last as long as the process, so the promise's
- * callback must not keep circuits that are up again.
+ * The circuits that wait for a client, by the promise of the client's connection. A connection may last as long as the process, so the
+ * promise's callback must not keep circuits alive that are up again.
  */
 const waiting = new WeakMap<Promise<void>, Map<Circuit, () => void>>();
 
@@ -59,7 +59,7 @@ export class Circuit {
   /** The subject of the last failure. A probe must succeed with the same subject. */
   #failed: Subject | undefined;
   #answeredLate = -Infinity;
-  /** The limiters that need the server while it is down, and can probe it. */
+  /** The limiters that need the server while it is down, and can send probes. */
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
@@ -122,7 +122,7 @@ export class Circuit {
     if (this.down && !wasProbe) void this.#probe();
   }
 
-  /** Records that a limiter needs the server while it is down. */
+  /** Records a limiter's need for the server while the server is down. */
   watch(prober: Prober): void {
     this.#probers.add(prober);
     if (!this.#timer && !this.#probing) this.#schedule();

@@ -57,7 +57,7 @@ export const PROBE_PAUSE_FRACTION = 0.1;
 export const MIN_PROBE_PAUSE_MS = 100;
 export const MAX_PROBE_PAUSE_MS = 2000;
 
-/** The time for which a late answer proves that a failing server is slow, ms. It exceeds the pause between two probes. */
+/** The largest age of a late answer that proves a failing server to be slow, ms, above the pause between two probes. */
 export const SLOW_MS = 5000;
 
 /** The silence after which a store is probed, ms. A call of this length proves that the store hangs. */
@@ -69,7 +69,7 @@ export const IDLE_PROBE_PAUSE_MS = 30;
 /** The time for which an idle store is probed after its health was read, ms. */
 export const HEALTH_INTEREST_MS = 60_000;
 
-/** The number of keys for probes: few, so that little state remains, and more than one, so that the last probe's denial is not remembered. */
+/** The number of keys for probes: few, so that little state remains, and several, so that the last probe's denial is not remembered. */
 export const PROBE_KEYS = 16;
 
 /** The attempts at a key on a certain server, enough for a server with a hundredth of the cluster. */

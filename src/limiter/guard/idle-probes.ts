@@ -11,8 +11,8 @@ interface StoreFacts {
 }
 
 /**
- * Keeps the health of a store current without traffic. Listeners, and callers that read `health` at least once a minute, learn within seconds
- * that an idle store is down. No probes are sent while decisions are answered, or while the health has no readers.
+ * Keeps the health of a store current without traffic. Listeners, and callers that read `health` at least once a minute, learn within
+ * seconds that an idle store is down. No probes are sent while decisions are answered, or while the health has no readers.
  */
 export class IdleProbes {
   readonly #store: StoreFacts;

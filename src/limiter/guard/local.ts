@@ -64,6 +64,6 @@ function localSet(set: PolicySet, share: number): PolicySet {
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
     return { ...policy, attempts: own[i]?.attempts ?? false };
   });
-  // The substitute has no override records, so it decides by the ones known now.
+  // The substitute has no override records, so the overrides known now decide.
   return { ...set, policies: compiled, overrides: undefined, isInLine: false };
 }

@@ -26,8 +26,8 @@ let probes = 0;
 
 /**
  * The queries that prove that a server works again for a failed subject. The first query charges a key of the probes by the same policies,
- * because a server without memory, or a user without permission to write, can still read. The second query reads the failed key, because the
- * user may lack permission for the key.
+ * because a server without memory, or a user without permission to write, can still read. The second query reads the failed key, because
+ * the user may lack permission for the key.
  *
  * @param failed the subject of the server's last failure. If undefined, the second query also reads a key of the probes
  * @param idle the subject to use without a failed subject

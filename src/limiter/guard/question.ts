@@ -123,7 +123,7 @@ export class Timeouts {
   readonly #startTimer: typeof setTimeout;
   #head: AnyQuestion | undefined;
   #tail: AnyQuestion | undefined;
-  /** The timer, or undefined if there is none or it has fired. */
+  /** The timer, or undefined before its start and after its end. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
   #idle: (() => void)[] = [];

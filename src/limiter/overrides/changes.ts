@@ -37,7 +37,7 @@ export class ChangeChecks {
   }
 
   /**
-   * The changes that an operator's change means for each policy.
+   * An operator's change as a change for each policy.
    *
    * @param by the dimension of the key; undefined for all keys
    * @param sets the policies of each tier that the change concerns
@@ -77,7 +77,7 @@ export class ChangeChecks {
   }
 
   /**
-   * Refuses another tier for a key that some requests of the limiter do not have, because these requests would ignore it.
+   * Refuses another tier for a key that some requests of the limiter do not have, because requests without the key would ignore the tier.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */

@@ -47,7 +47,7 @@ export interface SetParts {
 /** The sets by which overridden keys are decided. The sets are replaced when the override of all keys changes. */
 export class OverriddenSets {
   readonly #parts: SetParts;
-  /** The record of all keys, and its entry in force. */
+  /** The record of all keys, and the record's entry in force. */
   readonly record: OverrideRecord;
   readonly entry: OverrideEntry | undefined;
   readonly #sets = perSet((set) => this.#setsOf(set));
@@ -59,7 +59,7 @@ export class OverriddenSets {
     this.entry = entry;
   }
 
-  /** The set by which a key is decided. @param changes the client changes of the key; undefined if it has none */
+  /** The set that decides about a key. @param changes the client changes of the key; undefined for a key without client changes */
   of(set: PolicySet, changes: ClientChanges | undefined): PolicySet {
     return this.#sets(set)(changes);
   }
@@ -82,8 +82,8 @@ export class OverriddenSets {
   }
 
   /**
-   * A set with the record of all keys, if the store needs the record. The store decides by the limits of the entry in force, until it ends. The
-   * debts of buckets depend on earlier rates, too.
+   * A set with the record of all keys, if the store needs the record. The store decides by the limits of the entry in force, until the
+   * entry ends. The debts of buckets depend on earlier rates, too.
    */
   #withRecord(set: PolicySet): PolicySet {
     const { overrides = AS_CONFIGURED, policies } = set;
@@ -93,9 +93,9 @@ export class OverriddenSets {
   }
 
   /**
-   * A set as overrides change it, in the only place that knows their order. The tier comes first: the tier of a key, or else of all keys;
-   * of two keys with a tier, the one of the dimension that the limiter names last. The changes of its policies follow: the change of all keys,
-   * except where a key has its own tier, and the changes of each key. The store itself applies changes of limits alone.
+   * A set as overrides change it, in the only place that knows the order of changes. The tier comes first: the tier of a key, or else of all
+   * keys; of two keys with a tier, the key of the dimension that the limiter names last. The changes of the tier's policies follow: the change
+   * of all keys, except where a key has a separate tier, and the changes of each key. The store itself applies changes of limits alone.
    */
   #overridden(set: PolicySet, changes: ClientChanges): PolicySet {
     const keyChanges = this.#keyChanges(changes);
@@ -117,7 +117,7 @@ export class OverriddenSets {
         ({ by }) => !keyChanges.some((change) => change.isTier && change.by === by),
       );
     for (const change of keyChanges) if (!change.isTier && own.policies.some(isOf(change.by))) apply(change);
-    // The store compares the revisions of all records that it reads, including changes that cannot be applied.
+    // The store compares the revisions of every record it reads, including changes without effect here.
     const read = keyChanges.filter(({ by }) => applied.has(by) || own.policies.some(isOf(by)));
     if (read.length === 0) return this.#withRecord(own);
     const revisions = Object.fromEntries(read.map((change) => [change.by, change.revision]));
@@ -134,7 +134,7 @@ export class OverriddenSets {
   }
 
   /**
-   * Applies a change to a set. A change that does not fit is reported, and leaves the set as it is.
+   * Applies a change to a set. A change that does not fit is reported, and leaves the set unchanged.
    *
    * @param by the dimension of the key; undefined for all dimensions
    * @param applies whether a policy may change

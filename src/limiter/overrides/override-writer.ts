@@ -113,7 +113,7 @@ export class OverrideWriter {
         by,
         set.policies.map((policy) => policy.by),
       );
-    // Policies by this dimension may come with later requests. The place of the key's record does not depend on them.
+    // Later requests may bring policies by this dimension. The place of the key's record does not depend on such policies.
     const later = scope.with(compilePolicies('override', [{ limit: 1, window: 1, by }]));
     return { subject: scope.subject(later, key), by };
   }

@@ -5,9 +5,9 @@ import type { PolicyChange } from '../../contract/change-policy.js';
 import { parseEntryNote, UNENDED_RECORD_MS, type OverrideEntry } from '../../contract/overrides.js';
 
 /**
- * The limits that an override gives a key: for a limiter with one policy, a policy as text (`'1000/1m'`) or some of its fields
- * (`{ limit: 1000 }`); for several policies, changes by name (`{ minute: '1000/1m', day: false }`, where `false` leaves a policy out); or
- * another tier (`{ tier: 'pro' }`).
+ * The limits of an override: for a limiter with one policy, a policy as text (`'1000/1m'`) or some of its fields (`{ limit: 1000 }`); for
+ * several policies, changes by name (`{ minute: '1000/1m', day: false }`, where `false` leaves a policy out); or another tier (`{ tier:
+ * 'pro' }`).
  */
 export type OverrideChange =
   | string
@@ -53,7 +53,7 @@ export function overrideOf({ since, until, json }: OverrideEntry): Override | un
 }
 
 /**
- * The duration of an override, ms, or 0 if it lasts until it is removed.
+ * The duration of an override, ms, or 0 if the override lasts until removed.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */

@@ -12,11 +12,11 @@ export interface HoldRequest {
   readonly cost: number;
   /** Time until the request's turn, ms. */
   readonly delayMs: number;
-  /** The time that one unit takes to leak, ms. */
+  /** The time in which a unit leaks, ms. */
   readonly unitMs: number;
 }
 
-/** The hold request of a decision. Requests that the same policies pace share a line, in which they move up. */
+/** The hold request of a decision. Requests paced by the same policies share a line, in which requests can move up. */
 export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision): HoldRequest {
   const key = joined(
     idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
@@ -33,7 +33,7 @@ interface Held {
   readonly end: (outcome: HoldOutcome) => void;
 }
 
-/** The turns of several units, which leak one after the other. */
+/** The turns of several units, which leak unit by unit. */
 interface Turns {
   units: number;
   /** The time at which the last of these units leaks, by the queue's clock. */
@@ -42,9 +42,9 @@ interface Turns {
 }
 
 /**
- * The held requests of one key in the order of their turns, and the turns from the store, by time. A turn does not belong to a request,
+ * The held requests of a key in the order of their turns, and the turns from the store, by time. A turn does not belong to a request,
  * because the first request in line takes the earliest turns. So a leaving request only removes the last turns, and all requests behind the
- * leaving one move up.
+ * leaving request move up.
  */
 class HeldLine extends Line<Held> {
   /** The turns, which have as many units as the requests cost together. */
@@ -52,9 +52,9 @@ class HeldLine extends Line<Held> {
   stopTimer = (): void => {};
 
   /**
-   * Adds the turns of one more request.
+   * Adds the turns of a request.
    *
-   * @param isLast whether the request's place is behind all others, even if its turns are earlier
+   * @param isLast whether the request's place is at the end, even if the request's turns are earlier
    * @returns the request in front, or undefined for the first request
    */
   join(turns: Turns, isLast: boolean): Link<Held> | undefined {
@@ -82,7 +82,7 @@ class HeldLine extends Line<Held> {
     }
   }
 
-  /** The time of the first request's turn. Merges the turns of the request's units, so that the next call finds them at once. */
+  /** The time of the first request's turn. Merges the turns of the request's units, so that the next call returns the merged turn at once. */
   due(): number {
     const { cost } = this.first!.value;
     let turns = this.#turns.first!.value;
@@ -108,16 +108,16 @@ class HeldLine extends Line<Held> {
 
 /**
  * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each request a turn, so that requests leave in
- * order, at the leak rate. If a request leaves early, the requests behind it move up, and the last turn is free. The caller returns that turn
- * to the store (`decision.refund()`), for the next request.
+ * order, at the leak rate. If a request leaves early, the requests behind it move up, and the last turn is free. The caller returns the
+ * free turn to the store (`decision.refund()`), for the next request.
  */
 export class HoldQueue {
   readonly #timing: Timing;
   readonly #lines: Lines<Held, HeldLine>;
 
   /**
-   * @param most the most requests that are held at a time
-   * @param mostPerKey the most of one key
+   * @param most the most requests held at a time
+   * @param mostPerKey the most requests held per key
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
@@ -135,9 +135,9 @@ export class HoldQueue {
   }
 
   /**
-   * Holds a request until its turn, or until `signal` cancels it. Never rejects.
+   * Holds a request until its turn, or until `signal` cancels the hold. Never rejects.
    *
-   * @param isLast whether the request came after all held ones. By default, the order of the turns counts
+   * @param isLast whether the request came after every held request. By default, the order of the turns counts
    * @param isUnbounded whether the request always has a place
    */
   hold(
@@ -209,7 +209,7 @@ export class HoldQueue {
 }
 
 /**
- * The time in which one unit leaks, ms, and the request's units. Of several policies that hold requests, the fastest one counts, so that
+ * The time in which a unit leaks, ms, and the request's units. Of several policies that hold requests, the fastest policy counts, so that
  * requests never move up too far.
  */
 function paceOf(

@@ -1,6 +1,6 @@
 import { List, type Link } from '../../common/list.js';
 
-/** The requests that wait for one key, in order. Only {@link Lines} adds and removes them. */
+/** The requests that wait for a key, in order. Only {@link Lines} adds and removes requests. */
 export class Line<T> extends List<T> {
   readonly key: string;
   /** The number of bounded requests that have a place. */
@@ -16,8 +16,8 @@ export class Line<T> extends List<T> {
 
 /**
  * Lines by key that share a limited number of places. When all places are taken, a newcomer replaces the last request of the longest line,
- * if the newcomer's line remains shorter than the longest one. So a key with less than an equal part of the places always gets a place. Every
- * step takes constant time.
+ * if the newcomer's line remains shorter than the longest line. So a key with less than an equal part of the places always gets a place.
+ * Every step takes constant time.
  */
 export class Lines<T, L extends Line<T>> {
   readonly #most: number;
@@ -25,7 +25,7 @@ export class Lines<T, L extends Line<T>> {
   readonly #make: (key: string) => L;
   readonly #giveWay: (line: L) => void;
   readonly #byKey = new Map<string, L>();
-  /** For each size up to the longest line's: the lines of that size. The line that reached the size last is at the end. */
+  /** For each size up to the longest line's: the lines of the size, with the most recent arrival at the end. */
   readonly #bySize: List<L>[] = [new List()];
   #size = 0;
   #unbounded = 0;
@@ -43,7 +43,7 @@ export class Lines<T, L extends Line<T>> {
     this.#giveWay = giveWay;
   }
 
-  /** The number of requests that wait in all lines, unbounded ones included. */
+  /** The number of waiting requests in all lines, including unbounded requests. */
   get size(): number {
     return this.#size + this.#unbounded;
   }

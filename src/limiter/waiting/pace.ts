@@ -7,15 +7,15 @@ const FIRST_POLL_MS = 10;
 const LAST_POLL_MS = 1000;
 
 /**
- * Once the store has denied, a process asks it at most every `PAUSE_MS`, and for so few units that the process would take a whole quota in
- * this part of its window, or in a second. So a process that is far from the store gets about as much as a near one.
+ * Once the store has denied, a process asks at most every `PAUSE_MS`, and for so few units that the process would take a whole quota in
+ * this part of its window, or in a second. So a process far from the store gets about as much as a process nearby.
  */
 const PAUSE_MS = 20;
 const PART_OF_WINDOW = 1 / 5;
 
 /**
- * Processes that wait for the same quota vary their sleeps, so that none is always the first: by at most half of the sleep, and at most by
- * this time, ms. Where turns are reserved ahead, sleeps vary by this part of the time ahead, so that the turns that became free share a call.
+ * Processes that wait for the same quota vary their sleeps, so that no process is always first: by at most half of the sleep, and at most
+ * by this time, ms. Where turns are reserved ahead, sleeps vary by this part of the time ahead, so that freed turns share a call.
  */
 const MAX_SPREAD_MS = 5;
 const SPREAD_AHEAD = 3 / 10;
@@ -26,14 +26,15 @@ export interface Delay {
   readonly leastMs: number | undefined;
   /** The sleep before the next question, ms. */
   readonly sleepMs: number;
-  /** The least sleep of a process that shares the quota with others, ms. */
+  /** The least sleep of a process with competitors for the quota, ms. */
   readonly pauseMs: number;
   /** The furthest turn that the denying policy gives, ms ahead. */
   readonly aheadMs: number;
 }
 
 /**
- * The sleeping policy of a line: the time of its next question to the store, and the most units in it. All times are by the room's clock.
+ * The sleeping policy of a line: the time of the next question to the store, and the most units in the question. All times are by the
+ * room's clock.
  */
 export class Pace {
   /** Whether requests of other processes may wait for the same keys. */
@@ -52,7 +53,7 @@ export class Pace {
   #left = 0;
   /** Whether the last admitted waiter got its turn ahead of time. */
   #isAhead = false;
-  /** The time until another process is expected to release a slot for this one, ms, after an admission that took the last slot. */
+  /** The time until a slot is expected for this process after an admission that took the last slot, ms. */
   #slotMs = 0;
 
   constructor(isShared: boolean) {
@@ -96,8 +97,8 @@ export class Pace {
   }
 
   /**
-   * Whether a question may have units added to it. A smaller cost might be admitted although an earlier, larger one is denied. So the smaller
-   * one has to be asked later, unless the store has units for all of them.
+   * Whether units may be added to a question. A smaller cost might be admitted although an earlier, larger cost is denied. So the smaller
+   * cost has to be asked later, unless the store has units for all costs.
    */
   hasUnits(sum: number, isLess: boolean): boolean {
     return sum <= this.#most && (sum <= this.#left || !isLess);
@@ -198,7 +199,7 @@ function delayOf(
 }
 
 /**
- * The time until a slot is expected for this process, ms, if other processes wait for slots, too. Otherwise 0.
+ * The time until a slot is expected for this process, ms, if further processes wait for slots, too. Otherwise 0.
  *
  * @param holdMs the time for which this process usually holds a slot, ms
  * @param endsMs the time until the lease of the oldest slot ends, ms

@@ -3,14 +3,14 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import { holdsSlots, perSet, type PolicySet } from '../../contract/store.js';
 
 /**
- * The furthest turn that a waiting request may reserve, ms ahead. Turns that are lost with a process are over after this time, and a request
- * with a turn need not notice a reset.
+ * The furthest turn that a waiting request may reserve, ms ahead. Turns lost with a process are over after this time, and a request with a
+ * turn need not notice a reset.
  */
 const MAX_AHEAD_MS = 1000;
 /** The furthest turn of a request that has just come, and the growth per ms of waiting. */
 const FIRST_AHEAD_MS = 800;
 const AHEAD_PER_MS = 1 / 25;
-/** Times ahead are rounded down to a multiple of this, so that there are few sets. */
+/** Times ahead are rounded down to a multiple of this step, so that there are few sets. */
 const STEP_MS = 25;
 
 /** For each set, the sets by which `wait` decides instead, by the number of steps. */
@@ -20,8 +20,8 @@ const patientSets = new WeakMap<PolicySet, PolicySet[]>();
 const patients = new WeakSet<PolicySet>();
 
 /**
- * Whether one of a set's policies can give turns ahead of time. Where the keys of several dimensions count, all turns of a second would go to
- * the tenant that came first.
+ * Whether a policy of the set can give turns ahead of time. If the keys of several dimensions count, the first tenant would get all turns
+ * of a second.
  */
 const canReserve = perSet(
   (set) =>
@@ -32,11 +32,11 @@ const canReserve = perSet(
 
 /**
  * The set by which `wait` decides. The denial of a waiting request counts neither towards a ban nor as an attempt. Buckets reserve a turn
- * ahead of time for a waiting request. A request that has waited longer may reserve further ahead, so that newcomers do not take all turns
- * that become free. Beside a concurrency policy nothing is reserved, because a slot would be held until the turn.
+ * ahead of time for a waiting request. A request may reserve further ahead the longer it has waited, so that newcomers do not take all
+ * freed turns. Beside a concurrency policy nothing is reserved, because a slot would be held until the turn.
  *
  * @param left the time that the request would still wait, ms
- * @param waited the time that it has waited, ms
+ * @param waited the time waited so far, ms
  */
 export function patient(set: PolicySet, left: number, waited: number): PolicySet {
   const { policies, ban, overrides } = set;
@@ -56,7 +56,7 @@ export function patient(set: PolicySet, left: number, waited: number): PolicySet
   return result;
 }
 
-/** A set that an override made from another set. If the other set is one for waiting requests, the result is one, too. */
+/** A set that an override made from another set. If the original set is for waiting requests, so is the result. */
 export function asPatient(made: PolicySet, of: PolicySet): PolicySet {
   if (!patients.has(of) || !made.policies.some(({ attempts }) => attempts)) return made;
   return { ...made, policies: made.policies.map((policy) => ({ ...policy, attempts: false })) };

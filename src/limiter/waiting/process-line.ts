@@ -14,9 +14,9 @@ const slotsAt = perSet(({ policies }) =>
   policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
 );
 
-/** The time of a round, ms: one process may be ahead of another by its part of the turns in this time. */
+/** The time of a round, ms: a process may be ahead of another process by its part of the turns in a round. */
 const ROUND_MS = 1000;
-/** The time for which slots are held, ms, as long as this process has released none. */
+/** The assumed time for which slots are held, ms, until this process has released a slot. */
 const UNKNOWN_HOLD_MS = 100;
 
 /** The question of a process for its turn. */
@@ -24,7 +24,7 @@ export interface LineQuestion {
   readonly process: number;
   /** Whether further requests of the process wait. */
   readonly waits: boolean;
-  /** The time for which this process usually holds a slot, ms, if it is known. */
+  /** The time for which this process usually holds a slot, ms, if known. */
   readonly holdMs: number | undefined;
 }
 
@@ -32,8 +32,8 @@ export interface LineQuestion {
 const linedSets = perSet(() => new Map<string, PolicySet>());
 
 /**
- * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices: that
- * process would take them again and again. A hidden policy, the last one, therefore counts the slots that each waiting process takes.
+ * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices, so the
+ * same process would take the slots again and again. A hidden policy, the last, therefore counts the slots taken by each waiting process.
  */
 export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion): PolicySet {
   const at = slotsAt(set);
@@ -80,7 +80,7 @@ const visiblePart = perSet((set): PolicySet => ({
   isInLine: false,
 }));
 
-/** A set that an override made from the visible part of another set, with the line of the other set. */
+/** A set that an override made from the visible part of another set, with the line of the original set. */
 export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
   if (made === outOfLine(of)) return of;
   return originals.has(of) ? withLine(made, of.policies.at(-1)!) : made;
@@ -92,7 +92,7 @@ export function visibleQuery<Q extends Query>(query: Q): Q {
   return { ...query, set, costs: query.costs?.slice(0, set.policies.length) };
 }
 
-/** The part of a reply that users see. If only the line denies, the policy of the slots denies. @param set the visible part of its set */
+/** The part of a reply that users see. If only the line denies, the policy of the slots denies. @param set the visible part of the reply's set */
 export function visibleReply(reply: Reply, set: PolicySet): Reply {
   const { verdicts, limits, steps, marks } = reply;
   const last = set.policies.length;

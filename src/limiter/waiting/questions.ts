@@ -15,7 +15,7 @@ export interface Host {
   readonly isShared: boolean;
   /** The number of this process in the lines of processes. Absent if no other process waits for the same keys. */
   readonly process?: (() => number) | undefined;
-  /** The time for which this process usually holds a slot, ms. Undefined if it has released none. */
+  /** The time for which this process usually holds a slot, ms. Undefined until this process has released a slot. */
   readonly holdMs?: number | undefined;
   decide(
     key: Key,
@@ -37,7 +37,7 @@ export interface Members {
   readonly isClosed: boolean;
   /** Takes a waiter out of its line. */
   remove(line: WaitingLine, link: Link<Waiter>): void;
-  /** Takes a waiter out of its line, and rejects its wait. */
+  /** Takes a waiter out of the line, and rejects the waiter's promise. */
   leave(line: WaitingLine, link: Link<Waiter>, error: unknown): void;
   /** Gives a waiter a place. @returns false if there is none */
   takePlace(line: WaitingLine, link: Link<Waiter>): boolean;
@@ -70,7 +70,7 @@ export class Questions {
     void this.ask(gate);
   }
 
-  /** Asks the store for the first waiters, and for the next ones as long as it admits. Never rejects. */
+  /** Asks the store for the first waiters, and for further waiters as long as the store admits. Never rejects. */
   async ask(gate: Gate): Promise<void> {
     if (gate.state === ASKING) return;
     gate.state = ASKING;
@@ -85,12 +85,12 @@ export class Questions {
     }
     for (const line of gate.newcomers) this.#members.takePlaces(line);
     gate.newcomers.clear();
-    // A denial of waiters that have left may not apply to the others.
+    // A denial of waiters that have left may not apply to the remaining waiters.
     if (!gate.next && pace.isDenied) {
       pace.wake();
       sleep = 0;
     }
-    // After an admission, a gate stays open for its pause, because the next request has to wait for it.
+    // After an admission, a gate stays open for its pause, because the next request has to wait for the pause.
     const isOpen = gate.size > 0 ? gate.next : sleep > 0 && !this.#members.isClosed;
     if (isOpen) {
       this.#sleep(gate, sleep);
@@ -194,7 +194,7 @@ export class Questions {
     const waiter = link.value;
     const { delayMs } = decision;
     const { key } = waiter.who;
-    // Earlier waiters may still have their turns before this one.
+    // Earlier waiters may still have their turns first.
     const waits = delayMs > 0 || line.first !== link;
     if (this.#timing.now() + delayMs > waiter.deadline)
       waiter.error ??= lateError(key, delayMs > 0 ? decision.tooLate() : gate.pace.denial);

@@ -7,13 +7,13 @@ const roomsByStore = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
 
 const NONE: ReadonlySet<WaitingRoom> = new Set();
 
-/** Wakes the requests that wait for a key, in every limiter with this name and store, because they may go on sooner now. */
+/** Wakes the requests that wait for a key, in every limiter with this name and store, because a request may go on sooner now. */
 export function wake(store: Store, name: string, subject: Subject): void {
   const ids = idsOf(subject);
   for (const room of roomsByStore.get(store)?.get(name) ?? NONE) room.wake(ids);
 }
 
-/** Registers a room that has its first waiting request. */
+/** Registers a room with its first waiting request. */
 export function enter(store: Store, name: string, room: WaitingRoom): void {
   let names = roomsByStore.get(store);
   if (!names) roomsByStore.set(store, (names = new Map<string, Set<WaitingRoom>>()));

@@ -2,7 +2,7 @@ import type { Decision } from '../../common/decision.js';
 import { HeadgateError, show } from '../../common/errors.js';
 import type { Key } from '../../contract/key.js';
 
-/** The error for a wait that ends, or certainly would end, without an admission. @param decision the denial, if there was one */
+/** The error for a wait that ends, or certainly would end, without an admission. @param decision the denial, if present */
 export function lateError(key: Key, decision: Decision | undefined): HeadgateError {
   const wait = decision?.retryAfterMs
     ? ` The earliest possible admission is in ${decision.retryAfterMs} ms.`

@@ -45,13 +45,13 @@ export interface Waiter {
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
   /**
-   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets its place as soon as it is
-   * known to have to wait.
+   * Whether the waiter has a place in line. The place of a bounded waiter counts for `maxWaiting`. A waiter gets a place as soon as the
+   * wait is certain.
    */
   hasPlace: boolean;
   /** Gives up the turn of a held waiter. */
   turn: AbortController | undefined;
-  /** The reason why the waiter gave up. Its charge is given back before the wait ends with this error. */
+  /** The reason for giving up. The waiter's charge is given back before the wait ends with this error. */
   error: unknown;
 }
 

@@ -6,21 +6,21 @@ import { Pace } from './pace.js';
 import { DONE, QUEUED, setOf, type Waiter } from './waiter.js';
 
 /**
- * The waiters of one tenant, which have the same key, or the same keys of several dimensions: first the held ones, then the others by
- * priority and in order of arrival.
+ * The waiters of a tenant, with the same key, or the same keys of several dimensions: first the held waiters, then the rest by priority and
+ * in order of arrival.
  */
 export class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
   weight = 1;
-  /** The place where the line waits for its turn. Undefined before its first waiter. */
+  /** The place where the line waits for its turn. Undefined before the line's first waiter. */
   gate: Gate | undefined;
-  /** The line's place in the round of its gate, as long as one of its waiters is not held. */
+  /** The line's place in the round of its gate, as long as the line has a waiter that is not held. */
   spot: Link<WaitingLine> | undefined;
-  /** The units that are left to the line in this round. */
+  /** The units left to the line in the current round. */
   credit = 0;
-  /** The first waiter that is not held. Questions to the store are about this waiter, and the ones behind it. */
+  /** The first waiter that is not held. Questions to the store are about this waiter and the waiters behind it. */
   next: Link<Waiter> | undefined;
-  /** The first waiter without a place. The waiters behind it have none either. */
+  /** The first waiter without a place. The waiters behind it have no place either. */
   newcomer: Link<Waiter> | undefined;
 
   /** The waiter behind which a newcomer waits. The newcomer passes no waiter that is held or asked about. */
@@ -50,7 +50,7 @@ export class WaitingLine extends Line<Waiter> {
     link.value.stop();
   }
 
-  /** The last bounded waiter that has a place. There must be one. */
+  /** The last bounded waiter with a place. There must be such a waiter. */
   lastBounded(): Link<Waiter> {
     let link = this.newcomer ? this.newcomer.before! : this.last!;
     while (link.value.who.isUnbounded || !link.value.hasPlace) link = link.before!;
@@ -66,21 +66,21 @@ export const ASKING = 'asking';
 /** A timer runs until the next question. */
 export const SLEEPING = 'sleeping';
 
-/** A waiter that a question is about, and its line. */
+/** A waiter in a question, and the waiter's line. */
 export interface Asker {
   readonly line: WaitingLine;
   readonly link: Link<Waiter>;
 }
 
 /**
- * The lines that wait for the same key, such as the lines of all tenants for the limit of all. They take turns by weighted deficit round
- * robin: in each round, a line may spend the cost of the largest request, times its weight. A line stands at one gate: at the gate of the
- * key that denied it, or before a denial at a gate of its own. Only the gate's first line asks the store.
+ * The lines that wait for the same key, such as the lines of all tenants for the limit of all. The lines take turns by weighted deficit
+ * round robin: in each round, a line may spend the cost of the largest request, times the line's weight. A line stands at one gate: at the
+ * gate of the key that denied it, or before a denial at a separate gate. Only the gate's first line asks the store.
  */
 export class Gate {
-  /** The key, or the joined keys of a gate that one line has for itself. */
+  /** The key, or the joined keys at a separate gate of a single line. */
   readonly key: string;
-  /** The keys of a gate that one line with several keys has for itself. */
+  /** The keys at a separate gate of a line with several keys. */
   readonly ids: readonly string[];
   readonly pace: Pace;
   state: typeof RESTING | typeof ASKING | typeof SLEEPING = RESTING;
@@ -134,7 +134,7 @@ export class Gate {
     this.#quantum = Math.max(this.#quantum, cost);
   }
 
-  /** Records an admission. The line's turn ends with its waiters, or with its part of the round. */
+  /** Records an admission. The line's turn ends with the line's last waiter, or with the line's part of the round. */
   spend(line: WaitingLine, cost: number): void {
     line.credit = this.#creditFor(line, line.credit, cost) - cost;
     if (!line.next) this.pause(line);
@@ -144,7 +144,7 @@ export class Gate {
     }
   }
 
-  /** The waiters that share one question to the store, by one set, and whether there are no others. */
+  /** The waiters in a question to the store, by one set, and whether there are no further waiters. */
   group(now: number): { set: PolicySet; group: Asker[]; isAll: boolean } {
     const set = setOf(this.next!.value, now);
     const group: Asker[] = [];
@@ -165,7 +165,7 @@ export class Gate {
     return { set, group, isAll: true };
   }
 
-  /** The waiters in the order of their turns, as if all were admitted. */
+  /** The waiters in the order of their turns, as if every waiter were admitted. */
   *#inTurn(): Generator<Asker> {
     const visits: { line: WaitingLine; link: Link<Waiter>; credit: number }[] = [];
     let spot = this.#round.first;

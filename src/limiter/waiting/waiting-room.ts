@@ -38,13 +38,13 @@ export class WaitingRoom {
   readonly #lines: Lines<Waiter, WaitingLine>;
   readonly #isShared: boolean;
   readonly #gates = new Map<string, Gate>();
-  /** The gates of lines that wait for several keys and were not denied by one of them, under each of these keys. */
+  /** The gates of lines that wait for several keys without a denial by a key, under each key. */
   readonly #undenied = new Map<string, Set<Gate>>();
   #isClosed = false;
 
   /**
    * @param most the most requests that wait at a time
-   * @param mostPerKey the most of one key
+   * @param mostPerKey the most waiting requests per key
    */
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
@@ -73,9 +73,9 @@ export class WaitingRoom {
 
   /**
    * @param timeout ms, or Infinity
-   * @param priority the higher one is served first
-   * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
-   * gets, or the store's error; in every case nothing stays charged
+   * @param priority the higher priority is served first
+   * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error passed to
+   * `close`, or the store's error; in every case nothing stays charged
    */
   wait(
     who: Who,
@@ -135,8 +135,8 @@ export class WaitingRoom {
   /**
    * The gate where a line waits.
    *
-   * @param denial the denial of its first waiter, which names the gate. Without a denial, the line waits with others that were denied for one
-   * of its keys, or else at a gate of its own
+   * @param denial the denial of the line's first waiter, which names the gate. Without a denial, the line waits with lines that were denied
+   * for one of the same keys, or else at a separate gate
    */
   #gateOf(line: WaitingLine, denial?: LimiterDecision): Gate {
     // Beyond its share, only this tenant waits.
@@ -160,7 +160,7 @@ export class WaitingRoom {
     return gate;
   }
 
-  /** Moves a line to the end of another gate. Its waiters have to wait, so they need places. */
+  /** Moves a line to the end of another gate. The line's waiters have to wait, so each waiter needs a place. */
   #move(line: WaitingLine, gate: Gate): void {
     line.gate!.leave(line);
     gate.enter(line);
@@ -209,7 +209,7 @@ export class WaitingRoom {
     this.#end(line, link, fullError(link.value.who.key));
   }
 
-  /** Ends a wait at its timeout, or because the caller aborted it. */
+  /** Ends a wait at the timeout, or because the caller aborted the wait. */
   #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
     const { gate } = line;
     const isNext = gate?.next === link && link.value.state === QUEUED;
@@ -247,7 +247,7 @@ export class WaitingRoom {
     return (waiter.hasPlace ||= this.#lines.take(line, waiter.who.isUnbounded));
   }
 
-  /** Gives places to all waiters in line, because they have to wait, and rejects those that cannot have a place. */
+  /** Gives places to all waiters in line, because the waiters have to wait, and rejects every waiter without a place. */
   #takePlaces(line: WaitingLine): void {
     for (let link = line.newcomer; link; link = line.newcomer) {
       if (link.value.error === undefined && this.#takePlace(line, link)) continue;

@@ -171,6 +171,25 @@ export class Waits {
     return reason === 'cost-exceeds-capacity';
   }
 
+  /**
+   * A denial for clients, with the expected time until a slot instead of the rest of a lease, at which a slot is free at the latest. By then the
+   * slots held now, and those of the requests in line, are expected to be released.
+   */
+  untilSlot(denial: LimiterDecision): LimiterDecision {
+    const { reason, retryAfterMs, policies, set } = denial;
+    const { holdMs } = this.#asking.slots;
+    if (holdMs === undefined || (reason !== 'quota-exceeded' && reason !== 'queue-full')) return denial;
+    const inLine = Math.min(this.#room.size, this.#setup.waiting[1]);
+    let waitMs = 0;
+    for (const [i, { allowed, retryAfterMs: latestMs = 0 }] of policies.entries()) {
+      const { traits, shadow, limit } = set.policies[i]!;
+      if (allowed || shadow) continue;
+      const expectedMs = holdMs * (1 + inLine / limit);
+      waitMs = Math.max(waitMs, traits.holdsSlots ? Math.min(latestMs, expectedMs) : denial.nextWaitOf(i));
+    }
+    return waitMs < retryAfterMs ? denial.deniedFor(reason, Math.max(1, Math.ceil(waitMs))) : denial;
+  }
+
   /** See `limiter.hold`. */
   async hold(decision: Decision, options: HoldOptions): Promise<Decision> {
     checkShape('options', options, ['signal']);
@@ -195,7 +214,7 @@ export class Waits {
     return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp, reported }, hold));
   }
 
-  /** @param isLast whether the request came after all held requests, and waits for them even without a delay */
+  /** @param isLast whether the request came after every held request, and waits behind the last even without a delay */
   async #hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,

@@ -9,20 +9,22 @@ export interface MemoryStoreOptions {
    */
   clock?: Clock;
   /**
-   * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys replace expired ones first, then keys that are
-   * neither denied nor banned. If there are none, `onFull` decides. As many ids of
-   * requests are remembered per limiter name. Per limiter name, the state of 1,000 different policies is kept.
+   * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys first replace expired keys, then keys that
+   * are neither denied nor banned. If there is no such key, `onFull` decides. As many ids of requests are remembered per limiter name. Per
+   * limiter name, the state of 1,000 different policies is kept.
+   *
    * @default 1_000_000
    */
   maxKeys?: number;
   /**
-   * The answer to a request whose key finds no room, because all other keys are denied or banned. The decision's `reason` is `'store-full'`:
-   * - `'admit'` (default): admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
+   * The answer to a request whose key finds no room, because every key in the store is denied or banned. The decision's `reason` is
+   * `'store-full'`:
+   * - `'admit'` (default): admitted if the policies admit a new key, and not charged. The key is not limited meanwhile;
    * - `'deny'`: denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). A client that can fill the store keeps new
    *   clients out.
    *
-   * A ban by hand always finds room. It evicts a denied key; without one, a key banned by denials; and only then a key banned by hand. Of
-   * each kind it evicts the key that is free soonest.
+   * A ban by hand always finds room by evicting a denied key; without a denied key, a key banned by denials; and only then a key banned by
+   * hand. Of each kind, the key that is free soonest is evicted.
    */
   onFull?: 'admit' | 'deny';
   /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
@@ -31,7 +33,7 @@ export interface MemoryStoreOptions {
 
 /** The store of {@link memoryStore}. */
 export interface MemoryStore extends Store {
-  /** The number of keys that have state now, or had it recently. */
+  /** The number of keys with state now or recently. */
   readonly size: number;
   /** Forgets everything, including bans, for all limiters on this store. Earlier charges cannot be given back afterwards. For tests. */
   clear(): void;

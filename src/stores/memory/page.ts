@@ -3,7 +3,7 @@ import type { Column } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
-/** The bits of a row's number that are its number within the page. The bits above are the page's number. */
+/** The bits of a row's number within the page. The bits above are the page's number. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
@@ -11,7 +11,7 @@ export const WITHIN = 2 ** PAGE_BITS - 1;
 const MAX_KEYS_PER_PAGE = 21_000;
 
 /**
- * The load at which a page is rebuilt, and the load of a new page. Both vary a little by page, so that pages that grow alike are not all
+ * The load at which a page is rebuilt, and the load of a new page. Both vary a little by page, so that equally growing pages are not all
  * rebuilt at once. A page with few keys gets more room.
  */
 const MAX_LOAD = 7 / 8;
@@ -30,20 +30,19 @@ const DENIED = 4;
 const VACANT_BIT = 1 << 31;
 
 /**
- * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
- * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint determines the key's home, and the key is there or a few rows behind. A search thus waits for one line of memory, and
- * fetches the key's state meanwhile.
+ * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open addressing
+ * and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's fingerprint determines
+ * the key's home, and the key is there or a few rows behind. A search thus waits for one line of memory, and fetches the key's state meanwhile.
  *
  * Rows are numbered from 1. Row 0 stays empty, and represents a key without state.
  */
 export class Page {
-  /** The page's number, and the bits that its keys have in common. */
+  /** The page's number, and the common bits of the page's keys. */
   readonly id: number;
   readonly depth: number;
   readonly ending: number;
   readonly rows: number;
-  /** A column for each of the table's policies, in their order, created at its first use. */
+  /** A column for each of the table's policies, in order, created at the first use. */
   readonly columns: (Column | undefined)[] = [];
   /** The columns of each selection of policies, which must not outlive the page. */
   readonly selections: (readonly Column[] | undefined)[] = [];
@@ -104,7 +103,7 @@ export class Page {
     return row;
   }
 
-  /** Forgets a row. The keys behind it move up, so that searches still find them. */
+  /** Forgets a row. The keys behind the row move up, so that searches still find those keys. */
   remove(row: number): void {
     const records = this.#records;
     let hole = row;

@@ -27,8 +27,8 @@ export interface Freed {
 }
 
 /**
- * Numbers a table's policies and their selections. Their number is bounded, because each policy costs time and memory for each key. Beyond
- * the bound, those without state are dropped first, which were not used for their life, then the least recently used.
+ * Numbers a table's policies and selections. The numbers are bounded, because each policy costs time and memory for each key. Beyond the
+ * bound, selections without state are dropped first, unused for their life, then the least recently used.
  */
 export class Selections {
   readonly #policies = new Map<string, Numbered>();

@@ -8,13 +8,13 @@ import type { StateSummary } from '../state/saved-state.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';
 
-/** Rows that each new key checks, to free expired ones. */
+/** Rows that each new key checks, to free expired rows. */
 const ROWS_SWEPT_PER_KEY = 2;
-/** In a full table, keys that a new key checks in search of an expired one. */
+/** In a full table, keys that a new key checks in search of an expired key. */
 const MAX_LOOKS_FOR_EXPIRED = 16;
-/** Keys that a new key checks in search of one without a denial or ban. The bound limits the pause. */
+/** Keys that a new key checks in search of a key without a denial or ban. The bound limits the pause. */
 const MAX_LOOKS = 64;
-/** Keys that a ban by hand compares if that search fails. */
+/** Keys that a ban by hand compares after a search without success. */
 const MAX_LOOKS_FOR_BAN = 4096;
 
 /** The fewest texts of keys of which those without a row are forgotten. */
@@ -25,13 +25,13 @@ const NO_STATE: Omit<StateSummary, 'overrides'> = {
   policies: new Map(),
 };
 
-/** The kinds of keys that a ban by hand evicts, in this order. */
+/** The kinds of keys that a ban by hand evicts, in order. */
 const DENIED = 0;
 const BANNED = 1;
 const BANNED_BY_HAND = 2;
 
 /**
- * The state of all limiters of one name. Each key has a row, each policy a column, and the rows are divided into pages. A row's number
+ * The state of all limiters of a name. Each key has a row, each policy a column, and the rows are divided into pages. A row's number
  * contains the number of its page, and is valid until the next key is created.
  *
  * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two, so that no
@@ -44,9 +44,9 @@ export class Table {
   #directory: Page[];
   readonly #selections: Selections;
   readonly returns = new Returns();
-  /** The records of overridden keys, and the end of their use. Operators set them, so a key never loses its record to another key. */
+  /** The records of overridden keys, and the end of their use. Records come from operators, so a key never loses a record to another key. */
   readonly overrides = new Map<string, { readonly record: string; readonly until: number }>();
-  /** The ban options of the limiters of this name, if they have any. */
+  /** The ban options of the limiters of this name, if any. */
   ban: CompiledBan | undefined;
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
@@ -158,10 +158,10 @@ export class Table {
    * Gives a row to the key that `find` has just not found.
    *
    * @param byHand the key will be banned by hand, so that even a denied or banned key is evicted
-   * @returns 0 if all keys that could make room are denied or banned
+   * @returns 0 if every candidate is denied or banned
    */
   create(now: number, byHand = false): number {
-    // Checks a few old rows for each new one, so that expired keys are found without a timer.
+    // Checks a few old rows for each new row, so that expired keys are found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
       let victim = this.#findRoom(now);
@@ -197,8 +197,8 @@ export class Table {
   }
 
   /**
-   * Remembers the time until which a row is denied, ms, so that its key is not evicted before. An earlier denial that lasts longer stays,
-   * because it may concern another cost or another tier's policies.
+   * Remembers the time until which a row is denied, ms, so that the row's key is not evicted before. A longer earlier denial stays, because
+   * it may concern another cost or another tier's policies.
    */
   deny(row: number, until: number): void {
     const page = this.pageOf(row);
@@ -274,8 +274,8 @@ export class Table {
   }
 
   /**
-   * Finds the key that a ban by hand evicts, among the next keys, or in a small table among all. Denied keys come before banned keys, and
-   * among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
+   * Finds the key that a ban by hand evicts, among the next keys, or in a small table among all keys. Denied keys come before banned keys,
+   * and among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
    */
   #findForBan(now: number): number {
     let victim = 0;

@@ -5,16 +5,16 @@ import { Connection, Failure, stateOf } from './connection.js';
 import type { PostgresPool } from './pool.js';
 import type { Table } from './table.js';
 
-/** The transactions that are under way at the same time. While one waits for the server, the next one is filled. */
+/** The most transactions at the same time. While a transaction waits for the server, the next is filled. */
 const MAX_TRANSACTIONS = 2;
 
-/** The most updates of a transaction, so that its decisions do not block the event loop for long. */
+/** The most updates of a transaction, so that the decisions do not block the event loop for long. */
 const MAX_UPDATES = 256;
 
-/** The attempts at a transaction that meets others. Without a limit, its updates could wait for ever. */
+/** The attempts at a transaction in conflict with others. Without a limit, the updates could wait for ever. */
 const MAX_ATTEMPTS = 5;
 
-/** The connections on which an update may be lost before its commit, until it is rejected. */
+/** The connections on which an update may be lost before its commit, until the update is rejected. */
 const MAX_LOSSES = 3;
 
 /** The time between two checks of the updates that wait, ms. */
@@ -23,21 +23,24 @@ const WATCH_MS = 20;
 /** The longest time for which an update waits for a connection, ms. Callers never wait longer. */
 const MAX_QUEUE_MS = 60_000;
 
-/** An update, and the turn of the event loop that asked for it. */
+/** An update, and the turn of the event loop of its request. */
 interface Queued extends Update {
   readonly turn: number;
 }
 
-/** Updates states in transactions. The updates of a turn of the event loop, and those that arrive while no connection is free, share one. */
+/**
+ * Updates states in transactions. The updates of a turn of the event loop share a transaction, and so do updates that arrive while no
+ * connection is free.
+ */
 export class Batches {
   readonly #pool: PostgresPool;
   readonly #table: Table;
   #queue: Queued[] = [];
   #turn = 0;
   readonly #underWay = new Set<Update>();
-  /** The times that an update was lost with its connection. */
+  /** The number of times that an update was lost with its connection. */
   readonly #losses = new WeakMap<Update, number>();
-  /** The transactions under way, including those that wait for a connection. */
+  /** The transactions under way, including transactions that wait for a connection. */
   #running = 0;
   #isScheduled = false;
   #isWatched = false;
@@ -83,7 +86,7 @@ export class Batches {
   async #run(): Promise<void> {
     this.#running++;
     this.#watch();
-    // Without an update to run, the other transaction has the keys, and continues at its end.
+    // Without an update to run, the second transaction has the keys, and continues at its end.
     const hasRun = await this.#runQueue();
     this.#running--;
     if (this.#queue.length > 0 && hasRun) this.#schedule();
@@ -95,13 +98,13 @@ export class Batches {
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** Takes a connection, then the updates that wait for one. @returns false if there were none */
+  /** Takes a connection, then the updates that wait for a connection. @returns false if there were no updates */
   async #runQueue(): Promise<boolean> {
     let connection: Connection;
     try {
       connection = new Connection(await this.#pool.connect());
     } catch (error) {
-      // The pool may be too small for two transactions. The other one continues at its end.
+      // The pool may be too small for two transactions. The second continues at the end of the first.
       if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
       return false;
     }
@@ -121,7 +124,7 @@ export class Batches {
     return isBroken || updates.length > 0;
   }
 
-  /** The updates of the next transaction. Those of keys that are under way stay, so that the updates of a key keep their order. */
+  /** The updates of the next transaction. Updates of keys under way stay, so that the updates of a key keep their order. */
   #take(): readonly Queued[] {
     this.#dropLate();
     const keys = new Set([...this.#underWay].flatMap((update) => update.keys));
@@ -139,7 +142,7 @@ export class Batches {
     return updates;
   }
 
-  /** Runs a transaction, again if it met others. @throws Failure */
+  /** Runs a transaction, again after a conflict. @throws Failure */
   async #attempt(connection: Connection, updates: readonly Queued[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -162,7 +165,7 @@ export class Batches {
     rejectAll(updates, isUndone ? away(cause) : cause);
   }
 
-  /** Lets updates run on another connection. @returns those that have been lost too often */
+  /** Lets updates run on another connection. @returns the updates that have been lost too often */
   #requeue(updates: readonly Queued[]): readonly Queued[] {
     const isOften = (update: Update) => (this.#losses.get(update) ?? 0) >= MAX_LOSSES;
     for (const update of updates) this.#losses.set(update, 1 + (this.#losses.get(update) ?? 0));
@@ -191,7 +194,7 @@ export class Batches {
     extendWaits(rest, Infinity);
   }
 
-  /** Extends the time of waiting calls. Until the server has answered, only `connectTimeout` counts for those that are not sent. */
+  /** Extends the time of waiting calls. Until the server has answered, only `connectTimeout` counts for unsent calls. */
   #extend(busy: number): void {
     if (busy < MIN_BUSY_MS) return;
     extendWaits(this.#underWay, busy);

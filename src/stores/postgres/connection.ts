@@ -4,10 +4,10 @@ import type { PostgresClient, PostgresResult } from './pool.js';
 /** SQL states of a transaction that the server undid in favour of others: serialization failure, deadlock. */
 const CONFLICT = /^(40001|40P01)$/;
 
-/** SQL states by which a server that shuts down, or a pooler that lost its server, may answer even a commit that took effect. */
+/** SQL states by which a server during its shutdown, or a pooler without its server, may answer even a commit that took effect. */
 const SHUTDOWN = /^(57P0[1-5]|08)/;
 
-/** The SQL state of a session that the server ended because its transaction was idle, before it read another text. */
+/** The SQL state of a session that the server ended because of an idle transaction, before reading another text. */
 const ENDED_IDLE = /^25P03$/;
 
 /** The failure of a transaction. */
@@ -25,7 +25,7 @@ export class Failure extends Error {
     return this.isUndone && CONFLICT.test(stateOf(this.cause));
   }
 
-  /** Whether the connection was lost, so that another one can try the transaction again. */
+  /** Whether the connection was lost, so that the transaction can be tried again on another connection. */
   get isLost(): boolean {
     const { cause } = this;
     return (

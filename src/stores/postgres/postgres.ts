@@ -26,9 +26,10 @@ export interface PostgresSchemaOptions {
    */
   table?: string;
   /**
-   * Whether the table is UNLOGGED. Decisions then write no log: they are faster and put no load on replicas. A crash of the server empties an
-   * unlogged table, and a failover to a replica starts with an empty one, so that all counts, bans and overrides begin anew. Pass `false` if
-   * these must survive.
+   * Whether the table is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
+   * unlogged table, and a failover to a replica starts with an empty table, so that all counts, bans and overrides begin anew. Pass `false`
+   * if counts, bans and overrides must survive.
+   *
    * @default true
    */
   unlogged?: boolean;
@@ -71,11 +72,12 @@ export interface PostgresStore extends Store {
 }
 
 /**
- * A store in a table of PostgreSQL 13 or later, for services that have a database and no Redis. All decisions of a turn of the event loop share
- * one transaction of two round trips. The server's clock counts.
+ * A store in a table of PostgreSQL 13 or later, for services with a database and without Redis. All decisions of a turn of the event loop
+ * share a transaction of two round trips. The server's clock counts.
  *
  * @param pool a `Pool` of `pg`. The store uses at most two of its connections at a time, and never ends the pool
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ *
  * @example
  * const store = postgresStore(new Pool({ connectionString: process.env.DATABASE_URL }))
  * await store.setup()
@@ -85,7 +87,7 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
   const given = (pool ?? {}) as Partial<PostgresPool>;
   if (typeof given.connect !== 'function' || typeof given.on !== 'function')
     throw invalidOption('postgresStore', pool, "Pass a pool: new Pool() of the package 'pg'.");
-  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
   const { hashKeys: name, clock, ...schema } = values;
   const batches = new Batches(pool, new Table(schema, clock));
@@ -125,7 +127,7 @@ async function setUp(pool: PostgresPool, schema: Schema): Promise<void> {
   }
 }
 
-/** The pools with a listener. Without one, an idle connection that is lost would end the process. */
+/** The pools with a listener. In a pool without a listener, the loss of an idle connection would end the process. */
 const heard = new WeakSet<PostgresPool>();
 
 function listen(pool: PostgresPool): void {

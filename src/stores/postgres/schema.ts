@@ -5,7 +5,7 @@ import { identifier, literal } from './statements.js';
 /** The version of the table. The table's comment contains it. */
 const SCHEMA_VERSION = 1;
 
-/** The part of each page that stays free, so that a new version of a row fits beside the old one and no index changes. */
+/** The part of each page that stays free, so that a row's new version fits beside the old version and no index changes. */
 const FILL_FACTOR = 70;
 
 const COMMENT = `headgate ${SCHEMA_VERSION}`;
@@ -29,7 +29,7 @@ COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
 `;
 }
 
-/** Creates the table unless it exists. Several processes may do so at the same time. @throws HeadgateError if the table is another one */
+/** Creates the table unless it exists, also in several processes at the same time. @throws HeadgateError if another table has the name */
 export async function createTable(client: PostgresClient, schema: Schema): Promise<void> {
   await client.query("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0))");
   const [row] = (await client.query(commentText(schema))).rows as unknown as readonly [CommentRow];

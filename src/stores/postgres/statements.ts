@@ -1,6 +1,6 @@
 // The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
 // because PostgreSQL allows parameters in single statements only.
-import type { StateChange } from '../state/key-state.js';
+import type { StateChange } from '../state/key-record.js';
 
 /** The time by the server's clock in whole ms since the epoch. */
 const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8';
@@ -22,7 +22,7 @@ export function identifier(table: string): string {
 export interface Patience {
   /** The longest time for a statement, and for the lock of a row. */
   readonly statement: number;
-  /** The longest time between the two texts. A process that dies while it is unreachable holds its locks no longer than this. */
+  /** The longest time between the two texts. An unreachable process that dies holds its locks no longer than this time. */
   readonly idle: number;
 }
 

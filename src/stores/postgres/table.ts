@@ -1,14 +1,14 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 import { runUpdate, type Update } from '../state/updates.js';
 import type { Connection } from './connection.js';
 import type { Row } from './pool.js';
 import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
 import { identifier, lockAndRead, writeAndCommit, type Sweep } from './statements.js';
 
-/** The least time that the server gives a statement, ms. Callers do not wait that long. */
+/** The least time that the server gives a statement, ms. Callers wait less long. */
 const MIN_STATEMENT_MS = 1000;
 
 /**
@@ -17,7 +17,7 @@ const MIN_STATEMENT_MS = 1000;
  */
 const MAX_IDLE_MS = 500;
 
-/** The rows that a sweep checks for each written row, so that expired rows are a small part of the table. */
+/** The rows to check in a sweep for each written row, so that expired rows are a small part of the table. */
 const CHECKED_ROWS_PER_WRITE = 4;
 
 /** The rows that are written between two sweeps. */
@@ -86,7 +86,7 @@ export class Table {
     return done;
   }
 
-  /** The part of the table to sweep after some writes. A new process begins at a key of its own, because others begin elsewhere. */
+  /** The part of the table to sweep after some writes. Each new process begins at another key. */
   #nextSweep(written: number, key: string, now: number): Sweep | undefined {
     this.#written += written;
     if (this.#written < WRITES_PER_SWEEP) return undefined;
@@ -112,7 +112,7 @@ class BatchStates {
     for (const { key, state } of rows) {
       const bytes = state as Uint8Array;
       this.#read.set(key as string, bytes);
-      // A row without state was created to lock it. It is deleted unless a change gives it a state.
+      // A row without state was created for its lock, and is deleted unless a change gives the row a state.
       if (bytes.length === 0)
         this.changes.set(key as string, { changed: true, bytes: undefined, expiresAt: 0 });
     }

@@ -1,4 +1,4 @@
-import { HeadgateError, withoutPage } from '../../common/errors.js';
+import { DOCS, HeadgateError, withoutPage } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
 import { limitDimension } from '../../contract/shares.js';
@@ -22,7 +22,7 @@ import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
 
-/** A store that decides by one key. */
+/** A store that decides by a single key. */
 export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
@@ -61,7 +61,7 @@ export function checkSlots(set: PolicySet): void {
     'HEADGATE_DIMENSIONS',
     `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
       `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
-      'key by key. See "Policies by several keys" in docs/redis.md.',
+      `key by key. See "Policies by several keys" in ${DOCS}/redis.md.`,
   );
 }
 
@@ -95,13 +95,13 @@ export const warnOfHiddenCluster = perSet((set): void => {
   warnOnce(
     'HEADGATE_ACROSS_SLOTS',
     `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
-      'acrossSlots: true to accept that. See "Policies by several keys" in docs/redis.md.',
+      `acrossSlots: true to accept that. See "Policies by several keys" in ${DOCS}/redis.md.`,
   );
 });
 
 /**
- * Decides by keys of several dimensions one after the other. If one denies, the charges are returned. Until then they may cause the denial
- * of a simultaneous request.
+ * Decides by keys of several dimensions, one after the other. If a key denies, the earlier charges are returned. Until then the charges may
+ * cause the denial of a simultaneous request.
  */
 export class Across implements ByOneKey {
   readonly #store: ByOneKey;
@@ -196,7 +196,7 @@ export class Across implements ByOneKey {
       else errors.push(coded(each.reason));
     const [first] = errors;
     if (first) {
-      // A caller that learns that nothing was charged repeats the whole call.
+      // A caller repeats the whole call after an error that excludes a charge, so any other error comes first.
       const undecided = errors.find((each) => !hasDoneNothing(each, change.call ?? newCall()));
       if (undecided || replies.length === 0) throw undecided ?? first;
       throw new HeadgateError(

@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 export type LuaFile = Readonly<Record<string, string>>;
 
 /**
- * The Lua files by name, read when this module is loaded. A built package has no such files: there, the module itself holds their texts
+ * The Lua files by name, read when this module is loaded. A built package has no Lua files: the module itself holds the texts
  * (scripts/lib/library.ts).
  */
 export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(

@@ -34,8 +34,8 @@ class PartCall implements Call {
 }
 
 /**
- * The calls of a question that is sent in parts to several servers. Stores which servers have answered, and sets `server` of the whole call
- * to the server that the caller waits for, or to the one that failed.
+ * The calls of a question that is sent in parts to several servers. Stores the names of the servers that have answered, and sets `server`
+ * of the whole call to the server for which the caller waits, or to the failed server.
  */
 export class PartCalls {
   readonly #whole: Call | undefined;

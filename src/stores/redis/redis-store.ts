@@ -1,4 +1,4 @@
-import type { HeadgateError } from '../../common/errors.js';
+import { DOCS, type HeadgateError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
@@ -34,13 +34,13 @@ import { usesOf } from './operators/script-commands.js';
 import { Traffic } from './operators/traffic.js';
 import type { KeyHashing } from './secret-keys.js';
 
-/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten and learned again. */
+/** The most servers that are remembered. Addresses change while a process runs. Beyond this number every server is forgotten and learned again. */
 const MAX_SERVERS = 1000;
 
-/** The most charges that one call returns. */
+/** The most charges to return in a call. */
 const MAX_RETURNS_PER_CALL = 32;
 
-/** The most repetitions of a call because its error taught something: the server's time, or that there are overrides. */
+/** The most repetitions of a call after an instructive error: about the server's time, or about the existence of overrides. */
 const MAX_REPETITIONS = 2;
 
 /** The checked options of a store. */
@@ -62,7 +62,7 @@ export class RedisStore implements Store {
   readonly remembersIds = true;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
-  /** The calls by server of a cluster, because each server has its own clock and its own scripts. */
+  /** The calls by server of a cluster, because each server has a separate clock and separate scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
   readonly #batcher: Batcher;
@@ -107,7 +107,7 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Sends an operation. It is sent anew if its error taught something: the server's time, or that a cluster is behind one address.
+   * Sends an operation, and sends it anew after an instructive error: about the server's time, or about a cluster behind one address.
    *
    * @param subject the subject whose caller waits for the answer
    * @param ends the subjects whose remembered denials the operation may end
@@ -139,7 +139,7 @@ export class RedisStore implements Store {
     return this.#run(subject, make, [subject]);
   }
 
-  /** The calls to the server that has these keys. Also sets the server on the questions' calls. */
+  /** The calls to the server of a call's keys. Also sets the server on the questions' calls. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
     const server = this.#commands.cluster ? this.#commands.serverOf(key!) : undefined;
     if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
@@ -325,6 +325,6 @@ export class RedisStore implements Store {
 function warnOfUnlisted(error: Error): void {
   warnOnce(
     'HEADGATE_OVERRIDES_UNLISTED',
-    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} docs/failure.md lists the permissions.`,
+    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} ${DOCS}/failure.md lists the permissions.`,
   );
 }

@@ -31,8 +31,8 @@ export type { SliceOptions } from './local/slice-options.js';
 /** A store that can check whether limits can be enforced on its servers. */
 export interface CheckableStore extends Store {
   /**
-   * Checks the servers' versions, commands and permissions, eviction and clocks, and the client's options. It writes nothing, and takes a
-   * few seconds at most. It returns both problems and confirmations, and never rejects. See docs/redis.md.
+   * Checks the servers' versions, commands and permissions, eviction and clocks, and the client's options. Writes nothing, takes a few
+   * seconds at most, returns both problems and confirmations, and never rejects. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    */
   check(): Promise<readonly Finding[]>;
 }
@@ -45,26 +45,29 @@ export interface RedisStoreOptions {
   prefix?: string;
   /**
    * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in Redis: at least 16 characters, the same in
-   * all processes. A different secret starts all counts and bans anew. See docs/redis.md.
+   * all processes. A different secret starts all counts and bans anew. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   *
    * @default false
    */
   hashKeys?: string | false;
   /**
-   * The time for which a denial may be repeated without a call to the server: at least `'1ms'`, or `false`. A remembered denial ends earlier when the
-   * server would admit, and at once when this store returns units, resets or unbans. Units that other processes return are noticed after
-   * this time at the latest. See docs/redis.md.
+   * The time for which a denial may be repeated without a call to the server: at least `'1ms'`, or `false`. A remembered denial ends
+   * earlier when the server would admit, and at once when this store returns units, resets or unbans. Units returned by other processes are
+   * noticed after this time at the latest. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   *
    * @default '1s', or `false` with a `clock`
    */
   localDenials?: Duration | false;
   /**
-   * Decide on hot keys in this process, from slices of their quota that are charged in advance, without exceeding a limit: `true`, or
-   * `{ size, hold }`. See docs/redis.md.
+   * Decide on hot keys in this process, from slices of quota that are charged in advance, without exceeding a limit: `true`, or `{ size,
+   * hold }`. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   *
    * @default false
    */
   slices?: boolean | SliceOptions;
   /**
    * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
-   * switches this off. Bans are recorded in any case. See docs/redis.md.
+   * switches this off. Bans are recorded in any case. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    * @default '30s'
    */
   publish?: Duration | false;

@@ -44,19 +44,37 @@ export function assemble(
   extra?: Extra,
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban, overrides, extra].join();
+  const visible = kernels.filter((kernel) => kernel !== SHARES_KERNEL);
+  const outright = isOutright(name, visible, kernels.length - visible.length, extra) ? visible : [];
+  const id = [name, ...needed, ban, overrides, extra, ...outright].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, ban, overrides, extra });
+    const source = compose(name, { kernels: needed, policies: outright, ban, overrides, extra });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
   return script;
 }
 
+/** The most policies for which a script has code of their own. More would make it long. */
+const MAX_OUTRIGHT = 6;
+
+/** Whether a script charges policies before it looks. @param hidden the count of hidden policies: a pool and a tenant for a shared policy */
+function isOutright(
+  name: ScriptName,
+  kernels: readonly AnyKernel[],
+  hidden: number,
+  extra: Extra | undefined,
+): boolean {
+  const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
+  return name === 'evaluate' && extra !== 'usage' && all && hidden <= 2;
+}
+
 /** The features of a script. */
 interface Features {
   readonly kernels: readonly AnyKernel[];
+  /** The algorithm of each policy, in their order, if the script charges them outright. */
+  readonly policies: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
   readonly extra?: Extra | undefined;
@@ -73,7 +91,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`), or the algorithm has
  *   this section
  *   (`algorithm.charge`)
- * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
+ * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
  * Redis runs a script from the first line on at each call, and creates each function anew. The code that nearly every decision needs
  * therefore comes first, and usually answers before the rest is defined.
@@ -97,7 +115,9 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
       const block = lines.slice(at + 1, end).join('\n');
       at = end;
       if (directive === 'for')
-        expanded += features.kernels.map((each) => expand(block, features, each)).join('');
+        expanded += features[subject === 'each policy' ? 'policies' : 'kernels']
+          .map((each) => expand(block, features, each))
+          .join('');
       else if (has(subject, features, algorithm)) expanded += expand(block, features, algorithm);
     }
   }
@@ -106,9 +126,10 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
 
 function has(
   subject: string,
-  { kernels, ban, overrides, extra }: Features,
+  { kernels, policies, ban, overrides, extra }: Features,
   algorithm: AnyKernel | undefined,
 ): boolean {
+  if (subject.endsWith('outright')) return policies.length > 0 === (subject === 'outright');
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);

@@ -2,7 +2,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { plainWords } from '../store-error.js';
 import type { Commands } from './clients/commands.js';
 
-/** The oldest Redis with all commands that the scripts use. Every version of Valkey has them. */
+/** The oldest Redis with every command of the scripts. Every version of Valkey has the commands. */
 const FLOOR = { major: 6, minor: 0 };
 
 export interface ServerVersion {
@@ -31,12 +31,12 @@ export function tooOld({ text }: ServerVersion): string {
   return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
 }
 
-/** Whether a server's error means that it does not have a command. */
+/** Whether a server's error means that the server does not have a command. */
 export function isUnknownCommand({ message }: Error): boolean {
   return /unknown (\w+ )?command/i.test(message);
 }
 
-/** The error for a server that lacks a command. If an old version is the reason, the message names it. */
+/** The error for a server without a command. If an old version is the reason, the message names the version. */
 export async function explainUnknownCommand(commands: Commands, cause: Error): Promise<HeadgateError> {
   const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
   const versions = await Promise.all(asked);

@@ -6,7 +6,7 @@ import type { Transactions } from './transactions.js';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Logs limiters with other options than those that a process had before. The options of each limiter have a row beside the state. */
+/** Logs limiters with other options than an earlier process had. The options of each limiter have a row beside the state. */
 export class Configurations {
   /** The limiters whose options are compared together with the next update. */
   readonly pending = new Set<Announcement>();
@@ -16,7 +16,7 @@ export class Configurations {
     this.#transactions = transactions;
   }
 
-  /** Compares pending options in the transaction of the update that was just requested, so that a lost file is reported to its caller. */
+  /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost file. */
   compare(): void {
     for (const limiter of this.pending) this.#compare(limiter);
     this.pending.clear();

@@ -13,7 +13,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
-import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-state.js';
+import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 
 /** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {
@@ -55,7 +55,7 @@ const SCHEMA_VERSION = 1;
 const TABLE = `CREATE TABLE headgate (key TEXT NOT NULL PRIMARY KEY, expires INTEGER NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
   PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION};`;
 
-/** The log of changes: those by operators, and automatic ones. Files of earlier versions have no such table. */
+/** The log of changes, by operators and automatic. Files of earlier versions have no such table. */
 const LOG_TABLE = `CREATE TABLE IF NOT EXISTS headgate_log (automatic INTEGER NOT NULL, id INTEGER NOT NULL, entry TEXT NOT NULL,
   PRIMARY KEY (automatic, id)) WITHOUT ROWID;`;
 
@@ -95,7 +95,7 @@ export class Database {
   #swept = '';
 
   /**
-   * Prepares a database. If that fails, a database with a path is closed.
+   * Prepares a database. If the preparation fails, a database with a path is closed.
    *
    * @param path the file that was opened for this store; undefined if the user opened it
    */
@@ -167,7 +167,7 @@ export class Database {
     );
   }
 
-  /** The rows that a statement selects, in an order that does not depend on other processes. */
+  /** The rows selected by a statement, in an order independent of other processes. */
   all(sql: string, ...values: readonly (string | number)[]): unknown[] {
     const statement = this.#database.prepare(sql) as SqliteStatement & {
       all(...values: unknown[]): unknown[];
@@ -217,7 +217,7 @@ export function fileOf(database: SqliteDatabase): string {
   return (database.prepare('PRAGMA database_list').get() as { file: string }).file;
 }
 
-/** The identities of the file at a path and of its log. A file that was emptied has a new identity. */
+/** The identities of the file at a path and of the file's log. An emptied file has a new identity. */
 function filesOf(path: string): string {
   const isEmpty = statSync(path, { throwIfNoEntry: false })?.size === 0;
   return `${identityOf(path)} ${isEmpty} ${identityOf(`${path}-wal`)}`;
@@ -230,8 +230,8 @@ function identityOf(path: string): string | undefined {
 }
 
 /**
- * Creates a file that only its owner can read, if there is none. An existing file must not be opened here: closing it would end the locks
- * that this process has on it.
+ * Creates a file that only its owner can read, unless the file exists. An existing file must not be opened here: closing it would end the
+ * locks of this process on the file.
  */
 export function createFile(path: string): void {
   try {
@@ -244,8 +244,8 @@ export function createFile(path: string): void {
 }
 
 /**
- * Makes a new file readable only by its owner, if all users may read it, as most programs create files. The log beside it gets the same
- * permissions. A file that is not empty, or that all users may write, stays unchanged.
+ * Makes a new file readable only by its owner, if all users may read the file, as most programs create files. The log beside the file gets
+ * the same permissions. A file with content, or with write access for all users, stays unchanged.
  */
 function hide(path: string): void {
   const file = statSync(path, { throwIfNoEntry: false });

@@ -8,8 +8,8 @@ const MAX_LOG_BYTES = 8 * 2 ** 20;
 const MAX_LOG_BYTES_WITHOUT_THREAD = 2 * 2 ** 20;
 
 /**
- * The code of the thread. Most of the log is copied while others write. SQLite never begins a new log while others write, so their writes
- * are refused during the rest, and repeated.
+ * The code of the thread. Most of the log is copied during writes of other connections. SQLite never begins a new log during a write, so
+ * writes are refused during the rest, and repeated.
  */
 const THREAD = `
   const { parentPort, workerData: [path, synchronous] } = require('node:worker_threads');
@@ -47,7 +47,7 @@ export class Log {
     this.#file = file;
     this.#synchronous = synchronous;
     this.#checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)');
-    // A process must not open a file by two copies of SQLite: a close by one of them ends the locks of the other.
+    // A process must not open a file by two copies of SQLite: a close by one copy ends the locks of the second.
     this.#isHere = database.constructor.name !== 'DatabaseSync';
   }
 

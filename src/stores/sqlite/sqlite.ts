@@ -53,16 +53,16 @@ export const SQLITE_TABLE = {
 } satisfies OptionTable<SqliteStoreOptions>;
 
 /**
- * A store in a file of SQLite, for all processes of one machine. State outlives restarts. The file must be on a local disk, and used only
- * by Headgate.
+ * A store in a file of SQLite, for all processes of a machine. State outlives restarts. The file must be on a local disk, and used only by
+ * Headgate.
  *
- * @param database the path of the file, which is created if it is missing, readable only by its owner (Node 22.13 or later); or an open
+ * @param database the path of the file, which is created if missing, readable only by its owner (Node 22.13 or later); or an open
  * `DatabaseSync` of node:sqlite; or an open database of better-sqlite3. The caller closes a database that the caller opened
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function sqliteStore(database: string | SqliteDatabase, options: SqliteStoreOptions = {}): Store {
   checkShape('sqliteStore', options, Object.keys(SQLITE_TABLE));
-  // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
+  // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
   const { synchronous, hashKeys: name, clock } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));

@@ -29,8 +29,8 @@ const TIMER_DELAY_MS = 5;
 const FILE_CHECK_INTERVAL_MS = 1000;
 
 /**
- * Updates states in transactions. All updates of a turn of the event loop share one. The store never blocks on the lock of another process:
- * it tries again later, and all updates keep their order.
+ * Updates states in transactions. All updates of a turn of the event loop share a transaction. The store never blocks on the lock of
+ * another process: a refused transaction is tried again later, and all updates keep their order.
  */
 export class Transactions {
   readonly #opener: Opener;
@@ -153,7 +153,7 @@ export class Transactions {
       this.#hasAnswered = true;
     } catch (error) {
       database.rollback();
-      // The updates after the one that failed might fail as well, so they are rejected like the others.
+      // The updates after the failed update might fail as well, so every update is rejected.
       this.#fail([...done, ...this.#queue.splice(0)], error, !isWritten);
       return;
     }
@@ -175,7 +175,7 @@ export class Transactions {
     const now = performance.now();
     if (now < this.#locksTried + LOCK_CHECK_INTERVAL_MS) return false;
     const isRefused = this.#opener.refusesLocks();
-    // A file system that grants locks is unlikely to refuse them soon.
+    // A file system that grants locks is unlikely to refuse locks soon.
     if (!isRefused) this.#locksTried = now;
     return isRefused;
   }

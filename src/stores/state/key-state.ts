@@ -1,21 +1,16 @@
-import { createHash } from 'node:crypto';
-import { BanColumn } from '../../algorithms/ban.js';
-import { kernels, type Column } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../algorithms/ban.js';
-import { HeadgateError } from '../../common/errors.js';
-import {
-  changeRecord,
-  OVERRIDE_TAG,
-  type OverrideRecord,
-  type RecordChange,
-} from '../../contract/overrides.js';
+import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import type { OverrideRecord, RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
-import { idText } from '../../contract/request-ids.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
-import { adjust, ban, lease, reset } from './changes.js';
-import { decide, usage } from './evaluate.js';
-import { overriddenBy } from './overrides.js';
-import type { Place } from './place.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+  UsageReply,
+} from '../../contract/store.js';
 import {
   bannedChange,
   overrideChange,
@@ -24,217 +19,13 @@ import {
   type Change as LogChange,
   type LoggedChange,
 } from '../journal.js';
-import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText } from '../keys.js';
-import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
-import { claims, decideOnce, type IdPlace, type IdRecord } from './request-ids.js';
-import { History } from './returns.js';
-import {
-  encode,
-  LAYOUT_VERSION,
-  NO_ENTRY,
-  parse,
-  type Entries,
-  type Entry,
-  type SavedState,
-} from './saved-state.js';
-import {
-  stepAfter,
-  type Change,
-  type ChangeReply,
-  type LeaseChange,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Subject,
-  type UsageReply,
-} from '../../contract/store.js';
-
-/** The time for which an expired state is kept, ms, in case the clock goes back. */
-export const EXPIRED_STATE_LIFE_MS = 60_000;
-
-/** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
-const PLAIN_KEY = /^[\x21-\x7e]{1,296}$/;
-
-/**
- * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
- * share their state have the same key. Case matters in keys, so compare them byte by byte.
- *
- * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
- */
-export function stateKey(subject: Subject): string {
-  const [key, ...more] = stateKeys(subject);
-  if (key !== undefined && more.length === 0) return key;
-  throw severalKeys('stateKey', 'stateKeys');
-}
-
-function severalKeys(used: string, instead: string): HeadgateError {
-  return new HeadgateError(
-    'HEADGATE_DIMENSIONS',
-    `${used}: this subject has keys of several dimensions. Use ${instead}, and change their states together.`,
-  );
-}
-
-/** The keys of a subject with keys of several dimensions, one for each part of its state. */
-export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
-}
-
-/** The key of a request's id, which has a state of its own. Its length is bounded, as all of {@link stateKeys}. */
-export function idKey({ set, key }: Subject, id: string): string {
-  const [{ name }] = partsOf(set) as [Part];
-  return `{${plain(`${ownerText(set, key, name, asciiKey)}}${ID_TAG}${idText(id)}`)}}${LAYOUT_VERSION}`;
-}
-
-/** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
-function asciiKey(key: string): string {
-  return plain(escapeKey(key));
-}
-
-/** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
-function plain(who: string): string {
-  return PLAIN_KEY.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
-}
-
-/** The change that a store must write. */
-export interface StateChange {
-  /** Whether there is anything to write. A denial, for example, changes nothing. */
-  readonly changed: boolean;
-  /** The new state. Undefined if the state is empty, so that the key can be deleted. */
-  readonly bytes: Uint8Array | undefined;
-  /** The time at which the state expires and the key can be deleted, by the store's clock, ms since the epoch. */
-  readonly expiresAt: number;
-  /** Changes for a log that operators read. Absent if there are none. A store without such a log ignores them. */
-  readonly log?: readonly LoggedChange[];
-}
-
-/** The state of one key. */
-class KeyRecord {
-  #step = 0;
-  /** The bytes of the loaded state, to detect changes. */
-  readonly #before: string;
-  /** The loaded state of each policy. `#columns` has the current state of the used policies. */
-  readonly #states: Map<string, Entry>;
-  readonly #columns = new Map<string, Column>();
-  readonly #bans = new BanColumn();
-  readonly #bannedUntil: number;
-  #ban: CompiledBan | undefined;
-  readonly #histories = new Map<string, History>();
-  readonly #now: number;
-
-  constructor(bytes: Uint8Array | undefined, now: number) {
-    const { step, saved } = parse(bytes);
-    const [[bannedUntil, ...ban], states, histories] = saved;
-    this.#now = now;
-    this.#step = step;
-    this.#bannedUntil = bannedUntil;
-    this.#bans.load(1, ban);
-    this.#states = new Map(states);
-    for (const [id, [until, ...saved]] of histories) this.#open(id, until).load(saved);
-    this.#before = this.#text();
-  }
-
-  /** The change that must be written. */
-  save(): StateChange {
-    const text = this.#text();
-    const [[bannedUntil], states, histories] = this.#current();
-    const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
-    const bytes = expiresAt === 0 ? undefined : encode(this.#step, text);
-    return { changed: text !== this.#before, bytes, expiresAt };
-  }
-
-  nextStep(step = stepAfter(this.#step, this.#now)): number {
-    return (this.#step = step);
-  }
-
-  /** The record of the key's overrides, or an empty text. */
-  get overrides(): OverrideRecord {
-    const [, record] = this.#states.get(OVERRIDE_TAG) ?? NO_ENTRY;
-    return typeof record === 'string' ? record : '';
-  }
-
-  /** The rest of the key's ban, ms, or 0. */
-  bannedFor(ban: CompiledBan): number {
-    return this.#bans.look(1, ban, this.#now, false);
-  }
-
-  override(change: RecordChange): void {
-    const { record, until } = changeRecord(this.overrides, change, this.#now);
-    this.#states.set(OVERRIDE_TAG, [record === '' ? 0 : until, record]);
-  }
-
-  /** The record of an id, if this is the state of an id. */
-  get id(): IdPlace {
-    return {
-      read: () => {
-        const [, text] = this.#states.get(ID_TAG) ?? NO_ENTRY;
-        return typeof text === 'string' ? (JSON.parse(text) as IdRecord) : undefined;
-      },
-      write: (record, until) => this.#states.set(ID_TAG, [until, JSON.stringify(record)]),
-    };
-  }
-
-  place(part: Part): Place {
-    this.#ban ??= part.set.ban;
-    const { overrides: applied } = part.set;
-    return {
-      part,
-      ...overriddenBy(applied ? this.overrides : '', applied?.all ?? '', part.set, this.#now),
-      columns: part.set.policies.map((policy) => this.#column(policy)),
-      bans: this.#bans,
-      row: 1,
-      returns: {
-        find: (policy) => this.#histories.get(policy),
-        open: (policy, _key, now, life) => this.#open(policy, now + life),
-      },
-      // Nothing is left to do, because each key has row 1 from the start.
-      create: () => {},
-      isFull: () => false,
-      full: () => 0,
-      deny: () => {},
-    };
-  }
-
-  #column({ id, kernel, params }: CompiledPolicy): Column {
-    let column = this.#columns.get(id);
-    if (!column) {
-      column = kernels[kernel].createColumn(1, params);
-      const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
-      if (until > 0) column.load(1, saved);
-      else this.#states.set(id, NO_ENTRY);
-      this.#columns.set(id, column);
-    }
-    return column;
-  }
-
-  #open(policy: string, until: number): History {
-    const history = this.#histories.get(policy) ?? new History();
-    history.until = until;
-    this.#histories.set(policy, history);
-    return history;
-  }
-
-  #current(): SavedState {
-    const bannedUntil = this.#ban ? this.#bans.until(1, this.#ban) : this.#bannedUntil;
-    const states = [...this.#states].map(([id, entry]): Entries[number] => {
-      const column = this.#columns.get(id);
-      return [id, column ? [column.until(1), ...column.save(1)] : entry];
-    });
-    const histories = [...this.#histories].map(([id, history]): Entries[number] => {
-      return [id, [history.until, ...history.save()]];
-    });
-    const isKept = ([until]: Entry): boolean => until > 0 && until + EXPIRED_STATE_LIFE_MS > this.#now;
-    const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
-    return [
-      isKept(ban) ? ban : NO_ENTRY,
-      states.filter(([, entry]) => isKept(entry)),
-      histories.filter(([, entry]) => isKept(entry)),
-    ];
-  }
-
-  #text(): string {
-    return JSON.stringify(this.#current());
-  }
-}
+import { ALL_KEYS, escapeName, ownerText } from '../keys.js';
+import { adjust, ban, lease, reset } from './changes.js';
+import { decide, usage } from './evaluate.js';
+import { KeyRecord, type StateChange } from './key-record.js';
+import type { Place } from './place.js';
+import { claims, decideOnce, type IdPlace } from './request-ids.js';
+import { severalKeys } from './state-keys.js';
 
 /** Whether the ban of a set is part of the state of a part. */
 const banned = ({ set }: Part): boolean => set.ban !== undefined;

@@ -35,7 +35,7 @@ export function clientChanges(places: readonly Place[], applied: AppliedOverride
 }
 
 /**
- * Limits the waits in the columns of a place to the ends of the overrides that deny, unless the limits after them deny, too.
+ * Limits the waits in the columns of a place to the ends of the denying overrides, unless the next limits deny, too.
  *
  * @param next the limits that follow
  */

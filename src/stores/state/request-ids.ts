@@ -32,7 +32,7 @@ function known(place: IdPlace, set: PolicySet, now: number): IdRecord | undefine
   return record && now < atOf(record) + idLifeOf(set) ? record : undefined;
 }
 
-/** Decides a request with an id, as `evaluate.lua` with `ids.lua` does: a request that was charged gets its first verdicts again. */
+/** Decides a request with an id, as `evaluate.lua` with `ids.lua` does: a charged request gets its first verdicts again. */
 export function decideOnce(
   id: IdPlace,
   places: readonly Place[],

@@ -2,7 +2,7 @@ import type { Saved } from '../../algorithms/index.js';
 import { OVERRIDE_TAG, type OverrideRecord } from '../../contract/overrides.js';
 import { isLine } from '../keys.js';
 
-/** The version of the bytes' layout, which is part of the key, so that versions never read each other's state. */
+/** The version of the bytes' layout, which is part of the key, so that a version never reads another version's state. */
 export const LAYOUT_VERSION = 'k2';
 
 /** A saved state after its expiry. */

@@ -3,7 +3,9 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
-import { idKey, JointState, stateKeys, type StateChange } from './key-state.js';
+import type { StateChange } from './key-record.js';
+import { JointState } from './key-state.js';
+import { idKey, stateKeys } from './state-keys.js';
 import {
   isPromise,
   type Change,
@@ -38,8 +40,8 @@ export interface StateBackend {
     askers: Askers,
   ): MaybePromise<void>;
   /**
-   * Like `update` for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one
-   * for each key, or none is. Without this method, such limiters and requests with ids are refused.
+   * Like `update` for several keys at once, for limiters with keys of several dimensions. Either every result of `change` is written, one
+   * for each key, or nothing is. Without this method, such limiters and requests with ids are refused.
    */
   updateAll?(
     keys: readonly string[],
@@ -60,7 +62,7 @@ interface Job<T = unknown> {
   readonly id?: string | undefined;
   run(state: JointState): T;
   answer?: T;
-  /** Whether the update under way answers this job, or rejects it. */
+  /** Whether the update under way answers or rejects the job. */
   isTaken?: boolean;
   resolve?(answer: unknown): void;
   reject?(error: unknown): void;

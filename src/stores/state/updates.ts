@@ -1,6 +1,6 @@
 // The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
 import { performance } from '../../common/real-time.js';
-import type { StateChange } from './key-state.js';
+import type { StateChange } from './key-record.js';
 import type { Askers, StateBackend } from './state-store.js';
 
 /** An update that waits for its transaction. */
@@ -21,8 +21,7 @@ export interface States {
 }
 
 /**
- * Runs the change of an update. @returns false if the question itself failed, so that nothing was written for it @throws the error of a
- * database that failed
+ * Runs the change of an update. @returns false if the question itself failed, so that nothing was written @throws the error of a failed database
  */
 export function runUpdate(states: States, { keys, change, reject }: Update, now: number): boolean {
   const before = keys.map((key) => states.read(key));
@@ -37,7 +36,7 @@ export function runUpdate(states: States, { keys, change, reject }: Update, now:
   return true;
 }
 
-/** Rejects updates. Their questions count as sent, because they may have changed something: otherwise their charges would not be returned. */
+/** Rejects updates. The updates' questions count as sent, because something may have changed: otherwise the charges would not be returned. */
 export function rejectAll(updates: Iterable<Update>, error: unknown): void {
   for (const { askers, reject } of new Set(updates)) {
     for (const { subject } of askers) if (subject.call) subject.call.until = 0;

@@ -1,4 +1,4 @@
-// One server of a cluster hangs or is down: only its keys use onStoreError, at once, and no calls pile up for it.
+// One server of a cluster hangs or is down: only its keys use onStoreError, at once, and no calls pile up.
 import assert from 'node:assert/strict';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
@@ -250,7 +250,7 @@ describe('a cluster of which one server does not answer', function () {
     const { client, end } = await clients['node-redis']!(cluster);
     const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
     await until(async () => !(await limiter.consume('connected')).degraded);
-    // A server that has just restarted reports slots like this, before it knows the other servers.
+    // A restarted server reports slots in this way until it knows the cluster.
     (client as unknown as { slots: unknown[] }).slots.fill(undefined);
     await until(async () => !(await limiter.consume('connected')).degraded);
     await limiter.close();
@@ -363,7 +363,7 @@ describe('slices in a cluster of which one server is gone', function () {
           assert.ok(Math.max(...admitted.values()) < LIMIT - 100, `${losses - seen} losses`);
         }
         for (const key of others) while (await ask(key)) if (Math.random() < 0.01) await sleep(0);
-        // If the client also lost a connection to a server that is up, the slices of that server's keys ended with it.
+        // If the client also lost the connection to a healthy server, the slices of the server's keys ended with the connection.
         const least = healthyLosses > 0 ? 0.97 * LIMIT : LIMIT;
         for (const [key, count] of admitted)
           assert.ok(count <= LIMIT && count >= least, `${key}: ${count}, ${healthyLosses} healthy losses`);

@@ -1,4 +1,4 @@
-// A process that closes its limiter in the middle of traffic. It reports the outcomes of the decisions, and must end by itself.
+// A process that closes its limiter in the middle of traffic. The process reports the outcomes of the decisions, and must end by itself.
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore } from 'headgate/redis';

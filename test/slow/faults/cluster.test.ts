@@ -79,7 +79,7 @@ describe('a cluster of six nodes', function () {
       const all = Promise.all(deciding);
       await Promise.all([all, cluster.moveSlot(slot, 20).finally(() => (moved = true))]);
       assert.ok(decided > 10);
-      // The bucket has one of its two units left, and gains one every 12 s.
+      // The bucket has one of two units left, and gains one every 12 s.
       const gained = Math.ceil((performance.now() - began) / 12_000);
       assert.ok(remaining <= 1 + gained, `${remaining} more were admitted, of 1 and ${gained} gained`);
       await limiter.close();
@@ -100,8 +100,8 @@ describe('a cluster of six nodes', function () {
       const used = async (limiter: typeof quotas, key: string) =>
         (await limiter.peek(key)).policies.map(({ limit, remaining }) => limit - remaining);
 
-      // The keys have been moved, except those that record give-backs, which do not exist yet. Redis then refuses each call that needs both, and
-      // the clients stop retrying before the slot is closed.
+      // The keys have been moved, except the keys that record give-backs, which do not exist yet. Redis then refuses each call with both
+      // kinds of keys, and the clients stop retrying before the slot is closed.
       const decisions = await Promise.all(
         Array.from({ length: 9 }, () => quotas.consume('moved', { cost: 3 })),
       );

@@ -13,7 +13,7 @@ export interface Played {
   /** The operations on the store under each law: decisions, looks, returns, releases, resets and bans. */
   readonly steps: Readonly<Record<string, number>>;
   readonly seconds: number;
-  /** The broken laws, with the seed that repeats them. */
+  /** The broken laws, with the seed to repeat them. */
   readonly broken: readonly string[];
 }
 

@@ -131,12 +131,12 @@ export class TestCluster {
     return this.servers.map(({ port }) => port);
   }
 
-  /** Resolves when all nodes that run agree that every slot is served. */
+  /** Resolves when all running nodes agree on a served owner for every slot. */
   settled(): Promise<void> {
     return this.#all((info) => info.includes('cluster_state:ok'));
   }
 
-  /** Moves a slot from its primary to the next one, key by key, with `pause` ms between them. */
+  /** Moves a slot from its primary to the next primary, key by key, with `pause` ms between keys. */
   async moveSlot(slot: number, pause: number): Promise<void> {
     const open = await this.openSlot(slot);
     await open.moveKeys(pause);

@@ -10,7 +10,7 @@ describe('a memory store at its cap, flooded with fresh keys', function () {
   this.timeout(60_000);
 
   it('frees neither a denied nor a banned key, and does not grow', async () => {
-    // A separate process, so that its heap can be measured.
+    // A separate process, for a measurement of the heap alone.
     const child = fork(CHILD, ['400000', '20000'], { execArgv: ['--import', 'tsx', '--expose-gc'] });
     const [{ heaps, keys, stillDenied, stillBanned }] = (await once(child, 'message')) as [Flooded];
     assert.ok(stillDenied, 'the denied key was freed');

@@ -41,7 +41,7 @@ describe('give-backs', () => {
       await Promise.all(held.map((decision) => decision.cancel()));
       proxy.release();
       const rest = async () => (await limiter.peek('key')).policies.map(({ remaining }) => remaining);
-      // One request keeps its unit.
+      // A single request keeps its unit.
       await until(async () => (await rest()).join() === '999,999').catch(() => {});
       assert.deepEqual(await rest(), [999, 999]);
       await limiter.close();

@@ -1,4 +1,4 @@
-// A connection that is dead without a sign: the client's own timeout detects it, if Headgate's probes do not prevent that.
+// A connection that is dead without a sign: the client's own timeout detects the loss, unless Headgate's probes keep the timeout from ending.
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import { Cluster, Redis } from 'ioredis';

@@ -4,7 +4,7 @@ import { createLimiter, HeadgateError, type Limiter, type Store } from 'headgate
 export const MODES = ['local', 'allow', 'deny', 'throw'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** The limit under load: the hot key reaches it, and all other keys are requested once. */
+/** The limit under load: the hot key reaches its limit, and every other key is requested once. */
 export const LIMIT = 40;
 export const LOCAL_SHARE = 0.5;
 export const TIMEOUT = 100;
@@ -16,7 +16,7 @@ export interface Answer {
   /** The time of the request, by `performance.now()`, and the time until its answer. */
   readonly at: number;
   readonly ms: number;
-  /** The part of that time in which this process was busy with other work, ms. */
+  /** The part of the time in which this process was busy with other work, ms. */
   readonly lag: number;
   readonly allowed: boolean;
   readonly degraded: boolean;

@@ -39,7 +39,7 @@ const SLOTS = 4;
 const HOUR = 3_600_000;
 const LONG = 'x'.repeat(5_000_000);
 
-/** The time that a polite client waits for its answer, and a waiting call for its end, ms. */
+/** The time limit for a polite client's answer, and for the end of a waiting call, ms. */
 const PATIENCE_MS = 10_000;
 
 /** The time limit of a round, ms. Most rounds take five seconds. */
@@ -277,7 +277,7 @@ class Site {
     session.destroy();
   }
 
-  /** A client that waits for its answer must get one. */
+  /** Sends a request that must get an answer. */
   async #askPolitely(): Promise<void> {
     this.counts.requests++;
     const asked = request({
@@ -321,7 +321,7 @@ class Site {
     this.counts.broken.push('a wait that does not end');
   }
 
-  /** Ends all clients, and checks the state that they leave behind. */
+  /** Ends all clients, and checks the remaining state. */
   async end(where: string): Promise<void> {
     const { counts } = this;
     this.#ended = true;
@@ -505,7 +505,7 @@ async function clusterOf(
     },
   };
   return {
-    // The keys of a load may all be on the other servers.
+    // The keys of a load may be on healthy servers only.
     scene: { ...breakings[fault], mayGoUnnoticed: true },
     client,
     async end() {

@@ -25,7 +25,7 @@ const sets: readonly (readonly Policy[])[] = [
   single.map((policy, i) => ({ ...policy, name: `p${i}` })),
 ];
 
-/** All commands of all scripts. */
+/** The commands of every script. */
 const commands = [
   ...new Set([...JSON.stringify(luaFiles).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => match[1]!)),
 ].filter((command) => command !== 'TIME');

@@ -17,7 +17,7 @@ import type { Breakable } from './scenes.js';
 
 const STORE_CODES = new Set(['HEADGATE_STORE_ERROR', 'HEADGATE_STORE_TIMEOUT', 'HEADGATE_STORE_AWAY']);
 
-/** The code that a process may also answer with if it is late by half of its timeout, because it may be that wrong about the server's clock. */
+/** The second accepted code if the process is late by half of its timeout: such a process may misjudge the server's clock by as much. */
 const LATE = 'HEADGATE_PROCESS_LATE';
 
 /** The time for which a scene stays broken, ms. */

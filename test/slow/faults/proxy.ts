@@ -14,7 +14,7 @@ export class Proxy {
   port = 0;
   /** The number of cut replies. */
   cuts = 0;
-  /** The share of replies that are cut, each with its connection. */
+  /** The share of replies to cut, together with the connection. */
   lossRate = 0;
   /** The delay in each direction, ms. */
   delay = 0;
@@ -30,7 +30,7 @@ export class Proxy {
     this.port = (this.#server.address() as AddressInfo).port;
   }
 
-  /** Ends all connections and refuses new ones. */
+  /** Ends every connection and refuses new connections. */
   async close(): Promise<void> {
     const closed = this.#server && once(this.#server, 'close');
     this.#server?.close();

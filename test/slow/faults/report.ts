@@ -10,7 +10,7 @@ export interface Line {
   readonly lateBy: number;
 }
 
-/** All lines of this process. */
+/** The lines of this process. */
 export const lines: Line[] = [];
 
 export function noteFault(line: Line): void {

@@ -1,4 +1,4 @@
-// Law 19. Processes that repeat requests over a network that loses replies charge each id once, also if one of them is killed.
+// Law 19. Processes that repeat requests over a lossy network charge each id once, also after the crash of a process.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -174,7 +174,7 @@ describe('the permissions that docs/failure.md lists', () => {
       const calls = /cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? '0';
       assert.equal(Number(calls), 0, 'it is tried again and again');
       await admin.call('ACL', 'SETUSER', 'headgate', `+${right}`);
-      // The slot is held until its lease ends, like the others.
+      // The slot is held until its lease ends, like every slot.
       assert.equal((await limiter.peek('a')).remaining, 3);
       for (const decision of held.slice(1)) assert.equal(await decision.renew(), true);
       await limiter.close();

@@ -1,4 +1,4 @@
-// The faults of one server: each scene starts a server, breaks it, and mends it.
+// The faults of one server: each scene starts, breaks and mends a server.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -129,7 +129,7 @@ async function check({
     assert.equal(await one.ask('subscription { held }'), 'event');
     assert.equal(await other.ask('subscription { held }'), denied);
     await one.close();
-    // The server learns of it in its own time.
+    // The server learns of the end in its own time.
     while ((await other.ask('subscription { held }')) === denied) await new Promise(setImmediate);
   } finally {
     await one.close();

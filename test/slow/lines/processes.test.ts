@@ -1,4 +1,4 @@
-// Processes that wait for the same slots: each gets its share of the turns, on Redis and on an SQLite file, also if others are killed.
+// Processes that wait for the same slots: each process gets its share of the turns, on Redis and on an SQLite file, also after crashes.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -109,7 +109,7 @@ describe('processes that wait for slots on Redis', function () {
       await crew.pass(30);
       const before = await scripts();
       const turns = await crew.pass(200);
-      // One call of each turn releases its slot.
+      // A call of each turn releases the slot.
       expect(((await scripts()) - before) / 200 - 1).to.be.at.most(2);
       expect(leastShare(turns)).to.be.at.least(0.8);
       expect(crew.failures).to.deep.equal([]);

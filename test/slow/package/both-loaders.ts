@@ -1,4 +1,4 @@
-// A user's program that loads the packed package both ways: objects of one loader work with those of the other.
+// A user's program that loads the packed package both ways: objects from one loader work with functions from the other.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';

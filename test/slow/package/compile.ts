@@ -1,11 +1,11 @@
-// Compiles projects as `tsc -p` does, in this process, so that a TypeScript reads its declarations once for all projects.
+// Compiles projects like `tsc -p`, but in this process, so that a TypeScript version reads its declarations once for all projects.
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type * as TypeScript from 'typescript';
 
 const require = createRequire(import.meta.url);
 
-/** The files that the last TypeScript has read. The files of the previous one are dropped, because they are large. */
+/** The files read by the last TypeScript version. The files of earlier versions are dropped, because they are large. */
 let last = { typescript: '', files: new Map<string, TypeScript.SourceFile | undefined>() };
 
 /**

@@ -1,4 +1,4 @@
-// Options that throw at once do not type-check in any entry point. `npm run types` reads this file, and it never runs.
+// Options that throw at once do not type-check in any entry point. `npm run types` only compiles this file.
 import type { RouteRateLimits } from 'fastify';
 import type { createLimiter, Limiter, MemoryStore, Policy } from 'headgate';
 import type { RateLimited, rateLimited } from 'headgate/decorators';
@@ -106,7 +106,7 @@ type Doors = Adapters & NoDefault;
 
 type DoorsWithLimiter = Omit<Doors, 'createLimiter'>;
 
-/** An error here names options that type-check although they throw, or fail although they are valid. */
+/** An error here names options that type-check but throw, or fail to type-check although valid. */
 declare const taken: AnyTaken<Doors, Wrong>;
 declare const takenWithLimiter: AnyTaken<DoorsWithLimiter, WrongWithLimiter>;
 declare const takenWithoutQuota: AnyTaken<NoDefault, Unlimited>;

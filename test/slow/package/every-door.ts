@@ -1,4 +1,4 @@
-// A user's file that uses every sub-path. Each TypeScript compiles it in each of its module settings.
+// A user's file with every sub-path. Each TypeScript version compiles the file in each of its module settings.
 import express, { type Request } from 'express';
 import Fastify from 'fastify';
 import { createLimiter, memoryStore, type Decision } from 'headgate';
@@ -35,6 +35,16 @@ const limiter = createLimiter({ store: memoryStore({ clock: new TestClock().read
 export function waitFor(decision: Decision): number {
   if (decision.allowed) return 0;
   return decision.retryAfterMs ?? Infinity;
+}
+
+/** Policies of several algorithms from one list, as TypeScript infers their type. */
+export function limiterOf(names: readonly ('fixed-window' | 'gcra' | 'concurrency')[]) {
+  const policies = names.map((algorithm) =>
+    algorithm === 'concurrency'
+      ? { name: algorithm, algorithm, limit: 3, lease: '1h' }
+      : { name: algorithm, algorithm, limit: 3, window: '1h' },
+  );
+  return createLimiter({ policies });
 }
 
 export async function limitAll(redis: Redis): Promise<void> {

@@ -63,7 +63,7 @@ decorate(Fields, 'slot', RateLimit(slot));
 decorate(Fields, 'free', SkipRateLimit());
 Resolver()(Fields);
 
-/** Fields are charged one by one, their client is that of the request, and slots end with the response. */
+/** Fields are charged one by one, to the client of the whole request, and slots end with the response. */
 async function graphql(adapter, driver, options = {}) {
   const typeDefs = 'type Query { twice: String slot: String free: String plain: String }';
   const server = GraphQLModule.forRoot({ driver, typeDefs, path: '/graphql', ...options });

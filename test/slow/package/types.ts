@@ -1,4 +1,4 @@
-// Code that type-checks, and code that does not because it would throw at once. `npm run types` reads this file, and it never runs.
+// Code that type-checks, and code that must not type-check because it would throw at once. `npm run types` only compiles this file.
 import express, { type Request } from 'express';
 import Fastify, { type FastifyRequest } from 'fastify';
 import {

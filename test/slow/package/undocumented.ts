@@ -1,7 +1,7 @@
 // The exports and members for which editors show no documentation.
 import ts from 'typescript';
 
-/** Types of other packages under their old names, which users know from there. Only their options and results are checked. */
+/** Types of foreign packages under their old names, already known to users. Only their options and results are checked. */
 const OURS_OF_OTHERS = /(Options|Result|Context|^Count)$/;
 
 /** Types of other packages' clients, whose members users never set. */

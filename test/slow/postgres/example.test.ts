@@ -1,4 +1,4 @@
-// examples/postgres.ts runs as its users run it: two processes on one database.
+// examples/postgres.ts as its users run the example: two processes on one database.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

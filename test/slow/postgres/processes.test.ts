@@ -1,4 +1,4 @@
-// Several processes on one table: races, keys of several dimensions, and processes that are killed or stall while they hold locks.
+// Several processes on one table: races, keys of several dimensions, and processes that are killed or stalled while holding locks.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

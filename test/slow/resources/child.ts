@@ -1,4 +1,4 @@
-// Drives every collection that grows with clients' requests past its bound, and reports how far it grew. Argument: a Redis server's port.
+// Drives every collection that grows with clients' requests past its bound, and reports the sizes. Argument: a Redis server's port.
 import { kept, peaks } from './collections.js';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -24,7 +24,7 @@ export interface Report {
   /** The entries in use by file, while no request is open (`idle`), and after all is closed (`closed`). */
   readonly idle: Readonly<Record<string, number>>;
   readonly closed: Readonly<Record<string, number>>;
-  /** The additional listeners of many limiters, or requests, compared with one; by the object that they listen to. */
+  /** The additional listeners of many limiters or requests, compared with a single limiter or request, by listened-to object. */
   readonly listeners: Readonly<Record<string, number>>;
   /** Bytes per round, when the same work is repeated. */
   readonly growth: number;
@@ -220,7 +220,7 @@ async function waits(): Promise<Limiter> {
   return limiter;
 }
 
-/** Requests that are held for their turn, and cancelled. */
+/** Requests that wait for their turn and are cancelled. */
 async function holds(): Promise<Limiter> {
   const limiter = createLimiter({
     ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '100d' },
@@ -291,7 +291,7 @@ async function servers(): Promise<void> {
   for (let i = 0; i < 1200; i++) void store.decide({ set, key: `key-${i}`, cost: 1, peek: false, lease: '' });
 }
 
-/** Limiters and stores on a client that other users share. */
+/** Limiters and stores on a shared client. */
 async function shared(): Promise<void> {
   for (let i = 0; i < 100; i++) {
     const store = redisStore(redis, { prefix: prefix(), ...(i % 2 === 0 && { slices: true }) });

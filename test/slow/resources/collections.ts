@@ -1,4 +1,4 @@
-// Follows every Map and Set that src creates, by the file that creates it. Import this before any file of src.
+// Follows every Map and Set of src, by the file that creates the collection. Import this file before any file of src.
 
 /** The largest number of entries that one collection of a file ever had. */
 export const peaks = new Map<string, number>();

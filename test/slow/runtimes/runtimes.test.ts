@@ -1,10 +1,10 @@
-// The built package on other runtimes than Node: Bun, Deno, and the one of Cloudflare Workers. npm has all of them.
+// The built package on runtimes besides Node: Bun, Deno and the runtime of Cloudflare Workers, all from npm.
 import { rmSync } from 'node:fs';
 import { expect } from 'chai';
 import { servers } from '../../support/shared-servers.js';
 import { getProgram, makeProject, runIn } from '../project.js';
 
-/** These run the program that each finds. Node shows that the program itself is right. */
+/** The runtimes of the programs. Node proves that the program itself is right. */
 const RUNTIMES = {
   Node: { program: async () => process.execPath, args: [] },
   Bun: { program: () => getProgram('bun', '1.4.5'), args: ['run'] },

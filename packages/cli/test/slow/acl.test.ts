@@ -1,4 +1,4 @@
-// The permissions that docs/cli.md lists are enough for every command, and none of them is too many.
+// The permissions in docs/cli.md are enough for every command, and every permission is needed.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ describe('the permissions that docs/cli.md lists', () => {
         rmSync(cwd, { recursive: true });
       });
 
-      /** The commands that fail with these permissions. */
+      /** The commands that fail with the given permissions. */
       async function failures(commands: readonly string[][], allowed: readonly string[]): Promise<string[]> {
         await admin.call('ACL', 'SETUSER', 'user', 'reset', 'on', '>password', '~hg:*', ...allowed);
         await admin.flushall();

@@ -248,7 +248,7 @@ describe('help and version', () => {
   });
 });
 
-/** A directory where only these packages are installed, outside of this repository. */
+/** A directory outside of this repository, with only the given packages installed. */
 function withPackages(...names: string[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'headgate-cli-'));
   mkdirSync(join(directory, 'node_modules'));
@@ -300,7 +300,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       const env = { REDIS_URL: 'redis://no-such-host.invalid' };
       expect((await headgate(['list', '--redis', redis], { cwd, env })).code).to.equal(0);
       const admin = new Redis(guarded.port, { password: 'p@ss:w/rd?' });
-      // This one alone: also after a command that has failed.
+      // Unlike the commands above, this call must not reach the server, not even after a failed command.
       await headgate(['peek', 'a', '--name', 'n', '--policy', '1/1s', '--redis', `${redis}/3`, '--cluster'], {
         cwd,
       });

@@ -98,7 +98,7 @@ describe('headgate replay --report', () => {
       };
       return { denied: count(207, 34, 46), admitted: count(26, 127, 55) };
     })()`);
-    // Areas of a stack are as the sums: if one were drawn behind the other, they would not be.
+    // The heights of stacked areas are sums. Areas drawn behind each other would show single values.
     const { stdout } = await replay(['--json', file, '--policy', '20/1m']);
     const { denied, admitted } = JSON.parse(stdout) as Record<'denied' | 'admitted', number>;
     expect(stacked.denied / stacked.admitted).to.be.within(

@@ -6,7 +6,7 @@ import { AWAY, minute, type AdapterSuite, type Options } from './lab.js';
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
 
-/** The number of requests that go on, and the header fields and bodies that clients receive. */
+/** The number of admitted requests, and the header fields and bodies that clients receive. */
 export function answersOf(suite: AdapterSuite): void {
   admissions(suite);
   dialects(suite);

@@ -53,7 +53,7 @@ async function within<T>(
   }
 }
 
-/** Sends `n` requests in one packet on one connection. Returns each answer's status and header fields as a text. */
+/** Sends `n` requests in one packet on one connection. Returns the status and header fields of each answer as a text. */
 export async function pipeline(url: string, n: number, patience: number): Promise<string[]> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

@@ -27,11 +27,11 @@ export interface AppAnswer {
 
 /** An app with one route. */
 export interface App<Req = unknown, Res = unknown> {
-  /** The options of its limiters, in this order. */
+  /** The options of the route's limiters, in order. */
   readonly limiters: readonly HttpOptions<Req, Res>[];
   /** Header fields of every answer of the app, which a middleware would set before the limiters: see `AdapterUnderTest.setsHeaders`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Returns the route's answer to a request that all limiters admit. Call it once per request. */
+  /** Returns the route's answer to an admitted request. Call `answer` once per request. */
   answer(request: Req): Promise<AppAnswer>;
 }
 
@@ -46,8 +46,8 @@ export interface RunningApp {
 /** An adapter to test. `Req` and `Res` are the types that the framework's handlers, or the functions in the options, receive. */
 export interface AdapterUnderTest<Req, Res> {
   /**
-   * Starts an app on a free port of 127.0.0.1. The app serves all methods of `/`, and takes a client's address from `X-Forwarded-For`. It
-   * answers a failed request with 500 and the error's `code`, or the error's message if it has no code.
+   * Starts an app on a free port of 127.0.0.1. The app serves all methods of `/`, and takes a client's address from `X-Forwarded-For`. The
+   * answer to a failed request is 500 with the error's `code`, or with the error's message if there is no code.
    */
   start(app: App<Req, Res>): Promise<RunningApp>;
   /** Whether `start` sets `app.headers` before the limiters. Denials are then checked to have them, too. @default false */
@@ -146,7 +146,7 @@ export class AdapterLab {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
   }
 
-  /** Sends a request, and expects at least these properties of the answer, its header fields and its problem details. */
+  /** Sends a request, and expects the given properties of the answer, the header fields and the problem details. */
   async expect(
     what: string,
     { headers, problem, ...rest }: { status?: number; text?: string; headers?: object; problem?: object },
@@ -253,7 +253,7 @@ export const LATER = {
   async: <T>(value: T): Promise<T> => Promise.resolve(value),
 };
 
-/** A route that answers with the policy and the remaining units of its decision. */
+/** A route that answers with the policy and remaining units of the request's decision. */
 export const answerDecision = (lab: AdapterLab) => (request: unknown) => {
   const decision = lab.decisionOf(request);
   return { body: `${decision?.policy} ${decision?.remaining}` };

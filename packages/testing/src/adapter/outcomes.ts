@@ -174,7 +174,7 @@ function slots(suite: AdapterSuite): void {
     });
     await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
     const response = await lab.begin();
-    // The store's time passes only here. Of two renewals that end from now on, at least one has also begun since.
+    // Only here does the store's time pass. At least one of two renewals that end from now on has also begun since.
     for (let i = 0; i < 4; i++) {
       lab.clock.now += lease / 2;
       const before = renewals;
@@ -197,7 +197,7 @@ function turns(suite: AdapterSuite): void {
       const paced: Policy = { ...held, limit: 20, window: '1s', maxDelay: '150ms' };
       await lab.serve({ policies: [paced] }, () => (arrived.push(performance.now()), {}));
       const start = performance.now();
-      // All arrive at the same store time, because its clock does not move.
+      // All requests arrive at the same store time, because the store's clock stands still.
       const answers = await Promise.all(Array.from({ length: 8 }, () => lab.get()));
       const statuses = answers.map(({ status }) => status).sort();
       expectEqual('the statuses', statuses, [200, 200, 200, 200, 429, 429, 429, 429]);
@@ -249,7 +249,7 @@ async function turnTaken(lab: AdapterLab): Promise<() => Promise<unknown>> {
   return () => (leave.abort(), gone);
 }
 
-/** A limiter of one slot, whose first request goes on until `body` ends. The others wait, at most two per key. */
+/** A limiter of one slot, whose first request lasts until `body` ends. Later requests wait, at most two per key. */
 async function queued(lab: AdapterLab, wait: string) {
   const { body, answer } = firstGoesOn();
   const limiter = lab.limiter({ policies: [slot], maxWaiting: 10, maxWaitingPerKey: 2 });

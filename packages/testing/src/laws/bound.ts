@@ -50,7 +50,7 @@ export function lawOfBound(suite: Suite): void {
     if (reached !== undefined)
       suite.add(`${algorithm}: bursts at the worst moments reach ${reached} at limit 100`, async (lab) => {
         let worst = 0;
-        // One unit opens the window. The rest comes just before the window's end, and all remaining units right after it.
+        // One unit opens the window. More units come just before the window's end, and all remaining units right after the end.
         for (const gap of [0.0001, 0.1, 0.9999]) {
           const waits = [gap, ...Array<'edge'>(120).fill('edge')];
           const rest = waits.map((wait): Step => ({ wait, cost: 'all', then: 'keep' }));
@@ -86,7 +86,7 @@ export function lawOfBound(suite: Suite): void {
   }
 }
 
-/** Plays a client's steps. @returns the admissions that were not given back, each at the time when it takes effect */
+/** Plays a client's steps. @returns the admissions that were not given back, each at its time of effect */
 async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
   const { clock, limiter } = await lab.open(policy);
   const held = countsSlots(policy);

@@ -1,5 +1,5 @@
-// Law 12. Configurations that share a quota's name, in any interleaving: none exceeds its own bound, none locks a key out, and a higher
-// limit never means a longer wait.
+// Law 12. Configurations with the same name for one quota, in any interleaving: no configuration exceeds its own bound or locks a key out,
+// and a higher limit never means a longer wait.
 import fc from 'fast-check';
 import { parsePolicy, type Algorithm, type Policy } from 'headgate';
 import {
@@ -149,7 +149,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 }
 
-/** Configurations with which other limiters failed: after a denial by one, the client tries the other. */
+/** Configurations with which other limiters failed: after a denial, the client tries the second configuration. */
 const PAIRS: readonly (readonly [title: string, one: string, other: string])[] = [
   ['sliding-log 20/1m beside 100/1m', 'sliding-log 20/1m', 'sliding-log 100/1m'],
   ['sliding-window 10/1m beside 100/10s', 'sliding-window 10/1m', 'sliding-window 100/10s'],
@@ -183,7 +183,7 @@ function pairs(suite: Suite): void {
   }
 }
 
-/** Sends requests to each configuration of one quota by its index, and records the admissions. */
+/** Sends requests to each configuration of one quota by index, and records the admissions. */
 async function open(lab: Lab, policies: readonly Policy[]) {
   const { clock, limiter } = await lab.open({ limit: 1, window: 1 });
   const sets = policies.map((policy) => limiter.compile([policy]));

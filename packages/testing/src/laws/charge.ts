@@ -1,4 +1,4 @@
-// Law 3. A denied request charges nothing, in any policy: all charge, or none does.
+// Law 3. A denied request charges nothing: either every policy charges, or no policy does.
 import fc from 'fast-check';
 import type { Limiter } from 'headgate';
 import { named, policyOf } from '../algorithms.js';

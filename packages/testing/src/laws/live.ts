@@ -107,7 +107,7 @@ function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
     expectEqual('the override', await limiter.overrideOf('key'), undefined);
   });
 
-  // A bucket that would be full by its last rate may be forgotten at any time, so that two stores may differ.
+  // Stores may forget a bucket that would be full by its last rate, each at another time, so two stores may differ.
   if (drains(plainPolicy(algorithm, 1, MINUTE))) return;
   suite.addRandom(
     `${algorithm}: random overrides, requests and give-backs are as of a memory store`,

@@ -8,7 +8,7 @@ import { expectExactWait, type Lab, type Suite, type World } from '../subject.js
 
 interface Spending {
   readonly policy: Policy;
-  /** The earlier requests: the ms before each, its cost, and whether it was given back or increased to a debt. */
+  /** The earlier requests: the ms before each request, the cost, and whether the cost was given back or increased to a debt. */
   readonly steps: readonly { wait: number; cost: number; then: 'keep' | 'refund' | 'owe' }[];
   /** Selects the cost of the denied request. */
   readonly draw: number;

@@ -1,4 +1,4 @@
-// Law 13. A charge that is given back counts as never made: the same trace with and without it gives the same verdicts.
+// Law 13. A charge that is given back counts as never made: the same trace with and without the charge gives the same verdicts.
 import fc from 'fast-check';
 import type { Algorithm, Decision } from 'headgate';
 import { drains, countsSlots, plainPolicy, policyOf } from '../algorithms.js';

@@ -14,7 +14,7 @@ export type Step =
   | { readonly do: 'back'; readonly which: number }
   | { readonly do: 'reset' };
 
-/** Two copies of one world. The second copy never makes the requests that the first gives back. */
+/** Two copies of one world. The second copy never makes the requests that the first copy gives back. */
 class Worlds {
   readonly clock: TestClock;
   readonly real: Limiter;
@@ -30,7 +30,7 @@ class Worlds {
   async play(step: Step): Promise<void> {
     switch (step.do) {
       case 'wait': {
-        // A window begins with a request. An extra request that outlasted all others would have begun another window.
+        // A window begins with a request. An extra request that outlasted every request before would have begun another window.
         const { policies } = await this.never.peek('k', { cost: 0 });
         if (policies.some(({ resetAfterMs }) => resetAfterMs <= step.ms)) await this.giveAllBack();
         this.clock.now += step.ms;
@@ -60,7 +60,7 @@ class Worlds {
     if (decision.allowed) this.#charged.push({ decision, way });
   }
 
-  /** Charges beyond the remaining units and gives that back at once, because a debt denies every other request. */
+  /** Charges beyond the remaining units and gives the charge back at once, because a debt denies every other request. */
   async #borrow(cost: number): Promise<void> {
     const one = await this.real.consume('k');
     if (!one.allowed) return;

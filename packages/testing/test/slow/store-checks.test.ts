@@ -144,7 +144,7 @@ const BUCKETS = ['token-bucket', 'leaky-bucket', 'gcra'] as const;
 const QUOTAS = ['fixed-window', 'sliding-window', 'sliding-log', ...BUCKETS, 'calendar'] as const;
 const ALL = [...QUOTAS, 'concurrency'] as const;
 
-/** The other checks, by suite, with the algorithms that have one each. None is about several algorithms. */
+/** The remaining checks, by suite, with the algorithms that each check covers. No check mixes algorithms. */
 const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   'law 1, bound': {
     'no client gets more than the published bound': ALL,

@@ -76,7 +76,7 @@ const REQUESTS = 'adapter, requests';
 const STACKED = 'adapter, several limiters on one route';
 const OUTCOMES = 'adapter, outcomes';
 
-/** For each option that an adapter may overlook, a check that detects it. */
+/** Per option, a check that fails if an adapter ignores the option. */
 const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>> = {
   keyGenerator: [
     REQUESTS,

@@ -16,7 +16,7 @@ import type { StoreUnderTest } from 'headgate-testing';
 import { compilePolicies } from '../../../../src/contract/compile-policies.js';
 import { capacityOf } from '../../src/algorithms.js';
 
-/** A wrong store, and a check that catches it. */
+/** A wrong store, and a check that detects the error. */
 interface WrongStore extends Pick<StoreUnderTest, 'createStore' | 'entries'> {
   readonly caughtBy: readonly [suite: string, check: string];
 }
@@ -116,7 +116,7 @@ function each(keys: Keys, change: (key: string) => string): Keys {
   return typeof keys === 'string' ? change(keys) : keys.map(change);
 }
 
-/** A store that mistakes policies for others, in every call. */
+/** A store that mistakes policies for similar policies, in every call. */
 function misreading(misread: (policy: Policy) => Policy): WrongStore['createStore'] {
   const sets = new WeakMap<PolicySet, PolicySet>();
   return mistaking(({ set }) => {
@@ -155,7 +155,7 @@ const unchanged = (right: Store, change: Change): ChangeReply => ({
 const admits = ({ ban, verdicts }: Reply) =>
   ban <= 0 && verdicts.every((wait, i) => i % 3 > 0 || wait === 0 || wait < -1);
 
-/** Stores that once passed all checks. */
+/** Stores that passed every check in an earlier version. */
 export const plausible: Readonly<Record<string, WrongStore>> = {
   'a fixed window that poses as every other quota': {
     createStore: misreading((policy) =>

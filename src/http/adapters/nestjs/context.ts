@@ -152,7 +152,7 @@ const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as S
 const endingOf = (res: Response): NoResponse['ending'] =>
   res instanceof NoResponse ? res.ending : nodeResponse;
 
-/** Trails by context and not by request, because one GraphQL request or one socket runs many handlers, and each of them is charged. */
+/** Trails by context and not by request, because a GraphQL request or a socket runs many handlers, and each handler is charged. */
 const trails = new WeakMap<ExecutionContext, Trail>();
 
 /** The problem details of a denial, for Nest to send. */

@@ -14,7 +14,7 @@ import { framework, type NestFlow, type Response } from './context.js';
  * also receives the response of Express or Fastify.
  */
 export type RateLimitOptions = NestOptions & {
-  /** The name of the module's policy that this limit replaces. The module's other policies still apply. */
+  /** The name of the module's policy to replace. The module's remaining policies still apply. */
   replaces?: string;
 };
 
@@ -62,7 +62,7 @@ type Handler = ReturnType<ExecutionContext['getHandler']>;
 
 const reflector = new Reflector();
 
-/** All limiters of an app. They are created when the app starts, so that mistakes are reported at the start. */
+/** The limiters of an app, created when the app starts, so that mistakes are reported at the start. */
 export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   /** The function for warnings, by the module's option `warnings`. */
   readonly warn: Warn;
@@ -70,7 +70,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
   readonly #limiters: HttpLimiters<ExecutionContext, Response>;
-  /** The module's limiter without some of its policies, by the names of those policies. */
+  /** The module's limiter without some of its policies, by the names of the missing policies. */
   readonly #parts = new Map<string, NestFlow>();
   /** Cached limiters, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
@@ -99,7 +99,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     );
   }
 
-  /** The methods of all controllers and providers, each with its class. */
+  /** The methods of all controllers and providers, each method with its class. */
   #methods(): [Type, Handler][] {
     return [...this.#modules.values()]
       .flatMap(({ controllers, providers }) => [...controllers.values(), ...providers.values()])

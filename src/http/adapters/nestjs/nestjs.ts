@@ -57,9 +57,8 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests exactly like the other adapters. Without this filter, Nest's default filter answers with the same problem
- * details, on Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this filter to the controller, so
- * that it takes precedence.
+ * Answers denied requests exactly like the other adapters. Without this filter, Nest's default filter answers with the same problem details, on
+ * Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this filter to the controller to give it precedence.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]
@@ -75,10 +74,10 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
 }
 
 /**
- * Limits a handler, or all handlers of a controller, resolver or gateway together. A handler's limiters replace those of its class, and a
- * class' limiters replace the module's. Several limiters decide one after the other. The module's options are the defaults. Without
- * options, or without a quota, the module's own quota applies. The default `name` is the name of the class; for a handler it includes the
- * handler's name: `'Auth.login'`.
+ * Limits a handler, or all handlers of a controller, resolver or gateway together. A handler's limiters replace the limiters of its class,
+ * and a class' limiters replace the module's. Several limiters decide one after the other. The module's options are the defaults. Without
+ * options, or without a quota, the module's own quota applies. The default `name` is the name of the class, followed by the handler's name
+ * for a handler: `'Auth.login'`.
  *
  * @param limiters the options of each limiter, or the text of its single policy
  */
@@ -87,9 +86,9 @@ export function RateLimit(...limiters: (RateLimitOptions | string)[]): CustomDec
 }
 
 /**
- * Excludes a handler from limiting, or all handlers of a class without their own decorator.
+ * Excludes a handler from limiting, or all handlers of a class without own decorators.
  *
- * @param policies the names of the module's policies to skip; the other policies still limit. Default: all policies
+ * @param policies the names of the module's policies to skip; the module's remaining policies still limit. Default: every policy
  */
 export function SkipRateLimit(...policies: string[]): CustomDecorator {
   return policies.length === 0 ? SetMetadata(LIMITS, false) : SetMetadata(SKIPPED, policies);
@@ -113,7 +112,7 @@ class GuardCheck implements OnApplicationBootstrap {
       this.#limiters.warn('HEADGATE_GUARD_MISSING', GUARD_MISSING);
   }
 
-  /** Whether there is a guard, or one that a test replaced. */
+  /** Whether there is a guard, possibly replaced by a test. */
   #hasGuard(): boolean {
     return [...this.#modules.values()].some(({ providers, injectables }) =>
       [...providers.values(), ...injectables.values()].some(
@@ -127,7 +126,7 @@ const GUARD_MISSING =
   'The app has RateLimitModule, but no RateLimitGuard, so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
   'among the providers of a module, or @UseGuards(RateLimitGuard) on the classes to limit.';
 
-/** Limits the handlers that it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
+/** Limits the handlers behind the guard: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {
   readonly #limiters: RateLimiters;
 
@@ -169,7 +168,7 @@ export class RateLimitGuard implements CanActivate {
   }
 }
 
-/** Whether a type is this guard, or a class that extends it. */
+/** Whether a type is this guard, or a subclass. */
 function isGuard(type: unknown): boolean {
   return type === RateLimitGuard || (type as Partial<Type> | null)?.prototype instanceof RateLimitGuard;
 }
@@ -206,7 +205,7 @@ const { ConfigurableModuleClass: Configurable } = new ConfigurableModuleBuilder<
   .build();
 
 function complete(definition: DynamicModule): DynamicModule {
-  // The guard is not provided here, because it would then seem to be in use even in an app without it.
+  // The guard is not provided here, because a provided guard would seem to be in use even in an app without guards.
   const providers = [...(definition.providers ?? []), RateLimiters, GuardCheck];
   return { ...definition, module: RateLimitModule, global: true, providers, exports: [RateLimiters] };
 }

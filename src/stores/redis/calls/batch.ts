@@ -4,19 +4,19 @@ import { performance, setImmediate } from '../../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../../contract/store.js';
 
 /**
- * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides one, while this
- * process creates the other.
+ * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides the first, while
+ * this process creates the second.
  */
 const EARLY_BATCH_SHARE = 1 / 2;
 
-/** The most decisions of one call. All of them are answered when the last one is decided. */
+/** The most decisions of a call. Every caller in the call waits until the last decision. */
 const MAX_DECISIONS_PER_CALL = 64;
 
-/** Queries of one policy set, either all peeks or all charges, in the order in which the callers asked. */
+/** Queries of a policy set, either all peeks or all charges, in the order in which the callers asked. */
 export interface Batch {
   readonly set: PolicySet;
   readonly peek: boolean;
-  /** Whether the queries have ids: either all have one, or none has. */
+  /** Whether the queries have ids. A batch does not mix queries with and without an id. */
   readonly withIds: boolean;
   readonly queries: Query[];
   /** The time of the first query, by `performance.now()`. */
@@ -31,7 +31,7 @@ export interface Carrier {
   refusesKeys(error: unknown): boolean;
   /** Sends a batch as one call. */
   send(batch: Batch, done: Done): void;
-  /** The reply to each query, or the error of that query alone. @throws HeadgateError if it is not a reply to this batch */
+  /** The reply to each query, or the query's own error. @throws HeadgateError for a value that is not a reply to the batch */
   decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];
   /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
@@ -39,13 +39,13 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
-  /** Whether the batch has one key, and is a repetition for that reason. */
+  /** Whether the batch has a single key, and is a repetition for that reason. */
   readonly isPart?: boolean;
 }
 
 /**
- * Gathers the decisions of one turn of the event loop, and sends them as one call or two. A single decision is sent at once. Queries of one
- * set are sent in the order in which the callers asked.
+ * Gathers the decisions of a turn of the event loop, and sends the gathered decisions in one or two calls. A single decision is sent at
+ * once. Queries of a set are sent in the order in which the callers asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
@@ -54,7 +54,7 @@ export class Batcher {
   #pending = 0;
   /** The count of pending decisions when the last reply came, because the callers will soon ask again. */
   #pendingAtReply = 0;
-  /** Whether several decisions were pending in this turn of the event loop or the last one, so that decisions are gathered. */
+  /** Whether several decisions were pending in the current or last turn of the event loop, so that decisions are gathered. */
   #gathers = false;
   /** Whether the end of this turn will send the gathered decisions. */
   #scheduled = false;
@@ -90,12 +90,12 @@ export class Batcher {
     this.#open.set(set, batch);
     if (this.#scheduled) return waiter;
     this.#scheduled = true;
-    // A microtask would be too early, because it follows each request. `setImmediate` follows the poll phase with all of its requests.
+    // A microtask would be too early, because microtasks follow each request. `setImmediate` follows the poll phase with its many requests.
     setImmediate(this.#endTurn);
     return waiter;
   }
 
-  /** Sends all gathered decisions of a name before the next call, because sets of one name share their state. */
+  /** Sends all gathered decisions of a name before the next call, because sets with the same name share their state. */
   flush(name: string): void {
     for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
@@ -106,9 +106,9 @@ export class Batcher {
   };
 
   /**
-   * Whether a batch is sent before its turn is over. A busy server sends none early, because each write costs it as much as a request. None
-   * is sent early to a distant store, because most time passes in the network. In a cluster each key has its own call, and the calls of a
-   * turn share a write.
+   * Whether a batch is sent before its turn is over. A busy server sends no batch early, because each write costs as much as a request. A
+   * distant store gets no batch early, because most time passes in the network. In a cluster each key has a separate call, and the calls of
+   * a turn share a write.
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MAX_DECISIONS_PER_CALL) return true;
@@ -142,7 +142,7 @@ export class Batcher {
     }
     this.#pendingAtReply = this.#pending;
     this.#pending -= waiters.length;
-    // The callers may ask again in this turn, so their questions are counted first.
+    // The callers may ask again in this turn, so their new questions are counted first.
     if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers instanceof Error ? answers : answers[i]!;
@@ -173,7 +173,7 @@ function byKey({ set, peek, withIds, asked, queries, waiters }: OpenBatch): Open
 const NEARBY_ROUND_TRIP_MS = 0.3;
 const ROUND_TRIP_MS_PER_DECISION = 0.01;
 
-/** The count of calls that are judged together. A busy machine delays some of them, but not all. */
+/** The count of calls that are judged together. A busy machine delays some calls, but not all. */
 const CALLS_PER_JUDGEMENT = 32;
 
 /** Measures by round trips whether most time passes in the network, or in the store and this process. */
@@ -202,8 +202,8 @@ const DECISIONS_PER_LOOK = 17;
 const BUSY_TURNS = 8;
 
 /**
- * Detects whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
- * count once.
+ * Detects whether several callbacks in a turn of the event loop ask for decisions, as on a busy server. Several decisions of the same
+ * callback count once.
  */
 class EventLoopTurns {
   #untilLook = DECISIONS_PER_LOOK;

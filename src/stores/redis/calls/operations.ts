@@ -34,7 +34,7 @@ export interface Operation<T> {
 /** A record of overrides, empty if there is none, and the server's time. */
 type RecordReply = [record: string, now: number];
 
-/** Charges or returns units. Several changes return known charges, without overrides, in a call as of one key with all their policies. */
+/** Charges or returns units. Several changes return known charges, without overrides, in a call as of a single key with all policies. */
 export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): Operation<ChangeReply> {
   const [{ set, key, claim }] = changes;
   const plan = plans.of(set, claim !== undefined);
@@ -59,7 +59,7 @@ export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): O
   };
 }
 
-/** Looks at a key by the script that decides, with its parts for usage. */
+/** Looks at a key by the deciding script, with the script's parts for usage. */
 export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply> {
   const { keys: maker, leases, shares } = plans.of(set);
   const kernels = set.policies.map(({ kernel }) => kernel);
@@ -143,8 +143,8 @@ export function readOverride({ prefix, text }: Plans, place: OverridePlace): Ope
 }
 
 /**
- * Its answer is the record before the change. In a cluster, the key that exists while a limiter has overrides is in another slot than the
- * record, and not used.
+ * Returns the record before the change. In a cluster, the key that exists while a limiter has overrides is in another slot than the record,
+ * and not used.
  */
 export function setOverride(
   plans: Plans,

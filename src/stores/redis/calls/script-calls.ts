@@ -22,7 +22,7 @@ export interface Call {
   readonly args: string[];
   /** The time limit of the caller, ms, counted from the moment at which the call is written. */
   readonly timeout: number;
-  /** The questions in the call. Once all of them are abandoned, the call is not sent again. */
+  /** The questions in the call. A call is not sent again after the last question is abandoned. */
   readonly asked: readonly Subject[];
 }
 
@@ -34,7 +34,7 @@ export class ScriptCalls {
   readonly commands: Commands;
   readonly clock: Clock | undefined;
   readonly time = new StoreTime();
-  /** By a script's hash: `true` if the server knows the script. While a first call brings the script, the calls that wait for it. */
+  /** By a script's hash: `true` if the server knows the script. While a first call brings the script, the calls that wait for the script. */
   readonly scripts = new Map<string, true | Sending[]>();
 
   /** @param clock replaces the server's clock, for tests; calls then have no deadline */
@@ -74,7 +74,7 @@ class Sending implements ScriptCall {
   #misses: number;
   /** The count of refusals as late although the server's time was known. */
   #refusals: number;
-  /** The calls that wait because this one brings their script. */
+  /** The calls that wait for the script brought by this call. */
   #brings: Sending[] | undefined;
 
   constructor(calls: ScriptCalls, call: Call, end: Done) {
@@ -101,7 +101,7 @@ class Sending implements ScriptCall {
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
-    // The first call brings the script, and learns the server's time. The others wait for its answer.
+    // The first call brings the script, and learns the server's time. Later calls wait for the answer.
     if (!isMissing && !state) scripts.set(sha, (this.#brings = []));
     const isKnown = state === true && !isMissing;
     try {
@@ -162,8 +162,7 @@ class Sending implements ScriptCall {
       else this.#end(error);
       return;
     }
-    // Until the first answer every call is late. After that, either the store's clock was set forward, or this process paused during the
-    // call.
+    // Until the first answer every call is late. Later, either the store's clock was set forward, or this process paused during the call.
     if (time.known) this.#refusals++;
     time.learn(Number(now), this.#sent, performance.now());
     if (this.#refusals > 1) this.#end(processLate());
@@ -223,8 +222,8 @@ export class StoreTime {
   }
 
   /**
-   * The time to wait for a call beyond `timeout`, ms, because its deadline may be that much too early. It is 0 unless a busy process read
-   * all replies late, so that the store would refuse calls that are in time.
+   * The time to wait for a call beyond `timeout`, ms, because the deadline may be too early by as much. 0 unless a busy process read all
+   * replies late, so that the store would refuse calls that are in time.
    */
   doubt(timeout: number): number {
     return this.known ? Math.max(0, this.#most - this.#least - timeout / 2) : 0;
@@ -245,7 +244,7 @@ export class StoreTime {
 /** The latest step of each test clock. */
 const steps = new WeakMap<Clock, number>();
 
-/** A step by a test clock. Steps of one millisecond differ by their order in this process. */
+/** A step by a test clock. Steps in the same millisecond differ by their order in this process. */
 function stepBy(clock: Clock): number {
   const step = stepAfter(steps.get(clock) ?? 0, clock());
   steps.set(clock, step);

@@ -6,7 +6,7 @@ import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
 /** The clients that `redisStore` accepts, distinguished by their methods. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
-/** One object per client, even if several stores use it, because it listens to the client's events. */
+/** One object per client, even for several stores, because the object listens to the client's events. */
 const known = new WeakMap<RedisClient, Commands>();
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a supported client */

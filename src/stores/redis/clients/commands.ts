@@ -2,8 +2,8 @@
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
 /**
- * A deadline that has passed by any store's clock. Either the caller has stopped waiting, or the store's time is unknown, and the refusal
- * contains it.
+ * A deadline in the past by any store's clock. Either the caller has stopped waiting, or the store's time is unknown, and the refusal
+ * contains the time.
  */
 export const PASSED_DEADLINE = '1';
 
@@ -18,11 +18,11 @@ export interface ScriptCall {
   done(error: Error | undefined, reply?: unknown): void;
 }
 
-/** One server that has keys. */
+/** A server with keys. */
 export interface Server {
   /** The server's name within its cluster: `host:port`. */
   readonly name: string;
-  /** Sends one command to exactly this server. */
+  /** Sends a command to exactly this server. */
   send(command: readonly string[]): Promise<unknown>;
 }
 
@@ -32,9 +32,7 @@ export interface Hazard {
   readonly message: string;
 }
 
-/**
- * The methods of a client that the store needs. Calls are sent only when the client is ready, and are not repeated after they were written.
- */
+/** The methods of a client that the store needs. Calls are sent only when the client is ready, and are not repeated after the write. */
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
@@ -49,13 +47,13 @@ export interface Commands {
   /** Resolves when the client is ready, if it is connecting. @throws HeadgateError `HEADGATE_STORE_AWAY` otherwise */
   connected(): Promise<void>;
   /**
-   * Calls the listener each time a connection is lost, or cannot be restored. The server's data may be lost with it. The listener receives
-   * the server's name, as in `servers`; `undefined` if there is only one, or if any may be lost.
+   * Calls the listener each time a connection is lost, or cannot be restored. The server's data may be lost with the connection. The
+   * listener receives the server's name, as in `servers`; `undefined` for the only server, or if any server may be lost.
    */
   onLost(listener: (server: string | undefined) => void): void;
   /** The reason, as a sentence for people, while a caller waits for `connected`. */
   waitsFor(): string | undefined;
-  /** The servers that have keys. For a cluster: its primaries. */
+  /** The servers with keys. For a cluster: the primaries. */
   servers(): readonly Server[];
   /** Sends one command to the server of a key, which is the command's first argument. */
   call(command: string, key: string, ...args: readonly string[]): Promise<unknown>;

@@ -7,7 +7,7 @@ interface Emitter {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** The time to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own time. */
+/** The time to wait for a client that emits no event, ms: the longest `timeout`. A caller waits no longer than the caller's own time. */
 const MAX_CONNECT_WAIT_MS = 60_000;
 
 /** @param cause the error of the connection, if known */

@@ -7,7 +7,7 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** The cluster slot of a key: the slot of its hash tag, if it has one. */
+/** The cluster slot of a key: the slot of the key's hash tag, if present. */
 export function slotOf(key: string): number {
   const from = key.indexOf('{') + 1;
   const to = from === 0 ? -1 : key.indexOf('}', from);

@@ -71,8 +71,8 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 
 /**
  * After a reconnect, ioredis writes unanswered commands again (`autoResendUnfulfilledCommands`; a Cluster after a failover), although the
- * server may have run them. When a connection is lost, this class therefore sets back the deadlines of the calls under way, so that the
- * server refuses the repeated calls.
+ * server may have run the commands. When a connection is lost, this class therefore sets back the deadlines of the calls under way, so that
+ * the server refuses the repeated calls.
  */
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
@@ -225,7 +225,7 @@ export class IoredisCommands implements Commands {
     );
   }
 
-  /** Ends a call. @returns false if it has already ended because its connection was lost */
+  /** Ends a call. @returns false if the call has already ended because its connection was lost */
   #landed(flight: Flight): boolean {
     if (this.#flights[flight.at] !== flight) return false;
     const last = this.#flights.pop()!;
@@ -236,7 +236,7 @@ export class IoredisCommands implements Commands {
     return true;
   }
 
-  /** @param server the server of the connection; `undefined` for the only one, or for all of a cluster */
+  /** @param server the server of the connection; `undefined` for the only server, or for every server of a cluster */
   #lost(server?: string): void {
     for (const listener of this.#listeners) listener(server);
     // Other nodes of a cluster may still answer.
@@ -255,7 +255,7 @@ function nameOf({ options }: IoredisLike): string {
   return `${host}:${port}`;
 }
 
-/** The last refusal of a call that a Cluster repeated until it gave up. Servers have refused the call each time. */
+/** The last refusal of a call that a Cluster repeated until giving up. Servers have refused the call each time. */
 function refusalOf(error: Error): Error {
   const [, words] = /^Too many Cluster redirections\. Last error: (?:\w+: )?(.*)$/s.exec(error.message) ?? [];
   return words === undefined ? error : new Error(words, { cause: error });

@@ -13,7 +13,7 @@ export class LastError {
 
   constructor(client: Emitter) {
     this.#client = client;
-    // Listen only beside another listener. A client without listeners prints or throws its errors, which this listener would prevent.
+    // Listen only beside another listener. A client without listeners prints or throws its errors, and a listener would prevent both.
     if ((client.listenerCount?.('error') ?? 0) > 0) this.#listen();
     else client.on('newListener', (event) => void (event === 'error' && this.#listen()));
   }
@@ -28,7 +28,7 @@ export class LastError {
     this.#client.on('ready', () => (this.#error = undefined));
   }
 
-  /** Undefined if the client is well, or if there is no other listener for its errors. */
+  /** Undefined if the client is well, or without another listener for the client's errors. */
   get(): unknown {
     return this.#error;
   }

@@ -75,9 +75,9 @@ function isCluster(client: Client | Cluster): client is Cluster {
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;
-  /** The same client and connection, with other options for these commands. */
+  /** The same client and connection, with separate options for the store's commands. */
   readonly #sender: NodeRedisLike;
-  /** The event that means that the client is ready. */
+  /** The event of a ready client. */
   readonly #up: string;
   readonly #lastError: LastError;
   #reconnecting = false;
@@ -89,8 +89,8 @@ export class NodeRedisCommands implements Commands {
     this.#client = client as Client;
     this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
-    // The client's own timeout costs as much as the command, and the store already has one. A cluster keeps it, because there it also
-    // bounds the wait for a node.
+    // The client's own timeout costs as much as the command, and the store already has a timeout. A cluster keeps the client's timeout,
+    // which also bounds the wait for a node.
     this.#sender = this.cluster
       ? this.#client.withTypeMapping(undefined)
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
@@ -224,7 +224,7 @@ export class NodeRedisCommands implements Commands {
   }
 }
 
-/** The announced address of the node that a client reaches at this address. `undefined` if the node is unknown. */
+/** The announced address of the node that a client reaches at an address. `undefined` if the node is unknown. */
 function nameAt({ masters, _options }: Cluster, { host, port }: Address): string | undefined {
   const map = _options?.nodeAddressMap;
   if (!map) return `${host}:${port}`;
@@ -251,8 +251,8 @@ const GIVES_UP: Hazard = {
 const DEADLINE_LENGTH = 20;
 
 /**
- * An argument whose value is set when the client asks for its length to encode it. The client writes calls one turn of the event loop after
- * they were sent, and the length of that turn is unknown.
+ * An argument with a value that is set when the client asks for the length to encode it. The client writes calls a turn of the event loop
+ * after they were sent, and the length of such a turn is unknown.
  */
 class WhenWritten extends Uint8Array {
   #call: ScriptCall | undefined;

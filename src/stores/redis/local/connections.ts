@@ -1,9 +1,9 @@
-/** A connection to a server. After its loss, the server that answers next may not know the charges made through this connection. */
+/** A connection to a server. After a loss, the server that answers next may not know the charges made through the connection. */
 export interface Connection {
   isLost: boolean;
 }
 
-/** The connections of a client by the names of their servers; `undefined` for the only server, and for an unknown one. */
+/** The connections of a client by the names of the servers; `undefined` for the only server, and for an unknown server. */
 export class Connections {
   readonly #open = new Map<string | undefined, Connection>();
 
@@ -15,7 +15,7 @@ export class Connections {
 
   /** @param server `undefined` if any connection may be lost */
   lose(server: string | undefined): void {
-    // A charge on an unknown server may have been on this one.
+    // A charge on an unknown server may have been on the lost server.
     const lost = server === undefined ? [...this.#open.keys()] : [server, undefined];
     for (const name of lost) {
       const connection = this.#open.get(name);

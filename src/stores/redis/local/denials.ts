@@ -25,12 +25,12 @@ const MAX_STALE_MS = 1000;
 /** The longest text of several keys that is remembered with a denial. */
 const MAX_KEYS_LENGTH = 1000;
 
-/** The memory of the keys of one limiter name and one dimension. */
+/** The memory of the keys of a limiter name and a dimension. */
 interface KnownKeys {
   readonly denied: DeniedKeys;
   /** The time of the last change of a key's charges other than by a decision. The oldest change comes first. Long keys are hashed. */
   readonly changes: Map<string, number>;
-  /** The time of the last change that is no longer in `changes`. A question from before that time may be older than a change of its key. */
+  /** The time of the last change that is no longer in `changes`. A question from before may be older than a change of its key. */
   forgotten: number;
 }
 
@@ -39,7 +39,7 @@ interface KnownPart extends Part {
   readonly known: KnownKeys;
 }
 
-/** The memory of a policy set. Sets of one name with equal policies share it. */
+/** The memory of a policy set, shared by sets of the same name with equal policies. */
 interface KnownSet {
   /** The scope of the only part, or of the first. */
   readonly scope: KnownKeys;
@@ -50,10 +50,9 @@ interface KnownSet {
 }
 
 /**
- * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies.
- * The memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset,
- * ban or unban through this process ends the memory at once. Units that other processes return are noticed after `longest` ms at the
- * latest.
+ * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies. The
+ * memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset, ban or
+ * unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the latest.
  */
 export class Denials {
   readonly #longest: number;
@@ -106,7 +105,7 @@ export class Denials {
       : undefined;
   }
 
-  /** Like `recall`, for several keys. One of them finds the denial, but it only answers queries with exactly the same keys. */
+  /** Like `recall`, for several keys. A single key finds the denial, but the denial only answers queries with exactly the same keys. */
   #recallAny(
     parts: readonly KnownPart[],
     policies: string,
@@ -208,7 +207,7 @@ function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPa
   return decider;
 }
 
-/** The time for which a reply denies regardless of other requests, ms. 0 if it admits, or if the store must count each denial. */
+/** The time for which a reply denies regardless of other requests, ms. 0 for an admission, or if the store must count each denial. */
 function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
@@ -216,7 +215,7 @@ function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): numbe
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // When units of its key return, this policy charges attempts again. A denial remembered under another key would not notice.
+    // When units of the policy's key return, the policy charges attempts again. A denial remembered under another key would not notice.
     if (policies[i]!.attempts && dimensions) return 0;
     if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any time.

@@ -12,7 +12,7 @@ import {
 /** A denial of the store, and its duration. Times are by the clock of `Denials`. */
 export interface Denial {
   readonly policies: string;
-  /** For a denial by keys of several dimensions: all keys. Undefined if the denial does not depend on the other keys. */
+  /** For a denial by keys of several dimensions: all keys. Undefined if the denial does not depend on further keys. */
   readonly keys?: string | undefined;
   /** A text if the cost differs by policy. */
   readonly cost: number | string;
@@ -26,9 +26,7 @@ export interface Denial {
 const INTEGERS_PER_ROW = 16;
 const FLOATS_PER_ROW = 8;
 
-/**
- * Positions among the integers, after the key's fingerprint (4): the next record of its bucket, and the content of a denial by one policy.
- */
+/** Positions among the integers, after the key's fingerprint (4): the next record of the bucket, and the content of a denial by one policy. */
 const LINK = 4;
 const COST = 5;
 const WAIT = 6;
@@ -46,8 +44,8 @@ const ELSEWHERE = -1;
 const MIN_ROWS = 64;
 
 /**
- * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. A lookup reads one line of memory; a map of
- * objects reads ten. Row 0 is not used.
+ * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. A lookup reads a single line of memory; a
+ * map of objects reads ten. Row 0 is not used.
  */
 export class DeniedKeys {
   /** The policies of all denials in records. */
@@ -180,7 +178,7 @@ export class DeniedKeys {
     return verdicts.every(isSmall);
   }
 
-  /** Returns a row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
+  /** Returns a row for a key without a row: the next row if free or over, a new row, or the oldest row. */
   #claim(time: number): number {
     const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =

@@ -17,7 +17,7 @@ import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 import { SliceSize } from './slice-size.js';
 
-/** From this size on, the next slice is fetched when half of the current one is spent. */
+/** From this size on, the next slice is fetched when half of the current slice is spent. */
 const MIN_UNITS_FETCHED_AHEAD = 32;
 
 /** The rest of a slice counts as idle after this many times the usual time between two decisions. */
@@ -63,8 +63,8 @@ export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => 
 const FOREVER = Infinity;
 
 /**
- * A key that this process decides as long as it holds units of the key, with all counts together. It has no slice, one that is spent, or a
- * second one that was charged ahead. A paused key charges no slice, and returns the one that is on its way.
+ * A key that this process decides as long as it holds units of the key, with all counts together. The key has no slice, a spent slice, or a
+ * second slice that was charged ahead. A paused key charges no slice, and returns the slice on its way.
  */
 export class HotKey {
   readonly #keeping: Keeping;
@@ -98,7 +98,7 @@ export class HotKey {
     }
   }
 
-  /** The units that this process may still spend. */
+  /** The units left to spend for this process. */
   held(now: number): number {
     return this.#slices.reduce((sum, slice) => sum + slice.left(now), 0);
   }
@@ -195,7 +195,7 @@ export class HotKey {
    * Learns from the store's reply about the key.
    *
    * @param set the policies of this key
-   * @param at their positions in the reply; by default the reply is about these policies only
+   * @param at the positions of the policies in the reply; by default the reply is about these policies only
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
@@ -210,14 +210,14 @@ export class HotKey {
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
-  /** Returns the slices that have ended, or all of them. */
+  /** Returns every ended slice, or every slice. */
   #end(now: number, all = false): void {
     const before = this.#slices;
     this.#slices = before.filter((slice) => !all && slice.left(now) > 0);
     for (const slice of before) if (!this.#slices.includes(slice)) this.#giveBack(slice, now);
   }
 
-  /** Returns the rest of a slice. If that fails, its units stay charged until they expire. */
+  /** Returns the rest of a slice. If the return fails, the slice's units stay charged until they expire. */
   #giveBack(slice: Slice, now: number): void {
     const rest = slice.rest(now);
     if (!rest) return;
@@ -237,7 +237,7 @@ export class HotKey {
     return this.#slices.length === 0 && !this.#charging && this.#size.isCold(now);
   }
 
-  /** Returns all units, including those of a slice under way. The key charges no further slice. */
+  /** Returns all units, including the units of a slice under way. The key charges no further slice. */
   async drop(): Promise<void> {
     this.#pausedUntil = FOREVER;
     this.#end(performance.now(), true);
@@ -248,7 +248,7 @@ export class HotKey {
 /** The count of sweeps within `hold` that look for ended or idle slices. */
 export const SWEEPS_PER_HOLD = 8;
 
-/** A slice ends one sweep earlier, so that its units are returned within `hold`. */
+/** A slice ends one sweep earlier, so that the units are returned within `hold`. */
 function keptFor(hold: number): number {
   return hold - hold / SWEEPS_PER_HOLD;
 }

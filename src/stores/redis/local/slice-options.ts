@@ -1,11 +1,12 @@
 import type { Duration } from '../../../common/duration.js';
 import { duration, integer, type OptionTable, type OptionValues } from '../../../common/options.js';
 
-/** The part of a hot key's quota that a process charges in advance. See docs/redis.md. */
+/** The part of a hot key's quota that a process charges in advance. See https://github.com/headgate/headgate/blob/main/docs/redis.md. */
 export interface SliceOptions {
   /**
-   * The most units of a key that this process has at a time: 2 to 1,000,000. A slice never exceeds a tenth of the lowest limit that applies
-   * to the key, or an eighth of the remaining units.
+   * The most units of a key in this process at a time: 2 to 1,000,000. A slice never exceeds a tenth of the lowest limit of the key, or an
+   * eighth of the remaining units.
+   *
    * @default 10000
    */
   size?: number;

@@ -10,10 +10,10 @@ const MIN_DECISIONS_PER_SLICE = 3;
 /** The largest part of the key's lowest limit in a slice. */
 const MAX_LIMIT_SHARE = 1 / 10;
 
-/** The largest part of the remaining units in a slice, before it is multiplied by this process' share of the charges. */
+/** The largest part of the remaining units in a slice, before multiplication by this process' share of the charges. */
 const MAX_REST_SHARE = 1 / 8;
 
-/** The part of the demand within `hold` that a slice covers, so that most slices are spent before they end. */
+/** The part of the demand within `hold` that a slice covers, so that most slices are spent before their end. */
 const DEMAND_SHARE = 3 / 4;
 
 /** The part of the charged units that still counts after the next reply. */
@@ -33,7 +33,7 @@ export class SliceSize {
   #remaining: number | undefined;
   /** The time at which the units charged last can no longer be spent, as far as their window or segment shows. */
   #endsAt = 0;
-  /** The units that this process, and all others, charged lately, which fade. */
+  /** The units charged lately by this process, and by all others. Both numbers fade. */
   #mine = 1;
   #others = 0;
 
@@ -54,7 +54,7 @@ export class SliceSize {
     return (this.#demand * hold) / (hold + now - this.#askedAt);
   }
 
-  /** Whether the key is in such demand that its replies are worth parsing. Most keys are never asked for again. */
+  /** Whether the demand for the key makes its replies worth parsing. Most keys are never asked for again. */
   isWanted(cost: number): boolean {
     return this.#demand >= 2 * cost;
   }
@@ -69,7 +69,7 @@ export class SliceSize {
     return [now - this.#askedAt, this.#slicing.hold / Math.max(1, this.#demand)];
   }
 
-  /** The units of the next slice. 0 if a slice is not worth a call. @param held the units that this process still has */
+  /** The units of the next slice. 0 if a slice is not worth a call. @param held the units left in this process */
   next(set: PolicySet, cost: number, held: number, now: number): number {
     const { size, hold } = this.#slicing;
     const share = this.#mine / (this.#mine + this.#others);
@@ -90,10 +90,10 @@ export class SliceSize {
   }
 
   /**
-   * Learns the remaining units, and how fast other processes spend them.
+   * Learns the remaining units, and the speed at which other processes spend units.
    *
    * @param verdicts the store's verdicts on a question for so many units
-   * @param at the positions of the set's policies in them; by default the verdicts are about these policies only
+   * @param at the positions of the set's policies in the verdicts; by default the verdicts are about these policies only
    * @returns whether the store has charged the units
    */
   learn(set: PolicySet, verdicts: Verdicts, units: number, at?: readonly number[]): boolean {

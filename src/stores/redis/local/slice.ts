@@ -22,8 +22,8 @@ export function lostPerMs({ policies }: PolicySet): number {
 }
 
 /**
- * Units that the store has charged, to be spent in this process. All times are by the clock of this process, and each is chosen so that the
- * slice ends too early rather than too late.
+ * Units charged by the store, to be spent in this process. All times are by the clock of this process, and chosen so that the slice ends
+ * too early rather than too late.
  */
 export class Slice {
   readonly #subject: Subject;
@@ -72,7 +72,7 @@ export class Slice {
     return this.#units;
   }
 
-  /** Whether the server that answers now may not know the charge, so that its units may be neither spent nor returned. */
+  /** Whether the server that answers now may not know the charge, so that the units may be neither spent nor returned. */
   get isLost(): boolean {
     for (const { isLost } of this.#connections) if (isLost) return true;
     return false;
@@ -113,8 +113,8 @@ export class Slice {
   }
 
   /**
-   * The change that returns the unspent units, none of which can be spent afterwards. Undefined if there are none, if all of them have
-   * expired, or if their connection is lost.
+   * The change that returns the unspent units, which can no longer be spent. Undefined if there are no unspent units, if all units have
+   * expired, or if the slice's connection is lost.
    */
   rest(now: number): Change | undefined {
     const { set, key } = this.#subject;
@@ -125,7 +125,7 @@ export class Slice {
     const hasExpired = set.policies.every((_, i) => now - this.#received > resetOf(verdicts, i));
     if (left === 0 || hasExpired || this.isLost) return undefined;
     const charged = chargedOf(this.#reply);
-    // Units that drain expire in order, and the spent units are the last: the others end before them.
+    // Units that drain expire in order, and the spent units are the last: the unspent units end before.
     const marks = charged.marks.map((mark, i) => {
       const rate = aheadOf(set.policies[i]!).lostPerMs;
       return rate === 0 ? mark : mark - Math.ceil(spent / rate);

@@ -33,9 +33,8 @@ export interface Sliceable extends Store {
 }
 
 /**
- * A store that charges slices of hot keys' quota in advance, and admits requests from them. `Ahead` explains why no limit is exceeded. A
- * decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on one client share their
- * slices.
+ * A store that charges slices of hot keys' quota in advance, and admits requests from the slices. `Ahead` explains why no limit is exceeded. A
+ * decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on a client share slices.
  */
 export class Slices implements Store {
   readonly #store: Sliceable;
@@ -51,7 +50,7 @@ export class Slices implements Store {
     return parts.map((part) => this.#watched.placeOf(part, set));
   });
 
-  /** @param shared the state of the stores on one client @param identity distinguishes stores on one client that count separately */
+  /** @param shared the state of the stores on a client @param identity distinguishes stores on the same client that count separately */
   constructor(store: Sliceable, slicing: Slicing, shared = new Shared(), identity = '') {
     this.#store = store;
     const returns = new Returns((rests) => store.giveBack(rests), slicing.hold);
@@ -110,7 +109,7 @@ export class Slices implements Store {
       });
     }
     const low = asked.filter(({ hot, slice }) => !slice || hot!.isLow(now));
-    // A slice of one key is useless as long as another key of the decision lacks one.
+    // A slice of one key is useless as long as another key of the decision lacks a slice.
     if (low.every(({ part, hot, slice }) => slice || hot?.worth(part.set, cost, now)))
       for (const { part, hot } of low) hot!.refill(subjectOf(part, set, key), cost, now);
     return answer;
@@ -135,7 +134,7 @@ export class Slices implements Store {
     return this.#store.ban(subject, duration, note);
   }
 
-  /** A key's slices were charged by its earlier limits, so they are returned. Other processes keep theirs for `hold` at most. */
+  /** A key's slices were charged by the earlier limits, so the slices are returned. Other processes keep their slices for `hold` at most. */
   get overrides(): Store['overrides'] {
     const { overrides } = this.#store;
     const change: OverrideStore['change'] = async (place, record) => {
@@ -161,7 +160,7 @@ export class Slices implements Store {
   readonly whenReady = () => this.#store.whenReady?.();
   readonly waitsFor = () => this.#store.waitsFor?.();
 
-  /** Returns all slices. A server that hangs delays this only for the time that a decision would wait. */
+  /** Returns all slices. A server that hangs delays the return only for the time that a decision would wait. */
   async close(): Promise<void> {
     const returned = this.#watched.close().then(() => this.#returns.send());
     await within<unknown>(this.#timeout, returned, () => undefined);
@@ -170,7 +169,7 @@ export class Slices implements Store {
   }
 }
 
-/** One key of a decision, with only the policies of its dimension. */
+/** A key of a decision, with only the policies of the key's dimension. */
 function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys): Subject {
   const { names = [], slotBy } = set.dimensions ?? {};
   if (typeof key === 'string' || slotBy === undefined || name === slotBy)

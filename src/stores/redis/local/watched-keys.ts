@@ -17,14 +17,14 @@ interface HotKeys {
   isGone: boolean;
 }
 
-/** The watched keys that stores on one client share, by the identity of their counts. */
+/** The watched keys of the stores on a client, by the identity of their counts. */
 export class Shared extends Map<string, HotKeys> {
   readonly connections = new Connections();
 }
 
 const known = new WeakMap<Commands, Shared>();
 
-/** The state that the stores on one client share. A slice ends with the connection through which it was charged. */
+/** The common state of the stores on a client. A slice ends with the connection through which it was charged. */
 export function sharedOf(commands: Commands): Shared {
   const before = known.get(commands);
   if (before) return before;
@@ -43,7 +43,7 @@ export interface Place {
   hotKeys: HotKeys;
 }
 
-/** The keys whose demand a store watches. Stores on one client share those with the same counts; the first one to watch them owns them. */
+/** The keys whose demand a store watches. Stores on a client share the keys with the same counts; the first store to watch such keys owns them. */
 export class WatchedKeys {
   readonly #keeping: Keeping;
   readonly #shared: Shared;
@@ -93,7 +93,7 @@ export class WatchedKeys {
     return hot;
   }
 
-  /** Drops the slices of a key, of all tiers and stores, because they were charged before the next call. */
+  /** Drops the slices of a key, of all tiers and stores, because the slices were charged before the next call. */
   async drop({ set, key }: Subject): Promise<void> {
     const ids = new Map(partsOf(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
     const dropped: Promise<void>[] = [];
@@ -132,7 +132,7 @@ export class WatchedKeys {
     for (const [id, hotKeys] of this.#own) {
       this.#disown(id, hotKeys);
       for (const hot of hotKeys.keys.values()) dropped.push(hot.drop());
-      // Objects that still refer to the keys, such as a closed limiter, keep none of them alive.
+      // Objects that still refer to the keys, such as a closed limiter, keep no key alive.
       hotKeys.keys.clear();
     }
     await Promise.all(dropped);

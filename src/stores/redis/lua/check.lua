@@ -1,8 +1,8 @@
 -- Tries commands without reading or writing data.
 --
 -- KEYS:  a key that does not exist
--- ARGV:  deadline (see common.lua), then for each command: its name, the count of its arguments after the key, these arguments
--- Reply: now, then for each command that fails: its name and the server's error
+-- ARGV:  deadline (see common.lua), then for each command: the name, the count of arguments after the key, the arguments
+-- Reply: now, then for each failing command: the name and the server's error
 
 --- include common
 

@@ -50,8 +50,8 @@ end
 
 --- section bounded
 
--- Runs a function that writes keys before it sets their TTL. If the server refuses some of its commands for lack of a permission, keys
--- without a TTL are deleted.
+-- Runs a function that writes keys before setting TTLs. If the server refuses some commands for lack of a permission, keys without a TTL
+-- are deleted.
 local function headgate_bounded(write)
   local done, reply = pcall(write)
   if done then return reply end
@@ -63,7 +63,7 @@ end
 
 --- section adjust
 
--- The `adjust` of counters, where all units return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
+-- The `adjust` of counters with units that return at once. `read` and `write` are the algorithm's functions. A counter that begins now ends
 -- at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
   local limit = p[1]

@@ -1,8 +1,8 @@
--- Logs limiters whose options differ from those that a process published before. No decision reads the log.
+-- Logs limiters with other options than an earlier process published. No decision reads the log.
 --
--- KEYS:  the log of automatic changes, a stream; then per limiter: its last options
--- ARGV:  deadline (see common.lua), the approximate maximum of entries in the log, how long all of it is kept (ms); then per limiter: its options
---        (JSON), its entry in the log (JSON up to the value of its last field, the options before)
+-- KEYS:  the log of automatic changes, a stream; then per limiter: the last options
+-- ARGV:  deadline (see common.lua), the approximate maximum of entries in the log, how long the log is kept (ms); then per limiter: the options
+--        (JSON), the entry in the log (JSON up to the value of the last field, the options before)
 -- Reply: the count of limiters with other options
 
 --- include common

@@ -1,4 +1,4 @@
--- Stores the counts of one second by one instance of the store, for `headgate top`. No decision reads them.
+-- Stores an instance's counts of one second, for `headgate top`. No decision reads the counts.
 --
 -- KEYS:  the stream of counts
 -- ARGV:  deadline (see common.lua), the counts (JSON), the approximate maximum of entries, how long the stream is kept (ms)

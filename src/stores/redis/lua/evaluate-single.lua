@@ -1,18 +1,18 @@
--- evaluate.lua for sets of one policy without a ban, the most common ones by far: the same decisions in less code. The functions of the
--- policy's algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of its params. Shadows
--- need no special code, because they charge nothing where they would deny.
+-- evaluate.lua for sets of one policy without a ban, by far the most common sets: the same decisions in less code. The functions of the
+-- policy's algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of the params. Shadows
+-- need no special code, because a shadow charges nothing where it would deny.
 --
 -- KEYS:  one per request; with overrides, then the keys of the records (`headgate_records` in overrides.lua)
--- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params already include, the record
---        of all keys; the policy's params; per request its cost, or one cost for all, or nothing if all cost 1; to look without writing, a
---        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for them
+-- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that is already in the params, the record
+--        of all keys; the policy's params; per request the cost, or a common cost, or nothing if every cost is 1; to look without writing, a
+--        cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for overrides
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an
 --        override has set it; or, if the params lack a change, nil and the change (see headgate_client_change in overrides.lua)
 
 --- include common
 --- include algorithm
 
--- The variables that the algorithm's section `charge` reads and writes (see charge.lua). The reply has room for one verdict.
+-- The variables of the algorithm's section `charge` (see charge.lua). The reply has room for a single verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
 local requests = last
 
@@ -112,7 +112,7 @@ while request <= requests do
       headgate_heal(key, kernel_look, params)
     end
     if not wait then
-      -- `remaining` is the error. It replaces a limit that was appended before.
+      -- `remaining` is the error, and replaces a limit that was appended before.
       reply[filled + 1], reply[filled + 2] = remaining, nil
       filled = filled + 1
     else

@@ -14,7 +14,6 @@
 --        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua
 
 --- include common
---- include policies
 
 -- The ban's key, if the set has a ban, precedes the keys of a request's policies.
 local ban_keys, has_leases, has_weights, is_usage = 0, false, false, false
@@ -25,9 +24,6 @@ ban_keys = 1
 is_usage = true
 --- end
 --- for each algorithm
---- include algorithm
---- include charge
-kernels[kernel_name] = { params = kernel_params, charge = kernel_charge }
 --- if algorithm.lease
 has_leases = true
 --- end
@@ -36,10 +32,35 @@ has_leases = true
 has_weights = true
 --- end
 
-local configured, at = headgate_policies(2)
-local count = #configured
+-- The position in ARGV after the policies.
+local count, at = ARGV[2] + 0, 3
+--- if sharing
+-- The number of the shared policy that is charged without a look, and its position in ARGV; the number of the policy before.
+local shared_at, limit_at, before_at = 0, 0, 0
+--- end
+--- for each policy
+do
+--- include algorithm
+--- if sharing
+  before_at = before_at + 1
+  if ARGV[at + 1] + 0 > 3 then shared_at, limit_at = before_at, at end
+--- end
+  at = at + 2 + kernel_params
+end
+--- end
+--- if outright
+--- if sharing
+-- The pool's policy, and the tenant's without params, follow.
+local pool_at = at
+at = at + 8
+--- end
+--- end
+--- if not outright
+--- include evaluate.policies
+at = behind
+--- end
 local ban_at = at
-at = at + 5 * ban_keys
+at = at + ban_keys
 local stride = ban_keys + count
 --- if ids
 stride = stride + 1
@@ -85,79 +106,90 @@ local reply, filled = { step, nil, nil }, 1
 --- include ids.decisions
 --- end
 
--- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
-local is_outright, visible = true, count
---- if sharing
---- include shares.outright
-is_outright = shared_at > 0
---- end
-for i = 1, visible do is_outright = is_outright and configured[i].charge end
-
+local request = 0
 -- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
 -- if the policy, a shadow, was not charged.
-local charged, before = 0, { nil, nil }
+local charged, values = 0, { nil, nil }
+-- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
+local is_outright = false
 
--- Charges all policies of a request, and appends their verdicts to the reply. Returns false if the request needs a look. `take_back` then
--- reverts the charges. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
-local function charge_outright(request)
-  charged = 0
+--- if outright
+is_outright = true
+
+-- Charges the requests from `request` on, up to one that needs a look, and appends their verdicts to the reply. `take_back` reverts the
+-- charges of that request. Lua reads arguments faster than variables of the script.
+local function charge_outright(
+  reply, values, now, deadline, headgate_add_verdict, headgate_life,
+  requests, stride, ban_at, at, costs, per_request, per_policy
+)
+  while request < requests do
+    charged = 0
+    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 3, at + request * per_request, filled + ban_keys
 --- if ids
-  if recall(request) then return true end
-  if origin ~= 0 then return false end
+    if recall(request) then
+      to = filled
+    else
+      if origin ~= 0 then break end
+      to = to + 1
+      reply[filled + 1] = 0
 --- end
-  if not is_outright then return false end
+    if not is_outright then break end
 --- if overrides
-  if has_record(request) then return false end
---- end
-  local base, to = request * stride + ban_keys, filled + ban_keys
---- if ids
-  to = to + 1
-  reply[filled + 1] = 0
+    if has_record(request) then break end
 --- end
 --- if ban
-  if redis.pcall('GET', KEYS[base]) then return false end
-  reply[to] = 0
+    if redis.pcall('GET', KEYS[key_at]) then break end
+    reply[to] = 0
 --- end
-  local cost, text
 --- if sharing
-  local shared_to = to
+    local shared_to = to
 --- include shares.open
 --- end
-  for i = 1, visible do
-    if i == 1 or per_policy == 1 then
-      text = costs == 0 and '1' or ARGV[at + request * per_request + i * per_policy]
-      cost = text + 0
-      if cost <= 0 then return false end
-    end
-    local policy, place, done, after, length, value = configured[i], base + i, true
+    local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
+    local cost = text + 0
+    if cost <= 0 then break end
+--- for each policy
+    do
+--- include algorithm
+      key_at = key_at + 1
 --- if sharing
-    if i == shared_at then shared_to = to end
+      if charged + 1 == shared_at then shared_to = to end
 --- end
-    if i == 1 then
-      after, length, value = policy.charge(place, place, policy, 0, cost, text, reply, to)
-    else
-      done, after, length, value = pcall(policy.charge, place, place, policy, 0, cost, text, reply, to)
+      -- The variables that the section `charge` reads and writes (see charge.lua).
+      local request, last, p, at, filled, before = key_at, key_at, ARGV, policy_at + 1, to
+--- include algorithm.charge
+      if request == key_at then break end
+      if before == nil and p[at] % 2 == 0 then
+        is_outright = false
+        break
+      end
+      charged = charged + 1
+      values[charged], to, policy_at = before, filled, at + 1 + kernel_params
+      if per_policy == 1 and policy_at < ban_at then
+        text = p[cost_at + charged + 1]
+        cost = text + 0
+        if cost <= 0 then break end
+      end
     end
-    if not done or after == place then return false end
-    if value == nil and not policy.shadow then
-      is_outright = false
-      return false
-    end
-    charged, before[i], to = i, value, length
-  end
+--- end
 --- if sharing
 --- include shares.close
 --- end
 --- if ids
-  if remember(request, filled + 2 + ban_keys, to) then return false end
+      if remember(request, filled + 2 + ban_keys, to) then break end
+    end
 --- end
-  filled = to
-  return true
+    request, filled = request + 1, to
+  end
 end
 
-local request = 0
-while request < requests and charge_outright(request) do request = request + 1 end
+-- An error of the first policy concerns the server (READONLY, OOM). It ends the script, so that clients see it.
+local done, failure =
+--- include evaluate.outright
+if not done and charged == 0 then return redis.error_reply(type(failure) == 'table' and failure.err or failure) end
 if request == requests then return reply end
+--- include evaluate.policies
+--- end
 
 --- include common.write
 --- include common.adjust
@@ -187,7 +219,8 @@ end
 --- end
 --- if ban
 --- include ban
-local ban_params = headgate_params(ban, ban_at)
+local ban_params = {}
+for param in string.gmatch(ARGV[ban_at], '%S+') do ban_params[#ban_params + 1] = tonumber(param) end
 --- end
 --- for each algorithm
 --- include algorithm.look
@@ -200,7 +233,7 @@ local ban_params = headgate_params(ban, ban_at)
 -- Reverts what charge_outright has charged and appended.
 local function take_back()
   for i = 1, charged do
-    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], before[i]
+    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], values[i]
     if value then
       redis.call('SET', key, value)
       headgate_heal(key, policy.look, policy)
@@ -446,6 +479,11 @@ local function report(failure)
 end
 
 while request < requests do
+--- if ids
+--- if not outright
+  if not recall(request) then
+--- end
+--- end
   take_back()
   read_request()
   local failure = look() or charge()
@@ -468,7 +506,30 @@ while request < requests do
     end
   end
 --- end
+--- if ids
+--- if not outright
+  end
+--- end
+--- end
   request = request + 1
-  while request < requests and charge_outright(request) do request = request + 1 end
+--- if outright
+--- include evaluate.outright
+--- end
 end
 return reply
+
+--- section policies
+
+--- include policies
+--- for each algorithm
+--- include algorithm
+kernels[kernel_name] = { params = kernel_params }
+--- end
+local configured, behind = headgate_policies(2)
+
+--- section outright
+
+pcall(
+  charge_outright, reply, values, now, deadline, headgate_add_verdict, headgate_life,
+  requests, stride, ban_at, at, costs, per_request, per_policy
+)

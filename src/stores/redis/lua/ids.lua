@@ -1,12 +1,12 @@
--- Requests with an id: a request that was charged is remembered beside the state of its first key, for a time, and answered again.
+-- Requests with an id: a charged request is remembered beside the state of its first key, for a time, and answered again.
 --
--- State:   the policies that decided (4 characters), then as doubles the step of the charge and the numbers of its verdicts; then, once
---          the charge was changed, the decision that may change it (5 characters). If the whole charge was returned, only this decision:
---          the id is then free again
--- KEYS:    per request, after the keys of its policies, the key of its id
+-- State:   the deciding policies (4 characters), then as doubles the step of the charge and the numbers of the verdicts; then, once
+--          the charge was changed, the decision that may change the charge (5 characters). If the whole charge was returned, only the
+--          decision: the id is then free again
+-- KEYS:    per request, after the keys of the policies, the key of the id
 -- ARGV:    before the costs: how long an id is remembered (ms), the policies (4 characters)
--- Reply:   per request, before its ban: 0, or the step of the first charge if the request repeats it; or -1 if other policies decided
---          about the first request, so that the verdicts are those of a look
+-- Reply:   per request, before the ban: 0, or the step of the first charge if the request is a repetition; or -1 if other policies decided
+--          about the first request, so that the verdicts are from a look
 
 local id_life, id_text, id_policies = ARGV[at] + 0, ARGV[at], ARGV[at + 1]
 at = at + 2
@@ -31,7 +31,7 @@ end
 
 --- section decisions
 
--- Answers a repetition: appends its first verdicts. Returns whether it did.
+-- Answers a repetition by appending the first verdicts. Returns whether the request is a repetition.
 local function recall(request)
   origin = 0
   local value, first = id_read(KEYS[request * stride + stride])
@@ -47,7 +47,7 @@ local function recall(request)
   return true
 end
 
--- Remembers the verdicts reply[from] to reply[to] of a request that was charged. Returns the error, if there is one.
+-- Remembers the verdicts reply[from] to reply[to] of a charged request. Returns the error, if any.
 local function remember(request, from, to)
   local parts = { id_policies, struct.pack('>d', step) }
   for n = from, to do parts[#parts + 1] = struct.pack('>d', reply[n]) end

@@ -1,12 +1,12 @@
 -- Records the beginning and the end of bans. The index of bans replaces a search through all keys. The notes have the operator and the
--- reason of a ban by hand. The logs list changes: one those of operators, the other the automatic ones, which may be many. No decision reads
--- any of these.
+-- reason of a ban by hand. The first log lists changes by operators, the second automatic changes, which may be many. No decision
+-- reads the notes or the logs.
 --
 -- KEYS:  the index, a sorted set of `name:key` by the ban's end; the notes, a hash; the log of operators, a stream; the seal (see
 --        seal-bans.lua); the log of automatic changes, a stream
 -- ARGV:  deadline (see common.lua), the maximum of bans in the index, the approximate maximum of entries in a log, how long a log is
---        kept (ms); then per ban: `name:key`, its length (ms, 0: it has ended), its note (JSON; empty: keep the old one; '-': delete it),
---        its entry in the log (JSON, or empty), behind '*' if the change is automatic
+--        kept (ms); then per ban: `name:key`, the length (ms, 0: ended), the note (JSON; empty: keep the old note; '-': delete the note), the
+--        entry in the log (JSON, or empty), behind '*' if the change is automatic
 -- Reply: the count of bans for which the index had no room
 
 --- include common

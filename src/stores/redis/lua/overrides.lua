@@ -1,17 +1,17 @@
 -- The limits of keys with an override. This file is part of scripts that decide for limiters with overrides.
 --
--- A record is the value of a key beside the state. Each of its lines is an entry, and the newest comes first. An entry begins with its
--- start and its end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
--- policy, its id and numbers: its limit, then the params that differ (none if only the limit differs); last the change as JSON. See
+-- A record is the value of a key beside the state. Each line is an entry, and the newest comes first. An entry begins with the start
+-- and the end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
+-- policy, the id and numbers: the limit, then the differing params (none if only the limit differs); last the change as JSON. See
 -- contract/overrides.ts.
 --
--- KEYS:  the keys of the script, of which `headgate_records` reads the last ones
--- ARGV:  the arguments of the script; the last one is the kind of keys that were sent for overrides
+-- KEYS:  the keys of the script, the last of which `headgate_records` reads
+-- ARGV:  the arguments of the script; the last is the kind of keys that were sent for overrides
 -- Reply: empty
 
 -- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the
--- limiter has no overrides, a single key that exists while it has any ('f'). Returns the count of keys before the records, and the records;
--- or nil and an error from which the caller learns that there are records.
+-- limiter has no overrides, a single key that exists while there are overrides ('f'). Returns the count of keys before the records, and the
+-- records; or nil and an error from which the caller learns that records exist.
 local function headgate_records(dimensions, stride)
   local sent = table.remove(ARGV)
   if sent == 'f' then
@@ -38,7 +38,7 @@ local function headgate_limits(entry, id)
   return limit and limit >= 1 and limit <= 1e12 and field
 end
 
--- Whether an entry concerns a policy. An entry about other policies leaves this one to the entries behind it.
+-- Whether an entry concerns a policy. If not, the entries behind it decide about the policy.
 local function headgate_concerns(entry, id)
   return not id or headgate_limits(entry, id) or string.find(entry, '\t*\ttier=', 1, true)
 end
@@ -54,7 +54,7 @@ end
 
 -- Returns the entry in force now, or nil. If the clock went back, the newest entry stays in force.
 local function headgate_entry_now(record, id)
-  -- An empty line before the record of all keys represents a key without its own record.
+  -- An empty line before the record of all keys represents a key without a record.
   local since, stop = string.match(record, '^\n?(%d+) (%d+)')
   if since and since + 0 > now and (stop == '0' or now < stop + 0) then
     local last = string.match(record, '[^\n]+')
@@ -90,8 +90,8 @@ local function headgate_with_limits(p, field)
   return changed
 end
 
--- Returns the params of a policy that is not a bucket, if the first entry of its record suffices: an entry that changes only the limit of
--- this policy. Otherwise returns nil.
+-- Returns the params of a policy that is not a bucket, if the first entry of the policy's record suffices: an entry that changes only the
+-- limit of the policy. Otherwise returns nil.
 local function headgate_first_entry_params(p, id, record)
   local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
   if of ~= id or since + 0 > now then return end
@@ -127,7 +127,7 @@ end
 
 local headgate_wait_across
 
--- Returns the params of a policy as a record changes them at a time, with the earlier rates that a bucket needs.
+-- Returns the params of a policy as a record changes the params at a time, with the earlier rates for a bucket.
 local function headgate_override(p, id, record, time)
   local entry = time == now and headgate_entry_now(record, id) or headgate_entry_at(record, time, id)
   local field = entry and headgate_limits(entry, id)

@@ -1,7 +1,7 @@
--- Publishes the limiters of one instance of the store, for the command line. No decision reads them.
+-- Publishes the limiters of an instance of the store, for the command line. No decision reads the publication.
 --
--- KEYS:  the sorted set of instances, by the expiry of their publications; the instance's publication
--- ARGV:  deadline (see common.lua), the instance, its publication (empty: it no longer has limiters), how long the publication is kept
+-- KEYS:  the sorted set of instances, by the expiry of the publications; the instance's publication
+-- ARGV:  deadline (see common.lua), the instance, its publication (empty: no more limiters), how long the publication is kept
 --        (ms), the maximum of instances
 -- Reply: 1; 0 if there are too many other instances
 

@@ -1,8 +1,8 @@
--- Sets or breaks the seal, which marks the index of bans as complete. A process that has searched all keys sets it. A ban that could not be
--- recorded breaks it. The seal expires, because a process may stop between a ban and its record. No decision reads the seal.
+-- Sets or breaks the seal, which marks the index of bans as complete. A process sets the seal after a search of all keys. A ban that could not
+-- be recorded breaks the seal. The seal expires, because a process may stop between a ban and its record. No decision reads the seal.
 --
--- KEYS:  the seal, and, except to break it, the index, which is marked too, because either of them may be deleted
--- ARGV:  deadline (see common.lua). To break: no more arguments. To begin a search: a token, how long it is valid (ms). To seal: the same
+-- KEYS:  the seal, and, except to break the seal, the index, which is marked too, because either key may be deleted
+-- ARGV:  deadline (see common.lua). To break: no more arguments. To begin a search: a token, how long the token is valid (ms). To seal: the same
 --        token, how long the seal is valid (ms), and 'whole'
 -- Reply: 1; 0 if the index is already sealed, or the search was interrupted by a break of the seal
 

@@ -1,7 +1,7 @@
 -- Changes the record of a key's overrides (see overrides.lua).
 --
 -- KEYS:  the record; unless it is in another slot, the key that exists while the limiter has overrides
--- ARGV:  deadline (see common.lua), an entry without its times (empty: the entry in force ends), its duration (ms; 0: until it is removed),
+-- ARGV:  deadline (see common.lua), an entry without times (empty: the entry in force ends), the duration (ms; 0: until removed),
 --        the longest time for which a charge counts (ms), how long a record without an end is kept (ms), the maximum of entries
 -- Reply: step, the record before the change
 
@@ -16,7 +16,7 @@ local kept, last = {}, 0
 for since, stop, rest in string.gmatch('\n' .. before, '\n(%d+) (%d+)([^\n]*)') do
   since, stop = tonumber(since), tonumber(stop)
   stop = stop == 0 and now or math.min(now, stop)
-  -- An entry that ends in the millisecond in which it began is kept, because charges of that time may be by it.
+  -- An entry that begins and ends in the same millisecond is kept, because charges in the millisecond may be by the entry.
   if since <= now and stop + life > now and #kept < tonumber(ARGV[6]) - 1 then
     kept[#kept + 1] = string.format('%.0f %.0f', since, stop) .. rest
     last = math.max(last, stop + life)

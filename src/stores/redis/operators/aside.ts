@@ -8,8 +8,8 @@ const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;
 
 /**
- * Calls beside the decisions, for operators of the limiters. Callers do not wait for them, and their errors are ignored. They are only sent
- * while the client is connected, and never make it connect. A call without permission is not tried again.
+ * Calls beside the decisions, for operators of the limiters. Callers do not wait for such calls, and errors are ignored. The calls are only
+ * sent while the client is connected, and never open a connection. A call without permission is not tried again.
  */
 export class Aside {
   readonly #commands: Commands;
@@ -32,7 +32,7 @@ export class Aside {
       done(false);
       return;
     }
-    // Always sends the whole script: these calls are rare, so a server that does not know the script needs no extra code.
+    // Always sends the whole script: the calls are rare, so a server without the script needs no extra code.
     const { source } = assemble(this.#name, [], false);
     const call: ScriptCall = {
       keys,

@@ -1,3 +1,4 @@
+import { DOCS } from '../../../common/errors.js';
 import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { Aside } from './aside.js';
@@ -18,11 +19,11 @@ import type { Reply, Subject } from '../../../contract/store.js';
 /** Limits of the stored data. `docs/redis.md` lists them. */
 export const MAX_RECORDED_BANS = 100_000;
 
-/** Limits of the memory of this process: bans that are recorded in Redis, and bans that wait to be recorded. */
+/** Limits of the memory of this process: bans recorded in Redis, and bans that wait for their record. */
 const MAX_REMEMBERED_BANS = 10_000;
 const MAX_WAITING_BANS = 10_000;
 
-/** After this time a banned key that still sends requests is recorded again, ms: the index may have been deleted meanwhile. */
+/** The time after which a banned key that still sends requests is recorded again, ms: the index may have been deleted meanwhile. */
 const RECORD_AGAIN_MS = 60_000;
 
 /** The most bans per call. */
@@ -35,8 +36,8 @@ const RETRY_PAUSE_MS = 5000;
 export const BOOK_BOUNDS = [MAX_RECORDED_BANS, MAX_CHANGES, CHANGES_LIFE_MS].map(String);
 
 /**
- * The keys of the index, the notes, the log of operators, the seal, and the log of automatic changes. They have no colon between the braces,
- * so they are never a limiter's. All of them are in one cluster slot.
+ * The keys of the index, the notes, the log of operators, the seal, and the log of automatic changes. Without a colon between the braces, a
+ * key is never a limiter's. All keys are in one cluster slot.
  */
 export function bookKeys(
   prefix: string,
@@ -47,7 +48,7 @@ export function bookKeys(
 
 const UNLISTED_WARNING =
   'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
-  'docs/failure.md lists the permissions.';
+  `${DOCS}/failure.md lists the permissions.`;
 
 /** The keys of the log of automatic changes, and of the last options of limiters, in the same slot. */
 export function configurationKeys(prefix: string, names: readonly string[]): string[] {
@@ -108,7 +109,7 @@ export class BanBook {
     this.#known.delete(who);
     this.#known.set(who, { until, at: now });
     if (this.#known.size > MAX_REMEMBERED_BANS) this.#known.delete(this.#known.keys().next().value!);
-    // A ban that began earlier may have been made by hand, so its note must stay.
+    // A ban that began earlier may have been made by hand, so the ban's note must stay.
     const logged = ban > 0 ? '' : logArg(struckChange(who, -ban));
     this.#note([who, String(until - now), ban > 0 ? KEEP_NOTE : DELETE_NOTE, logged]);
   }

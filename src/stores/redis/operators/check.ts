@@ -1,3 +1,4 @@
+import { DOCS } from '../../../common/errors.js';
 import type { Commands, Server } from '../clients/commands.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
@@ -35,17 +36,17 @@ const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 const MAX_READ_OVERRIDES = 1000;
 const MAX_NAMES = 10;
 
-/** A limiter with overrides, and its policies by tier, with `''` for the policies without one. */
+/** A limiter with overrides and its policies by tier, with `''` for the policies without a tier. */
 export interface LiveLimiter {
   readonly name: string;
   readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
 /**
- * Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws.
+ * Checks whether limits can be enforced on the servers of a client. Returns the findings, and never throws.
  *
  * @param live the limiters with the overrides to check
- * @param uses the purposes, with the commands to try; by default all that limiters may have
+ * @param uses the purposes, with the commands to try; by default every possible purpose of limiters
  */
 export async function checkServers(
   commands: Commands,
@@ -184,7 +185,7 @@ function namesOf(uses: readonly Use[]): string {
   return names.join(', ');
 }
 
-/** @param asked the time of the question for the server's time `now`, and `answered` of its answer, by the clock of this process, ms */
+/** @param asked the time of the question for the server's time `now`, and `answered` the time of the answer, by the clock of this process, ms */
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
   if (Math.abs(ahead) < MIN_CLOCK_DIFFERENCE_MS)
@@ -196,7 +197,7 @@ function clockFound(now: number, asked: number, answered: number): Finding {
   return { level: 'warning', code: 'clock', message };
 }
 
-/** Finds overrides that change nothing, because the limiter has other policies by now. */
+/** Finds overrides without effect, because the limiter has other policies by now. */
 async function overridesFound(
   commands: Commands,
   prefix: string,
@@ -223,7 +224,7 @@ async function overridesFound(
     const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     const message =
       `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
-      'Remove or replace them: see "Changing limits without a deployment" in docs/changing-limits.md.';
+      `Remove or replace them: see "Changing limits without a deployment" in ${DOCS}/changing-limits.md.`;
     return { level: 'warning', code: 'overrides', message };
   } catch (error) {
     const words = error instanceof Error ? plainWords(error.message) : String(error);

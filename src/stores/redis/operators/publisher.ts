@@ -14,7 +14,7 @@ const MAX_INSTANCES = 1000;
 /** The delay of the first publication, ms, which keeps it out of the start of the process. */
 const FIRST_PUBLICATION_MS = 1000;
 
-/** An instance that missed this many publications, plus some time (ms), counts as gone. */
+/** An instance with as many missed publications, plus some time (ms), counts as gone. */
 const MAX_MISSED_PUBLICATIONS = 3;
 const GRACE_MS = 10_000;
 
@@ -76,7 +76,7 @@ export class Publisher {
     }, ms).unref();
   }
 
-  /** Logs limiters with other options than those that a process published before. Each configuration is compared once per process. */
+  /** Logs limiters with other options than an earlier process published. Each configuration is compared once per process. */
   #logConfigurations(limiters: readonly PublishedLimiter[]): void {
     const names: string[] = [];
     const args: string[] = [];

@@ -22,8 +22,8 @@ export interface Features {
 const ALL_FEATURES: Features = { publishes: true, recordsBans: true, countsTraffic: true };
 
 /**
- * For each command that a script may call, the arguments after its key that make it neither read nor write data if the key does not exist.
- * Some of them are invalid on purpose.
+ * For each command of the scripts, the arguments after the key with which the command neither reads nor writes data if the key does not
+ * exist. Some arguments are invalid on purpose.
  */
 export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['GET', []],
@@ -55,7 +55,7 @@ export function commandsIn({ source }: Pick<Script, 'source'>): Set<string> {
   return names;
 }
 
-/** For each command, the uses that need it. */
+/** For each command, the uses that need the command. */
 export function needs(uses: readonly Use[]): Map<string, Use[]> {
   const needed = new Map<string, Use[]>();
   for (const use of uses) {

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import { HeadgateError } from '../../common/errors.js';
+import { partsOf, type Part } from '../../contract/parts.js';
+import { idText } from '../../contract/request-ids.js';
+import type { Subject } from '../../contract/store.js';
+import { escapeKey, hashedText, ID_TAG, ownerText } from '../keys.js';
+import { LAYOUT_VERSION } from './saved-state.js';
+
+/** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
+const PLAIN_KEY = /^[\x21-\x7e]{1,296}$/;
+
+/**
+ * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
+ * share their state have the same key. Case matters in keys, so compare them byte by byte.
+ *
+ * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
+ */
+export function stateKey(subject: Subject): string {
+  const [key, ...more] = stateKeys(subject);
+  if (key !== undefined && more.length === 0) return key;
+  throw severalKeys('stateKey', 'stateKeys');
+}
+
+/** The error about a subject with keys of several dimensions. */
+export function severalKeys(used: string, instead: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    `${used}: this subject has keys of several dimensions. Use ${instead}, and change their states together.`,
+  );
+}
+
+/** The keys of a subject with keys of several dimensions, one for each part of its state. */
+export function stateKeys({ set, key }: Subject): string[] {
+  return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
+}
+
+/** The key of a request's id, which has a state of its own. Its length is bounded, as all of {@link stateKeys}. */
+export function idKey({ set, key }: Subject, id: string): string {
+  const [{ name }] = partsOf(set) as [Part];
+  return `{${plain(`${ownerText(set, key, name, asciiKey)}}${ID_TAG}${idText(id)}`)}}${LAYOUT_VERSION}`;
+}
+
+/** The notation of a key. A key that is not ASCII is hashed alone, so that its limiter and its dimension stay readable. */
+function asciiKey(key: string): string {
+  return plain(escapeKey(key));
+}
+
+/** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
+function plain(who: string): string {
+  return PLAIN_KEY.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
+}
