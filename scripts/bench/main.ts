@@ -24,13 +24,14 @@ import { outbound } from './parts/outbound.js';
 import { postgres } from './parts/postgres.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
+import { shares } from './parts/shares.js';
 import { slices } from './parts/slices.js';
 import { sqlite } from './parts/sqlite.js';
 import { waiting } from './parts/waiting.js';
 
 const parts = [
   ...[memory, denials, redis, alone, cost, overrides, distance, cluster],
-  ...[bytes, http, scaling, log, waiting, outbound, slices, sqlite, postgres],
+  ...[bytes, http, scaling, log, waiting, outbound, slices, shares, sqlite, postgres],
 ];
 
 const { values, positionals } = parseArgs({

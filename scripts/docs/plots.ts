@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { createLimiter, memoryStore } from 'headgate';
+import { lightTenants, serve } from '../bench/lib/share-world.js';
 import { live } from '../bench/lib/slice-world.js';
 
 interface Outcome {
@@ -192,12 +193,74 @@ async function slices(): Promise<string> {
   ]);
 }
 
+/** The units of a shared limit that its tenants have, while a hog comes and goes. */
+async function shares(): Promise<string> {
+  const [limit, window, end] = [1_000, 10_000, 60_000];
+  const epoch = Date.UTC(2026, 0, 1);
+  let now = 0;
+  const store = memoryStore({ clock: () => epoch + now });
+  const limiter = createLimiter({ store, policies: '1000/10s share tenant' });
+  const groups = ['light', 'first', 'second'] as const;
+  const admitted = groups.map((): { at: number; cost: number }[] => []);
+  const levels: [number, number][] = [];
+  await serve(
+    [
+      ...lightTenants(20, 40),
+      { tenant: 'first', rate: 300, from: 10, to: 45 },
+      { tenant: 'second', rate: 300, from: 25, to: 55 },
+    ],
+    {
+      ...{ limit, window, seconds: end / 1000 },
+      ask: async ({ at, tenant, cost }) => {
+        now = at;
+        const { allowed, policies } = await limiter.consume({ key: 'limit', tenant }, { cost });
+        const group = groups.findIndex((name) => tenant.startsWith(name));
+        if (allowed) admitted[group]!.push({ at, cost });
+        if (tenant === 'first') levels.push([at, policies[0]!.share!]);
+        return allowed;
+      },
+    },
+  );
+  await limiter.close();
+  const [height, base] = [250, 220];
+  const across = (ms: number): string => x(ms, end);
+  const up = (units: number): string => (base - (units / limit) * 180).toFixed(1);
+  const unitsAt = (group: number, at: number): number =>
+    admitted[group]!.filter((each) => each.at <= at && each.at > at - window).length;
+  const times = series(0, 241, 250);
+  const path = (of: (at: number) => number): string =>
+    `M${times.map((at) => `${across(at)} ${up(of(at))}`).join('L')}`;
+  const sampled = levels.filter(
+    ([at], i) => i === 0 || Math.floor(at / 250) > Math.floor(levels[i - 1]![0] / 250),
+  );
+  const level = sampled.map(([at, share]) => `${across(at)} ${up(share)}`).join('L');
+  const label = (at: number, units: number, text: string): string =>
+    `<text class="dim" x="${across(at)}" y="${up(units)}">${text}</text>`;
+  return svg('Units of a shared limit that light tenants and two hogs have', height, [
+    heading(
+      0,
+      `${limit} units in 10 s: twenty light tenants, and two hogs that ask for three times the limit each`,
+      '',
+    ),
+    `<path class="area" d="${path((at) => unitsAt(0, at))}L${across(end)} ${base}L${LEFT} ${base}Z"/>`,
+    ...groups.map((_, group) => `<path class="line" d="${path((at) => unitsAt(group, at))}"/>`),
+    `<path class="out" stroke-dasharray="3 3" d="M${level}"/>`,
+    `<path class="limit" d="M${across(0)} ${up(limit)}H${across(end)}"/>`,
+    `<path class="axis" d="M${across(0)} ${base}H${across(end)}"/>`,
+    label(500, 460, 'light tenants'),
+    label(15_000, 690, 'share of the first hog (dashed), and its units'),
+    label(46_000, 690, 'the second hog'),
+    timeAxis(base + 16, series(0, 13, 5_000), end),
+  ]);
+}
+
 /** The plots by file name. */
 export async function plots(): Promise<Record<string, string>> {
   return {
     'algorithms.svg': await algorithms(),
     'segments.svg': await segments(),
     'slices.svg': await slices(),
+    'shares.svg': await shares(),
   };
 }
 

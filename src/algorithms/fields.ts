@@ -17,6 +17,8 @@ export const FIELD_TABLE = {
   timeZone: dependent('an IANA time zone', 'UTC'),
   anchor: dependent('the start of the period'),
   by: dependent('the name of a dimension', 'key'),
+  share: dependent('the name of a dimension'),
+  weight: integer(1, 1000, 1),
   count: choice(['admitted', 'attempts'], 'admitted'),
   unit: optional('1 to 64 letters, digits, `-`, `_` and `.`', checkUnit, 'requests'),
   shadow: boolean(false),

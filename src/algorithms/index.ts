@@ -5,6 +5,7 @@ import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
 import { line } from './line.js';
+import { shares } from './shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
@@ -65,8 +66,10 @@ type Without<P> = P extends unknown
 /** A policy as written in options: fields of other algorithms are type errors. */
 export type StrictPolicy = Without<Policy>;
 
-/** Forbids the fields of a policy where options take none. */
-export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?: undefined };
+/** Forbids the fields of a policy where options take none, except those that are also options. */
+export type NoPolicy<Allowed extends string = never> = {
+  [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow' | Allowed>]?: undefined;
+};
 
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
@@ -78,7 +81,11 @@ export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, object>>;
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
-export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
+export type Kernel =
+  'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar' | 'shares';
+
+/** The kernel of the hidden policies of a shared policy. */
+export const SHARES_KERNEL: Kernel = 'shares';
 
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
@@ -93,6 +100,7 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   gcra,
   concurrency,
   calendar,
+  shares,
 };
 
 /** The kernels of {@link algorithms}, and the others. */

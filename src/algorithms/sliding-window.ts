@@ -19,6 +19,13 @@ export interface SlidingWindowPolicy extends WindowPolicy {
   algorithm?: 'sliding-window';
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number;
+  /**
+   * The dimension among whose keys the limit is shared fairly, such as `'tenant'`: see docs/fair-shares.md. A lone tenant may use the whole
+   * limit, and backlogged tenants divide it by their weights. Requests without such a key are one tenant. @default the limit is not shared
+   */
+  share?: string;
+  /** The weight of a request's tenant in `share`, 1 to 1,000, unless the request has its own. @default 1 */
+  weight?: number;
 }
 
 type SlidingWindowParams = {
@@ -281,7 +288,7 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
 
 export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWindowPolicy> = {
   tag: 's3',
-  names: { 'sliding-window': ['window', 'segments'] },
+  names: { 'sliding-window': ['window', 'segments', 'share', 'weight'] },
   holdsSlots: false,
   compile,
   createColumn: (rows, { segments }) => new SlidingWindowColumn(rows, segments),

@@ -1,6 +1,7 @@
 /** The reason for a denial, for a denial prevented by a shadow, or for an admission that was not counted. */
 export type Reason =
   | 'quota-exceeded'
+  | 'fair-share'
   | 'cost-exceeds-capacity'
   | 'banned'
   | 'queue-full'
@@ -32,6 +33,8 @@ export interface Verdict {
   readonly retryAfterMs: number | undefined;
   /** Time until the policy is back at its full quota, ms, rounded up. */
   readonly resetAfterMs: number;
+  /** The units of the limit that the request's tenant may have at present. Absent unless the policy has `share`. */
+  readonly share?: number;
 }
 
 /** The fields of all decisions. */

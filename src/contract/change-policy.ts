@@ -19,11 +19,15 @@ export interface PolicyChange {
   maxDelay?: Duration;
   /** concurrency: the time after which a slot that was not given back is free again. */
   lease?: Duration;
+  /** The weight of a tenant, if the key names a tenant of a shared limit: 1 to 1,000. */
+  weight?: number;
 }
+
+const isChangeable = (field: string): boolean => field === 'weight' || CHANGEABLE.includes(field);
 
 /** The fields that a change can set. */
 export const CHANGEABLE = POLICY_FIELDS.filter(
-  (field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field),
+  (field) => !['name', 'by', 'shadow', 'count', 'unit', 'share', 'weight'].includes(field),
 );
 
 /** Applies a change to a policy. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
@@ -31,13 +35,13 @@ export function changedPolicy(policy: CompiledPolicy, change: string | PolicyCha
   const { source, algorithm, name } = policy;
   const given: PolicyChange & { name?: string } =
     typeof change === 'string' ? written(change, algorithm) : change;
-  const fixed = Object.keys(given).find((field) => !CHANGEABLE.includes(field) && field !== 'name');
+  const fixed = Object.keys(given).find((field) => !isChangeable(field) && field !== 'name');
   if (fixed !== undefined) {
     const fix = `Omit ${fixed === 'count' ? 'attempts' : fixed}: an override cannot change it.`;
     throw invalidOption('override', change, fix);
   }
   const fields = Object.fromEntries(
-    Object.entries(given).filter(([field, value]) => CHANGEABLE.includes(field) && value !== undefined),
+    Object.entries(given).filter(([field, value]) => isChangeable(field) && value !== undefined),
   ) as PolicyChange;
   const isSame = fields.algorithm === undefined || fields.algorithm === algorithm;
   const kept = isSame

@@ -2,12 +2,14 @@ import {
   algorithms,
   DEFAULT_ALGORITHM,
   POLICY_TABLE,
+  SHARES_KERNEL,
   type Algorithm,
   type Kernel,
   type Policy,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { tenantDimension } from './shares.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
@@ -48,6 +50,9 @@ function checkCount(what: string, count: unknown, paces: boolean): boolean {
   return attempts;
 }
 
+const WHY_SEGMENTS =
+  'Shares follow from the units that tenants asked for in each segment of a window; a bucket, a counter or a set of slots has no segments.';
+
 /** Refuses a field of another algorithm. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
   for (const field of Object.keys(Object(policy) as object)) {
@@ -60,9 +65,10 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
         `${what}: the algorithm ${algorithm} has no '${field}'. ${fix}`,
       );
     }
+    const reason = field === 'share' ? ` ${WHY_SEGMENTS}` : '';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_OPTION',
-      `${what}: '${field}' is not a field of the algorithm ${algorithm}, but of ${having.join(', ')}. Use ` +
+      `${what}: '${field}' is not a field of the algorithm ${algorithm}, but of ${having.join(', ')}.${reason} Use ` +
         `algorithm: '${having[0]}', or omit ${field}.`,
     );
   }
@@ -83,6 +89,52 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
 function unitOf(what: string, policy: Policy): { unit?: string } {
   const unit = POLICY_TABLE.unit.read(`${what}.unit`, 'unit' in policy ? policy.unit : undefined);
   return unit === POLICY_TABLE.unit.default ? {} : { unit };
+}
+
+/** The dimension whose keys share the limit. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function shareOf(what: string, policy: Policy, by: string): string | undefined {
+  const { share, weight, count } = policy as Policy & { share?: string; weight?: number; count?: string };
+  if (share === undefined) {
+    if (weight === undefined) return undefined;
+    throw invalidOption(
+      `${what}.weight`,
+      weight,
+      "Only tenants have a weight. Add share: 'tenant', or omit `weight`.",
+    );
+  }
+  POLICY_TABLE.weight.read(`${what}.weight`, weight);
+  checkDimension(`${what}.share`, share);
+  if (share === by) {
+    const fix = `It is also the dimension of the limit's key. Use the dimension of the tenants: by: 'provider', share: 'tenant'.`;
+    throw invalidOption(`${what}.share`, share, fix);
+  }
+  if (count === 'attempts')
+    throw invalidOption(
+      `${what}.count`,
+      count,
+      'A shared limit counts only admitted requests. Omit `count` or `share`.',
+    );
+  return share;
+}
+
+/** The hidden policies of a shared policy: its pool and a tenant. */
+function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
+  const { name, by, share, source } = policy;
+  if (share === undefined) return [];
+  const { tag, compile } = algorithms[SHARES_KERNEL];
+  const { params, shape, traits } = compile(what, { ...source });
+  const hidden = (suffix: string): CompiledPolicy =>
+    Object.freeze({
+      ...policy,
+      share: undefined,
+      isHidden: true,
+      by: suffix === 'pool' ? by : tenantDimension(by, share),
+      kernel: SHARES_KERNEL,
+      params: Object.freeze(params),
+      traits: Object.freeze({ ...policy.traits, ...traits }),
+      id: `${tag}@${shape}:${name}`,
+    });
+  return [hidden('pool'), hidden('tenant')];
 }
 
 /** The policy without undefined fields, which every algorithm treats as absent. */
@@ -107,6 +159,8 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
   const definition = algorithms[kernel];
   const { params, sent, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
   const layout = `${definition.tag}@${shape}`;
+  const by = policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by);
+  const share = shareOf(what, policy, by);
   return Object.freeze({
     name,
     algorithm,
@@ -114,10 +168,13 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     window,
     shadow: POLICY_TABLE.shadow.read(`${what}.shadow`, policy.shadow),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
-    by: policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by),
+    by,
+    share,
     traits: Object.freeze({
       holdsSlots: definition.holdsSlots,
       ...traits,
+      // The share of a tenant depends on the others, so units cannot be charged ahead, nor predicted.
+      ...(share !== undefined && { slices: undefined, nextUnitMs: undefined }),
       ...unitOf(what, policy),
     }),
     kernel,
@@ -153,7 +210,12 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
   // The array is not frozen, because V8 reads the elements of frozen arrays slowly.
-  return compiled;
+  return withHidden(compiled);
+}
+
+/** The policies, followed by the hidden policies of those that are shared. */
+export function withHidden(policies: readonly CompiledPolicy[]): readonly CompiledPolicy[] {
+  return policies.concat(policies.flatMap((policy) => hiddenOf(`policy ${show(policy.name)}`, policy)));
 }
 
 /**

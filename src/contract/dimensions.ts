@@ -3,6 +3,7 @@ import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
 import { select } from './parts.js';
+import { checkSharedSlots, limitDimension, plainDimensions, tenantKey } from './shares.js';
 import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
 import { boolean, optional, readOptions, type OptionTable } from '../common/options.js';
 
@@ -49,6 +50,7 @@ export function dimensionsOf(
   ban: CompiledBan | undefined,
   { banBy, slotBy, acrossSlots }: Omit<Dimensions, 'names'> = BY_KEY,
 ): Dimensions | undefined {
+  checkSharedSlots(policies, { slotBy, acrossSlots });
   const used = new Set(policies.map(({ by }) => by));
   if (ban) used.add(banBy);
   if (slotBy !== undefined) used.add(slotBy);
@@ -96,7 +98,7 @@ export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): S
   let bits = 0;
   for (let i = 0; i < names.length; i++) {
     const name = names[i]!;
-    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    const value = keyOfDimension(given, name);
     if (value === undefined) continue;
     keys.push(value);
     bits |= 1 << i;
@@ -104,6 +106,17 @@ export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): S
   // A set without dimensions needs the default key. Without that key, its policies do not apply.
   const selected = set.dimensions ? select(set, bits) : keys.length > 0 ? set : nothingOf(set);
   return { set: selected, key: keysOf(selected, keys) };
+}
+
+function keyOfDimension(
+  given: Readonly<Record<string, string | undefined>>,
+  name: string,
+): string | undefined {
+  const of = limitDimension(name);
+  if (of === undefined) return Object.hasOwn(given, name) ? given[name] : undefined;
+  const tenant = name.slice(of.length + 1);
+  const hasLimit = Object.hasOwn(given, of) && given[of] !== undefined;
+  return hasLimit ? tenantKey(Object.hasOwn(given, tenant) ? given[tenant] : undefined) : undefined;
 }
 
 const ONLY_DEFAULT: readonly string[] = [DEFAULT_DIMENSION];
@@ -130,7 +143,11 @@ function checkKeys(
   const entries = Object.entries(key) as [string, unknown][];
   if (entries.length === 0) throw invalidKey('key', key, `is empty. Known dimensions: ${list(names, known)}`);
   for (const [name, value] of entries) {
-    if (name !== DEFAULT_DIMENSION && !names.includes(name) && !known.includes(name))
+    if (
+      name !== DEFAULT_DIMENSION &&
+      !names.includes(name) &&
+      !plainDimensions([...names, ...known]).includes(name)
+    )
       throw unknownDimension(`key.${name}`, name, names, known);
     if (typeof value !== 'string' && value !== undefined)
       throw invalidKey(`key.${name}`, value, 'is not a string');
@@ -160,5 +177,7 @@ export function unknownDimension(
 }
 
 function list(names: Iterable<string>, known: Iterable<string>): string {
-  return [...new Set([DEFAULT_DIMENSION, ...names, ...known])].map((name) => `'${name}'`).join(', ');
+  return plainDimensions([DEFAULT_DIMENSION, ...names, ...known])
+    .map((name) => `'${name}'`)
+    .join(', ');
 }

@@ -1,4 +1,5 @@
 import { DEFAULT_DIMENSION } from './key.js';
+import { limitDimension } from './shares.js';
 import {
   perSet,
   type Change,
@@ -29,8 +30,10 @@ export const partsOf = perSet((set): readonly Part[] => {
   const slotAt = slotBy === undefined ? -1 : names.indexOf(slotBy);
   const parts = names.map((name, i): Part => {
     const part = select(set, 1 << i);
+    const limitAt = names.indexOf(limitDimension(name) ?? '');
     const keyOf = (keys: Keys): string => {
       if (typeof keys === 'string') return keys;
+      if (limitAt >= 0) return `${keys[limitAt]!.length}:${keys[limitAt]}${keys[i]}`;
       if (slotBy === undefined || i === slotAt) return keys[i]!;
       // The length in front keeps two different pairs of keys from forming the same text.
       const slot = slotAt < 0 ? '' : `${keys[slotAt]!.length}:${keys[slotAt]}`;

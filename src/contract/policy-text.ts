@@ -41,6 +41,8 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
     otherwise: ({ period }) => anchorText(period as Period, undefined),
   },
   by: { word: 'by', form: 'word' },
+  share: { word: 'share', form: 'word' },
+  weight: { word: 'weight', form: 'number' },
   burst: { word: 'burst', form: 'number', otherwise: ({ limit }) => limit },
   segments: { word: 'segments', form: 'number' },
   maxDelay: { word: 'max-delay', form: 'time' },

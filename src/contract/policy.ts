@@ -51,6 +51,10 @@ export interface CompiledPolicy {
   readonly id: string;
   /** The longest time for which a charge counts, ms. */
   readonly life: number;
+  /** The dimension whose keys share the limit, or undefined if the limit is not shared. */
+  readonly share?: string | undefined;
+  /** Whether it is a part of the shared policy of its name: see `contract/shares.ts`. Users do not see it. */
+  readonly isHidden?: boolean;
   /** The policy as the user passed it. */
   readonly source: Policy;
 }

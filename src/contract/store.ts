@@ -118,6 +118,8 @@ export interface Subject {
 
 /** A request for a decision. */
 export interface Query extends Subject, Costs {
+  /** The weight of the tenant in shared policies. Undefined if the policies' own weights count. */
+  readonly weight?: number | undefined;
   /** Whether the store only looks: it answers as usual and writes nothing. */
   readonly peek: boolean;
   /** A unique name for the slots of concurrency policies that the query takes. Empty for a set without concurrency policies. */

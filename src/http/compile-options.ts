@@ -9,6 +9,7 @@ import { checkCapacity, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { clientKeys } from './client-key.js';
+import { plainDimensions } from '../contract/shares.js';
 import { checkKeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders } from './headers.js';
 import { compilePartitionKey } from './partition-key.js';
@@ -167,7 +168,7 @@ function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf
 }
 
 function isByKey({ dimensions }: PolicySet): boolean {
-  return dimensions?.names.includes(DEFAULT_DIMENSION) ?? true;
+  return dimensions ? plainDimensions(dimensions.names).includes(DEFAULT_DIMENSION) : true;
 }
 
 /** The quota of an adapter without any quota option. */

@@ -1,5 +1,6 @@
 import { checkDimension, DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { unknownDimension } from '../contract/dimensions.js';
+import { plainDimensions } from '../contract/shares.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkFunction } from '../common/validate.js';
@@ -100,7 +101,7 @@ export function checkKeysOf(
   keys: KeysOption<never> | undefined,
   areDefaults: boolean,
 ): void {
-  const names = sets.flatMap(({ dimensions }) => dimensions?.names ?? []);
+  const names = plainDimensions(sets.flatMap(({ dimensions }) => dimensions?.names ?? []));
   const made = [DEFAULT_DIMENSION, ...Object.keys(keys ?? {})];
   const missing = names.find((name) => !made.includes(name));
   if (missing !== undefined) {

@@ -1,13 +1,12 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import { notifyUser } from '../common/warnings.js';
-import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Internals, Limiter } from '../limiter/limiter.js';
-import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { holdsSlots, isPromise, type MaybePromise } from '../contract/store.js';
 import { isOn, type Switch } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
@@ -95,7 +94,15 @@ export class Flow<Req extends object, Res> {
     try {
       for (const each of this.#switches) if (!isOn(each)) return 'next';
       const { set, cost } = this.#options;
-      const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost, id: undefined };
+      const soFar: RequestSoFar<Req> = {
+        req,
+        key: undefined,
+        listed: undefined,
+        set,
+        cost,
+        id: undefined,
+        weight: undefined,
+      };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
       const outcome = this.#proceed(decision, req, res, trail);
@@ -143,24 +150,26 @@ export class Flow<Req extends object, Res> {
       if (goesOn === true) continue;
       return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
     }
-    const { req, key, set, cost, id } = soFar;
+    const { req, key, set, cost, id, weight } = soFar;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
     }
     if (key === undefined) return undefined;
     const { wait } = this.#options;
-    if (wait !== undefined) return this.#wait(res, set!, key, cost, wait);
-    return this.#asking.decide(key, cost, set!, false, 'held', id);
+    if (wait !== undefined) return this.#wait(res, soFar, key, wait);
+    return this.#asking.decide(key, cost, set!, false, 'held', id, weight);
   }
 
   /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
-  async #wait(res: Res, set: PolicySet, key: Key, cost: Cost, timeout: number): Promise<LimiterDecision> {
+  async #wait(res: Res, soFar: RequestSoFar<Req>, key: Key, timeout: number): Promise<LimiterDecision> {
+    const { cost, weight } = soFar;
+    const set = soFar.set!;
     const { limiter } = this.#options;
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
-      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal);
+      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal, 0, false, weight);
     } catch (error) {
       const { code, decision } = error as HeadgateError;
       if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);

@@ -137,6 +137,7 @@ export function retryAfterSeconds(
 /** The single quota in the older dialects. */
 interface Quota {
   readonly allowed: boolean;
+  /** Of a shared limit, the tenant's share. */
   readonly limit: number;
   readonly remaining: number;
   /** The time until the whole quota is back. For a denial, the time until the request is admitted, because some clients wait until then. */
@@ -155,13 +156,13 @@ function quotaOf(decision: LimiterDecision, texts: Texts): Quota | undefined {
   const { limit } = texts.policies[tightest]!;
   if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs };
   const verdict = policies[tightest]!;
-  const { remaining } = verdict;
+  const { remaining, share = limit } = verdict;
   // The request waits for room, not for quota.
   const noRoom = reason === 'queue-full' || reason === 'store-full';
   if (noRoom && !decision.allowed) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
   const isWaitedFor = !verdict.allowed && verdict.retryAfterMs !== undefined;
   const resetMs = isWaitedFor ? Math.max(...quotas.map((i) => decision.nextWaitOf(i))) : verdict.resetAfterMs;
-  return { allowed: verdict.allowed, limit, remaining, resetMs };
+  return { allowed: verdict.allowed, limit: share, remaining, resetMs };
 }
 
 /**

@@ -13,6 +13,7 @@ import {
 import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { EitherLimitOrPolicies, NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import { checkWeight } from '../contract/shares.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
@@ -59,6 +60,11 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    * tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
+  /**
+   * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
+   * @default the policy's weight
+   */
+  weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
   /**
    * Returns the request's id, 1 to 255 characters, such as its `Idempotency-Key`: a sync or async function of the request. A request whose id
    * was charged gets the same decision again, and is not charged twice, in any process. `undefined` or null: the request has no id.
@@ -159,7 +165,7 @@ export interface InlineQuota {
 
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & InlineQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & InlineQuota) | (NoPolicy<'weight'> & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
 function checkFixedCost(option: string, cost: unknown): Cost {
@@ -183,6 +189,12 @@ export const REQUEST_TABLE = {
   clientIp: fn(),
   ipv6Subnet: integer(1, 128, DEFAULT_SUBNET),
   cost: orFunction<Cost, (request: Any) => MaybePromise<Cost>>(UNITS, checkFixedCost, 1),
+  weight: optional<
+    number | ((request: Any) => MaybePromise<number>),
+    number | ((request: Any) => MaybePromise<number>)
+  >('1 to 1000, or a function', (option, weight) =>
+    typeof weight === 'function' ? (weight as () => number) : checkWeight(option, weight),
+  ),
   requestId: fn(),
   wait: duration(),
   skip: fn(),

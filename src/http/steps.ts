@@ -1,3 +1,4 @@
+import { checkWeight } from '../contract/shares.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
@@ -14,6 +15,8 @@ export interface RequestSoFar<Req> {
   /** The policies to decide by. */
   set: PolicySet | undefined;
   cost: Cost;
+  /** The tenant's weight, or undefined for the policy's. */
+  weight: number | undefined;
   /** The request's id. */
   id: string | undefined;
 }
@@ -45,6 +48,7 @@ export function compileSteps<Req extends object, Res>(
     setOf,
     costOf,
     requestId,
+    weight,
   } = options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
@@ -88,6 +92,14 @@ export function compileSteps<Req extends object, Res>(
     steps.push(
       (soFar) => hasNoKey(soFar) || found(requestId(soFar.req), (id) => void (soFar.id = id ?? undefined)),
     );
+  if (weight !== undefined)
+    steps.push((soFar) => {
+      const made = typeof weight === 'function' ? hasNoKey(soFar) || weight(soFar.req) : weight;
+      return found(
+        made,
+        (units) => void (soFar.weight = units === true ? undefined : checkWeight('weight', units)),
+      );
+    });
   return steps;
 }
 

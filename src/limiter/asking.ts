@@ -4,6 +4,7 @@ import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
+import { checkWeight, visiblePolicies } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -128,8 +129,8 @@ export class Asking {
   announceTo(store: Store, dynamic: boolean, ipv6Subnets: ReadonlySet<number>): void {
     const { name, ban } = this.#set;
     const { sets } = this.#tiers;
-    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
-    const policies = () => (sets.size > 0 ? this.#set.policies : this.#scope.configured);
+    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, visiblePolicies(own)]));
+    const policies = () => visiblePolicies(sets.size > 0 ? this.#set.policies : this.#scope.configured);
     const { banBy, slotBy } = this.#scope.by;
     const overrides = this.#live !== undefined;
     const shadow = this.#shadow;
@@ -163,7 +164,8 @@ export class Asking {
       const cost = options === undefined ? 1 : costOf(options, peek);
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
-      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id));
+      const weight = options?.weight === undefined ? undefined : checkWeight('weight', options.weight);
+      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id, weight));
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -205,18 +207,19 @@ export class Asking {
     peek: boolean,
     unreported: Unreported,
     id: string | undefined,
+    weight: number | undefined,
   ): MaybePromise<LimiterDecision> {
     let left = MAX_REPETITIONS;
     const again = (changes: NonNullable<Reply['clientChanges']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.decide(key, cost, live.learn(key, set, changes), peek, unreported, id, again);
+      return this.decide(key, cost, live.learn(key, set, changes), peek, unreported, id, weight, again);
     };
     const own = live.current(key, set);
-    if (!isPromise(own)) return this.decide(key, cost, own, peek, unreported, id, again);
+    if (!isPromise(own)) return this.decide(key, cost, own, peek, unreported, id, weight, again);
     return own.then(
-      (read) => this.decide(key, cost, read, peek, unreported, id, again),
-      (failure: HeadgateError) => this.decide(key, cost, set, peek, unreported, id, again, failure),
+      (read) => this.decide(key, cost, read, peek, unreported, id, weight, again),
+      (failure: HeadgateError) => this.decide(key, cost, set, peek, unreported, id, weight, again, failure),
     );
   }
 
@@ -226,6 +229,7 @@ export class Asking {
    * @param peek whether the decision is only looked up, without a charge
    * @param unreported the decisions that the caller reports. By default, every decision is reported here
    * @param id the request's id
+   * @param weight the weight of the tenant, if the request has its own
    * @param again repeats the question if an override changes the policies. Absent for the first question
    * @param failure the error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once
    * @throws (or rejects) as `consume`
@@ -237,6 +241,7 @@ export class Asking {
     peek: boolean,
     unreported: Unreported = 'none',
     id?: string,
+    weight?: number,
     again?: LiveQuery['again'],
     failure?: HeadgateError,
   ): MaybePromise<LimiterDecision> {
@@ -247,7 +252,8 @@ export class Asking {
       if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       // The overrides are in the store, which is not asked while the limiter is off.
-      if (this.#live && !isOff) return this.#askLive(this.#live, key, asked, given, peek, unreported, id);
+      if (this.#live && !isOff)
+        return this.#askLive(this.#live, key, asked, given, peek, unreported, id, weight);
     }
     let set = given;
     let keys: Keys;
@@ -267,7 +273,18 @@ export class Asking {
     const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const isLook = peek || cost === 0;
-    const query: LiveQuery = { set, key: keys, cost, costs, peek: isLook, lease, call, again, unreported };
+    const query: LiveQuery = {
+      set,
+      key: keys,
+      cost,
+      costs,
+      peek: isLook,
+      lease,
+      call,
+      again,
+      unreported,
+      weight,
+    };
     if (id !== undefined) {
       const checked = checkId(id, set, this.#store);
       if (!isLook) query.id = checked;

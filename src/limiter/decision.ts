@@ -3,12 +3,15 @@ import { memo } from '../common/memo.js';
 import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
+import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { perSet, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
 import {
+  admits,
   countOf,
   NEVER,
   nextWait,
+  remainingOf,
   soleVerdict,
   verdictOf,
   waitOf,
@@ -90,7 +93,12 @@ class OwnDecision implements DecisionFields {
   }
 
   #charge(): Charge | undefined {
-    if (this.#account) this.#made ??= new Charge(this.#account, this.#query, this.#reply, this.policies);
+    const { set } = this.#query;
+    const verdicts = (): readonly Verdict[] =>
+      sharedOf(set).length === 0
+        ? this.policies
+        : verdictsOf(this.#query, set.policies, this.#reply.verdicts);
+    if (this.#account) this.#made ??= new Charge(this.#account, this.#query, this.#reply, verdicts());
     return this.#made;
   }
 
@@ -238,11 +246,14 @@ export function conclude(
 ): LimiterDecision {
   const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
   const { policies } = set;
+  // A shared limit has keys of two dimensions.
+  const shared = typeof query.key === 'string' ? NOT_SHARED : sharedOf(query.set);
   // An array literal allocates exactly the needed room. Most limiters have one policy.
   const isSole = policies.length === 1 && reply.verdicts.length > 0 && typeof query.key === 'string';
   const list = isSole
     ? [verdictOf(policies[0]!, query.key, reply.verdicts, 0)]
-    : verdictsOf(query, policies, reply.verdicts);
+    : verdictsOf(query, shared.length > 0 ? visiblePolicies(policies) : policies, reply.verdicts);
+  for (const each of shared) addShare(list, each, reply);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
@@ -254,7 +265,7 @@ export function conclude(
     allowed && (!other || reply.full === 0) && reply.repeated !== 'elsewhere' ? account : undefined,
     query,
     reply,
-    set,
+    shared.length > 0 ? visibleSet(set) : set,
     list,
     {
       allowed: allowed || shadow,
@@ -266,12 +277,22 @@ export function conclude(
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
       resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
       delayMs: allowed && !shadow && mayDelay(set) ? delayOf(policies, reply.verdicts) : 0,
-      reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
+      reason: other
+        ? other.reason
+        : denies
+          ? reasonOf(
+              verdict,
+              reply,
+              shared.find(({ policy }) => policy === decider),
+            )
+          : undefined,
     },
   );
   // The compiler cannot check the combination of reason and wait. A test of every reason does.
   return decision as LimiterDecision;
 }
+
+const NOT_SHARED: readonly SharedPolicy[] = [];
 
 const MAX_LIMITED_SETS = 1000;
 
@@ -330,7 +351,15 @@ function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
   return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
 }
 
-function reasonOf(denial: Verdict): Reason {
+/** Adds the tenant's share to the verdict on a shared policy. The verdict on its pool contains it as `remaining`. */
+function addShare(list: Verdict[], { policy, pool }: SharedPolicy, { verdicts }: Reply): void {
+  const verdict = list[policy];
+  if (verdict) list[policy] = { ...verdict, share: remainingOf(verdicts, pool) };
+}
+
+/** @param shared set if the limit of the deciding policy is shared. The verdict on its pool denies if only the share is exceeded */
+function reasonOf(denial: Verdict, { verdicts }: Reply, shared: SharedPolicy | undefined): Reason {
+  if (shared && !admits(waitOf(verdicts, shared.pool))) return 'fair-share';
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 

@@ -2,6 +2,7 @@ import type { BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
+import { visiblePolicies } from '../contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -61,7 +62,7 @@ export class Limiter {
   constructor(setup: Setup) {
     const { set, tiers, source, scope } = setup;
     this.name = set.name;
-    this.policies = set.policies;
+    this.policies = visiblePolicies(set.policies);
     this.set = set;
     this.tiers = tiers;
     this.source = source;

@@ -148,11 +148,11 @@ export const LIMITER_TABLE = {
 /** The names of the options that are not part of a policy. */
 export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 
-/** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter. */
-export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
+/** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter, and in adapters `weight` to the request. */
+export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => !['name', 'shadow', 'weight'].includes(field));
 
 /** The options that create a limiter. */
-export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS];
+export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS, 'weight'];
 
 /** Selects the policies that decide. */
 export interface TierOption {
@@ -164,6 +164,8 @@ export interface TierOption {
 export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12, or units by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. @default 1 */
   cost?: Cost;
+  /** The weight of the tenant in policies with `share`, 1 to 1,000. @default the policy's weight */
+  weight?: number | undefined;
 }
 
 /** Options of `consume`. */
@@ -202,7 +204,9 @@ export function hasPolicies(options: object): boolean {
 
 /** The policies in options: `policies`, or an inline one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): Policies {
-  const written = Object.entries(options).filter(([field]) => INLINE_FIELDS.includes(field));
+  const written = Object.entries(options).filter(
+    ([field]) => field === 'weight' || INLINE_FIELDS.includes(field),
+  );
   const { policies } = options as Partial<JointPolicies>;
   if (policies === undefined) {
     if (written.length > 0) return [Object.fromEntries(written) as unknown as Policy];
@@ -240,7 +244,7 @@ export function checkLimiterName(option: string, name: unknown): string {
   throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }
 
-const CONSUME_OPTIONS = ['cost', 'tier'];
+const CONSUME_OPTIONS = ['cost', 'tier', 'weight'];
 const REQUEST_OPTIONS = [...CONSUME_OPTIONS, 'id'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */

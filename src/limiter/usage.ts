@@ -11,6 +11,7 @@ import {
   type Subject,
   type UsageReply,
 } from '../contract/store.js';
+import { sharedOf, visiblePolicies } from '../contract/shares.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
 import { overrideOf, type Override } from './overrides/override.js';
 
@@ -22,7 +23,12 @@ export interface PolicyUsage {
   readonly key: string;
   /** Units per window, or slots, as the key's override sets them. */
   readonly limit: number;
-  /** Units that are charged now; of a bucket, the units of the burst that cannot be spent now. At most `limit`, or the burst. */
+  /** The part of a shared limit that the tenant may have now. Absent unless the policy has `share`. */
+  readonly share?: number;
+  /**
+   * Units that are charged now; of a bucket, the units of the burst, and of a shared limit the units of the share, that cannot be spent now.
+   * At most `limit`, or the burst.
+   */
   readonly used: number;
   /** Whole units that could be spent now. */
   readonly remaining: number;
@@ -70,12 +76,16 @@ export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: 
   const all = set.overrides?.all ?? '';
   const keyOf = ({ by }: CompiledPolicy): string =>
     typeof key === 'string' ? key : key[set.dimensions!.names.indexOf(by)]!;
-  const policies = set.policies.map((configured, i): PolicyUsage => {
+  const shared = sharedOf(set);
+  const policies = visiblePolicies(set.policies).map((configured, i): PolicyUsage => {
     const policy = overridden(configured, `${records[configured.by] ?? ''}\n${all}`, now);
     const { name, limit, traits } = policy;
+    const pool = shared.find((each) => each.policy === i)?.pool;
+    const share = pool === undefined ? undefined : remainingOf(verdicts, pool);
     return {
       ...{ name, key: keyOf(policy), limit, remaining: remainingOf(verdicts, i) },
-      used: Math.max(0, fullQuotaOf(policy, now) - remainingOf(verdicts, i)),
+      ...(share !== undefined && { share }),
+      used: Math.max(0, (share ?? fullQuotaOf(policy, now)) - remainingOf(verdicts, i)),
       unit: traits.unit ?? 'requests',
       resetsAt: traits.periodEnd?.(now) ?? now + resetOf(verdicts, i),
     };

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { limitDimension } from '../contract/shares.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
 import { partsOf } from '../contract/parts.js';
 import { idText } from '../contract/request-ids.js';
@@ -78,7 +79,14 @@ export function escapeScope(name: string | Hash): string {
 function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
   if (typeof key === 'string') return [keyTextOf(names[0] ?? DEFAULT_DIMENSION, key, text)];
-  if (slotBy === undefined) return names.map((name, i) => keyTextOf(name, key[i]!, text));
+  if (slotBy === undefined) {
+    return names.map((name, i) => {
+      const of = limitDimension(name);
+      if (of === undefined) return keyTextOf(name, key[i]!, text);
+      const [slot, tenant] = [keyTextOf(of, key[names.indexOf(of)]!, text), key[i]!];
+      return `${slot}}${MARK}${name.slice(of.length + 1)}${tenant && `=${text(tenant.slice(1))}`}`;
+    });
+  }
   const at = names.indexOf(slotBy);
   // Requests without a key of the dimension share a slot.
   const slot = at < 0 ? MARK + slotBy : keyTextOf(slotBy, key[at]!, text);

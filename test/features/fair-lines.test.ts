@@ -158,19 +158,22 @@ describe('fair lines', () => {
       expect(units.get(tenant)! / weight / units.get(unweighed)!).to.be.within(0.9, 1.1);
   });
 
-  it('tenants that a key does not name take turns, too', async () => {
-    const { pass, room, limiter } = setup(stores.memory, {
-      algorithm: 'fixed-window',
-      limit: 1,
-      window: 100,
-    });
-    const turns: string[] = [];
-    for (const tenant of 'aaabbc')
-      void room
-        .wait({ key: 'k', set: limiter.set, ids: ['k'], tenant }, 1, Infinity, undefined)
-        .then(() => turns.push(tenant));
-    await pass(1000);
-    expect(turns.join('')).to.equal('abcaba');
+  it('a tenant of a shared limit waits only for its own share', async () => {
+    const { pass, turns, wait } = setup(stores.memory, { limit: 100, window: 1000, share: 'tenant' });
+    for (let i = 0; i < 1000; i++) void wait('hog');
+    await pass(3000);
+    const before = turns.length;
+    for (let i = 0; i < 5; i++) void wait('light');
+    await pass(600);
+    expect(countOf(turns.slice(before), 'light')).to.equal(5);
+    await pass(2000);
+    for (let i = 0; i < 1000; i++) void wait('second');
+    await pass(2000);
+    const since = turns.length;
+    await pass(4000);
+    const [hog, second] = [countOf(turns.slice(since), 'hog'), countOf(turns.slice(since), 'second')];
+    expect(hog + second).to.be.above(350);
+    expect(hog / second).to.be.within(0.9, 1.1);
   });
 
   it('a slot that is released goes to the next tenant, and the calls of a tenant keep their order', async () => {

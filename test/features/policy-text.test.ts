@@ -92,8 +92,8 @@ describe('a policy as text', () => {
 
   it('has its grammar in one line', () => {
     expect(POLICY_GRAMMAR).to.equal(
-      '[name=][algorithm ]limit/window [time-zone name] [anchor day] [by name] [burst n] [segments n] [max-delay time] [unit name] ' +
-        '[attempts] [shadow]',
+      '[name=][algorithm ]limit/window [time-zone name] [anchor day] [by name] [share name] [weight n] [burst n] [segments n] ' +
+        '[max-delay time] [unit name] [attempts] [shadow]',
     );
   });
 

@@ -1,5 +1,6 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
+import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import {
   perSet,
@@ -54,14 +55,14 @@ export class Local {
 function localSet(set: PolicySet, share: number): PolicySet {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   // No other process waits for the substitute.
-  const own = set.policies.filter(({ kernel }) => kernel !== 'line');
+  const own = visiblePolicies(set.policies).filter(({ kernel }) => kernel !== 'line');
   const policies = own.map(({ name, source }): Policy => {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
-    return { ...policy, attempts: set.policies[i]!.attempts };
+    return { ...policy, attempts: own[i]?.attempts ?? false };
   });
   // The substitute has no override records, so the overrides known now decide.
   return { ...set, policies: compiled, overrides: undefined, isInLine: false };

@@ -4,6 +4,7 @@ import { checkShape } from '../../common/validate.js';
 import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
 import { POLICY_FIELDS } from '../../contract/compile-policies.js';
 import { recordDimensions } from '../../contract/overrides.js';
+import { limitDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Tiers } from '../tiers.js';
@@ -30,7 +31,9 @@ export class ChangeChecks {
 
   /** The policies of each tier by a dimension. @param by undefined for all dimensions */
   policiesBy(by: string | undefined): CompiledPolicy[][] {
-    return this.#dynamic ? [] : this.#tiers.all.map(({ policies }) => policies.filter(isOf(by)));
+    return this.#dynamic
+      ? []
+      : this.#tiers.all.map(({ policies }) => visiblePolicies(policies).filter(isOf(by)));
   }
 
   /**
@@ -60,7 +63,7 @@ export class ChangeChecks {
     const isPolicy = fields.every((field) => POLICY_FIELDS.includes(field) && !names.includes(field));
     if (isSole && isPolicy) {
       const policy = change as string | PolicyChange;
-      checkPolicyChange('override', policy);
+      checkPolicyChange('override', policy, by);
       return new Map(names.map((name) => [name, policy]));
     }
     if (typeof change === 'string') throw severalPolicies(change, names);
@@ -69,7 +72,7 @@ export class ChangeChecks {
       throw severalPolicies(change, names);
     if (unknown !== undefined && !this.#dynamic) throw unknownPolicy(unknown, names, isSole);
     const byName = Object.entries(change) as [string, string | PolicyChange | false][];
-    for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own);
+    for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own, by);
     return new Map(byName);
   }
 
@@ -101,9 +104,9 @@ export function revisionOf(change: OverrideChange): string {
   return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
 }
 
-/** Whether a policy is by a dimension. @param by undefined for all dimensions */
+/** Whether a policy is by a dimension, or shared by tenants of that dimension. @param by undefined for all dimensions */
 export function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
-  return (policy) => by === undefined || policy.by === by;
+  return (policy) => by === undefined || policy.by === by || tenantsOf(policy) === by;
 }
 
 /** The dimensions by which each of the sets has a policy. */
@@ -143,9 +146,16 @@ function isEmpty(change: unknown): boolean {
   );
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless the change is a policy as text, or some fields of a policy */
-function checkPolicyChange(name: string, change: unknown): void {
-  if (typeof change === 'string') return;
+/**
+ * @param by the dimension of the key. Of a tenant, only the weight can change
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless the change is a policy as text, or some fields of one
+ */
+function checkPolicyChange(name: string, change: unknown, by: string | undefined): void {
+  const isTenant = by !== undefined && limitDimension(by) !== undefined;
+  if (typeof change === 'string' && !isTenant) return;
+  const isWeight = typeof change === 'object' && change !== null && Object.keys(change).join() === 'weight';
+  if (isTenant && !isWeight)
+    throw invalidOption(name, change, 'A tenant of a shared limit has only a weight: { weight: 5 }.');
   if (isEmpty(change)) throw invalidOption(name, change, EXAMPLE);
-  checkShape(name, change, CHANGEABLE);
+  checkShape(name, change, isTenant ? ['weight'] : CHANGEABLE);
 }

@@ -1,3 +1,5 @@
+import { visiblePolicies } from '../../contract/shares.js';
+import { withHidden } from '../../contract/compile-policies.js';
 import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';
 import { changedPolicy } from '../../contract/change-policy.js';
@@ -142,18 +144,19 @@ export class OverriddenSets {
     try {
       const { change } = JSON.parse(json) as { change: OverrideChange };
       // A change may name policies that only other tiers, or other requests, have.
-      const sets = [set.policies.filter(isOf(by)), ...checks.policiesBy(by)];
+      const visible = visiblePolicies(set.policies);
+      const sets = [visible.filter(isOf(by)), ...checks.policiesBy(by)];
       const isSole = sets.every((policies) => policies.length <= 1);
       const changes = checks.byPolicy(change, by, sets, isSole);
       if (!changes) {
         const tier = tierOf(change);
         return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
       }
-      const policies = set.policies.flatMap((policy) => {
+      const policies = visible.flatMap((policy) => {
         const own = applies(policy) ? changes.get(policy.name) : undefined;
         return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
       });
-      const changed = withPolicies(set, policies, scope.by);
+      const changed = withPolicies(set, withHidden(policies), scope.by);
       store.checkDimensions?.(changed);
       return changed;
     } catch (error) {

@@ -1,7 +1,7 @@
 import { HeadgateError, show } from '../../common/errors.js';
 import { checkShape } from '../../common/validate.js';
 import { checkNote, type BanNoteOptions } from '../../contract/ban-options.js';
-import { changedPolicy, limitsOf } from '../../contract/change-policy.js';
+import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
@@ -13,6 +13,7 @@ import {
   TIER_PREFIX,
   type OverrideRecord,
 } from '../../contract/overrides.js';
+import { limitDimension, tenantsOf } from '../../contract/shares.js';
 import type { OverridePlace, OverrideStore, PolicySet } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import { revisionOf, type ChangeChecks } from './changes.js';
@@ -104,7 +105,7 @@ export class OverrideWriter {
     if (key === undefined) return { set: base };
     const set = scope.everything;
     const subject = scope.checkSlot(scope.subject(set, key), key);
-    const by = dimensionOfKey(key, scope.by.slotBy);
+    const by = dimensionOfKey(key, scope.by.slotBy, set);
     if (set.policies.some((policy) => policy.by === by)) return { subject, by };
     if (!dynamic)
       throw unknownDimension(
@@ -124,10 +125,16 @@ export class OverrideWriter {
     const changes = checks.byPolicy(change, by, sets);
     if (!changes) return new Map([[CLIENT_CHANGE_ID, TIER_PREFIX + revisionOf(change)]]);
     const limits = new Map<string, readonly number[]>();
-    let isClientChange = dynamic;
+    // The weight of a tenant is not a number of the shared policy itself.
+    const isWeight = by !== undefined && limitDimension(by) !== undefined;
+    let isClientChange = dynamic || isWeight;
     for (const policy of sets.flat()) {
       const own = changes.get(policy.name);
       if (own === undefined) continue;
+      if (isWeight) {
+        changedPolicy(policy, own as PolicyChange);
+        continue;
+      }
       const changed = own === false ? undefined : limitsOf(policy, changedPolicy(policy, own));
       if (changed) limits.set(policy.id, changed);
       else isClientChange = true;
@@ -142,15 +149,27 @@ function dimensionOf(place: OverridePlace): string | undefined {
   return 'subject' in place ? place.by : undefined;
 }
 
-/** The only dimension of a key apart from the slot's. @throws HeadgateError `HEADGATE_INVALID_KEY` */
-function dimensionOfKey(key: Key, slotBy: string | undefined): string {
+/**
+ * The only dimension of a key apart from the slot's. A tenant of a shared limit is named together with the limit's key.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_KEY`
+ */
+function dimensionOfKey(key: Key, slotBy: string | undefined, { policies }: PolicySet): string {
   if (typeof key === 'string') return DEFAULT_DIMENSION;
   const present = Object.keys(key).filter((name) => (key as Record<string, unknown>)[name] !== undefined);
+  const isOfTenant = ({ by, share }: (typeof policies)[number], names: readonly string[]): boolean =>
+    share !== undefined && names.length === 2 && names.includes(by) && names.includes(share);
+  const shared = policies.find((policy) => isOfTenant(policy, present));
+  if (shared) return tenantsOf(shared)!;
   const named = present.length > 1 ? present.filter((name) => name !== slotBy) : present;
   const [by, ...more] = named as [string];
-  if (more.length === 0) return by;
+  const limit = policies.find(({ share }) => share === by)?.by;
+  const isAlone = more.length === 0 && limit !== undefined && !policies.some((policy) => policy.by === by);
+  if (more.length === 0 && !isAlone) return by;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    `key: ${show(key)} names several keys. Override one at a time: { ${by}: ... }.`,
+    isAlone
+      ? `key: ${show(key)} names a tenant, but not its limit. Pass both: { ${limit}: ..., ${by}: ... }.`
+      : `key: ${show(key)} names several keys. Override one at a time: { ${by}: ... }.`,
   );
 }

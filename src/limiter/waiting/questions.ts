@@ -17,7 +17,13 @@ export interface Host {
   readonly process?: (() => number) | undefined;
   /** The time for which this process usually holds a slot, ms. Undefined until this process has released a slot. */
   readonly holdMs?: number | undefined;
-  decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
+  decide(
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+    weight: number | undefined,
+  ): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn, behind all held requests. */
   hold(
     decision: LimiterDecision,
@@ -107,7 +113,7 @@ export class Questions {
   async #look({ pace }: Gate, { value }: Link<Waiter>): Promise<number> {
     const set = setOf(value, this.#timing.now());
     try {
-      const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true);
+      const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true, value.who.weight);
       const sleep = allowed ? 0 : pace.sleepAfterLook(this.#timing.now());
       if (sleep > 0) return sleep;
     } catch {
@@ -152,7 +158,7 @@ export class Questions {
 
   async #decide(waiter: Waiter, set: PolicySet): Promise<LimiterDecision> {
     waiter.state = ASKED;
-    return this.#host.decide(waiter.who.key, waiter.cost, set, false);
+    return this.#host.decide(waiter.who.key, waiter.cost, set, false, waiter.who.weight);
   }
 
   /** Records the denial of a waiter. @returns the gate's sleep, ms, or 0 if the wait has ended or the line stands at another gate now */

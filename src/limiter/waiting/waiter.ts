@@ -21,10 +21,11 @@ export interface Who {
   readonly set: PolicySet;
   /** Texts that distinguish the keys: see `idsOf`. */
   readonly ids: readonly string[];
-  /** The tenant, if the keys do not name the tenant. Tenants that wait for the same key take turns. @default the keys */
-  readonly tenant?: string;
-  /** The tenant's part of the turns, as a multiple of another tenant's: at least 1. @default 1 */
-  readonly weight?: number;
+  /**
+   * The tenant's part of the turns of those that wait for the same key, as a multiple of another tenant's: at least 1. @default the weight in
+   * the policy with `share`, or 1
+   */
+  readonly weight?: number | undefined;
   /** Whether the request has a place however many wait. @default false */
   readonly isUnbounded?: boolean;
 }

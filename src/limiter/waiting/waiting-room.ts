@@ -22,6 +22,7 @@ import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
 import { costsOf, type Cost } from '../../contract/costs.js';
 import { idsOf, joined } from '../../contract/parts.js';
+import { weightIn } from '../../contract/shares.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import { Lines } from './lines.js';
@@ -84,10 +85,10 @@ export class WaitingRoom {
     priority = 0,
   ): Promise<LimiterDecision> {
     if (signal?.aborted) return Promise.reject(abortedError(signal));
-    const { ids, tenant } = who;
-    const line = this.#lines.open(joined(tenant === undefined ? ids : [...ids, tenant]));
+    const { ids } = who;
+    const line = this.#lines.open(joined(ids));
     line.ids = ids;
-    line.weight = who.weight ?? 1;
+    line.weight = who.weight ?? weightIn(who.set);
     const gate = line.gate ?? this.#gateOf(line);
     const before = line.lastBefore(priority);
     const after = before ? before.after : line.first;
@@ -138,6 +139,8 @@ export class WaitingRoom {
    * for one of the same keys, or else at a separate gate
    */
   #gateOf(line: WaitingLine, denial?: LimiterDecision): Gate {
+    // Beyond its share, only this tenant waits.
+    if (denial?.reason === 'fair-share') return this.#openGate(line.key, line.ids);
     const denied = denial && deniedId(denial);
     if (denied !== undefined && line.ids.includes(denied)) return this.#openGate(denied);
     if (line.gate) return line.gate;

@@ -7,6 +7,7 @@ import { costAt, type Cost } from '../../contract/costs.js';
 import type { Gauges } from '../../contract/gauges.js';
 import type { Key } from '../../contract/key.js';
 import { idsOf } from '../../contract/parts.js';
+import { checkWeight } from '../../contract/shares.js';
 import type { PolicySet } from '../../contract/store.js';
 import { isNothing, type Asking } from '../asking.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
@@ -43,7 +44,7 @@ export class Waits {
       get holdMs() {
         return asking.slots.holdMs;
       },
-      decide: (key, cost, its, peek) => asking.decide(key, cost, its, peek, 'all'),
+      decide: (key, cost, its, peek, weight) => asking.decide(key, cost, its, peek, 'all', undefined, weight),
       hold: async (decision, signal, isUnbounded) => {
         const result = await this.#hold(decision, signal, true, isUnbounded);
         if (!result.allowed) throw fullError(decision.key);
@@ -81,13 +82,14 @@ export class Waits {
 
   #wait(key: Key, options: WaitOptions, isUnbounded: boolean, isReported: boolean): Promise<LimiterDecision> {
     try {
-      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
+      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority', 'weight']);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
       const priority = checkPriority(options.priority ?? 0);
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
       const set = this.#setup.tiers.of(options.tier);
-      const args = [set, key, cost, timeout, signal, priority, isUnbounded] as const;
+      const weight = options.weight === undefined ? undefined : checkWeight('weight', options.weight);
+      const args = [set, key, cost, timeout, signal, priority, isUnbounded, weight] as const;
       return isReported ? this.waitBy(...args) : this.lineUp(...args);
     } catch (thrown) {
       const error = thrown as Error;
@@ -104,9 +106,10 @@ export class Waits {
     signal: AbortSignal | undefined,
     priority = 0,
     isUnbounded = false,
+    weight?: number,
   ): Promise<LimiterDecision> {
     return this.reported(set, key, cost, signal, () =>
-      this.lineUp(set, key, cost, timeout, signal, priority, isUnbounded),
+      this.lineUp(set, key, cost, timeout, signal, priority, isUnbounded, weight),
     );
   }
 
@@ -136,6 +139,7 @@ export class Waits {
     signal: AbortSignal | undefined,
     priority: number,
     isUnbounded: boolean,
+    weight?: number,
   ): Promise<LimiterDecision> {
     const { scope, source, live, shadow } = this.#setup;
     const subject = this.#asking.subject(key, set);
@@ -150,7 +154,7 @@ export class Waits {
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    const who = { key: copyOf(key), set, ids: idsOf(subject), isUnbounded };
+    const who = { key: copyOf(key), set, ids: idsOf(subject), isUnbounded, weight };
     enter(source, this.#setup.set.name, this.#room);
     try {
       return await this.#room.wait(who, cost, timeout, signal, priority);

@@ -1,6 +1,7 @@
 import { DOCS, HeadgateError, withoutPage } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
+import { limitDimension } from '../../contract/shares.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import {
   chargedOf,
@@ -54,7 +55,7 @@ function idAcross(): HeadgateError {
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets whose keys would be in several slots of a cluster */
 export function checkSlots(set: PolicySet): void {
   const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
-  if (names.length < 2 || slotBy !== undefined) return;
+  if (slotsOf(names) < 2 || slotBy !== undefined) return;
   if (acrossSlots) return checkAcross(set);
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
@@ -66,7 +67,13 @@ export function checkSlots(set: PolicySet): void {
 
 /** Whether the keys of a subject lie in several slots of a cluster. */
 export function isAcross({ set, key }: Subject): boolean {
-  return typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined;
+  const { names = [], slotBy } = set.dimensions ?? {};
+  return typeof key !== 'string' && key.length > 1 && slotBy === undefined && slotsOf(names) > 1;
+}
+
+/** The number of slots of keys of some dimensions. Tenants are in the slot of their limit. */
+function slotsOf(names: readonly string[]): number {
+  return names.filter((name) => limitDimension(name) === undefined).length;
 }
 
 /**

@@ -204,6 +204,7 @@ export class RedisStore implements Store {
     if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
+    if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
     plan.records?.push(queries, keys, args, this.#isCluster);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AnyKernel } from '../../algorithms/index.js';
+import { SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
 import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -44,7 +44,8 @@ export function assemble(
   extra?: Extra,
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const outright = isOutright(name, kernels, extra) ? kernels : [];
+  const visible = kernels.filter((kernel) => kernel !== SHARES_KERNEL);
+  const outright = isOutright(name, visible, kernels.length - visible.length, extra) ? visible : [];
   const id = [name, ...needed, ban, overrides, extra, ...outright].join();
   let script = scripts.get(id);
   if (!script) {
@@ -58,10 +59,15 @@ export function assemble(
 /** The most policies for which a script has code of their own. More would make it long. */
 const MAX_OUTRIGHT = 6;
 
-/** Whether a script charges policies before it looks. */
-function isOutright(name: ScriptName, kernels: readonly AnyKernel[], extra: Extra | undefined): boolean {
+/** Whether a script charges policies before it looks. @param hidden the count of hidden policies: a pool and a tenant for a shared policy */
+function isOutright(
+  name: ScriptName,
+  kernels: readonly AnyKernel[],
+  hidden: number,
+  extra: Extra | undefined,
+): boolean {
   const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
-  return name === 'evaluate' && extra !== 'usage' && all;
+  return name === 'evaluate' && extra !== 'usage' && all && hidden <= 2;
 }
 
 /** The features of a script. */
@@ -82,7 +88,8 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`, `ids`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`), or the algorithm has
+ *   this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
@@ -119,12 +126,13 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
 
 function has(
   subject: string,
-  { policies, ban, overrides, extra }: Features,
+  { kernels, policies, ban, overrides, extra }: Features,
   algorithm: AnyKernel | undefined,
 ): boolean {
   if (subject.endsWith('outright')) return policies.length > 0 === (subject === 'outright');
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
+  if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
   if (subject === 'usage' || subject === 'ids') return extra === subject;
   return sectionOf(subject, algorithm) !== undefined;
 }

@@ -9,14 +9,11 @@ import {
 import { bannedOf, columnsOf, look, NO_COSTS, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from './place.js';
 import type { History } from './returns.js';
+import { adjustShares } from './shares.js';
 
 /** The store's answer to `adjust`. */
-export function adjust(
-  places: readonly Place[],
-  { key: keys, units, charged }: Change,
-  now: number,
-  step: number,
-): ChangeReply {
+export function adjust(places: readonly Place[], change: Change, now: number, step: number): ChangeReply {
+  const { key: keys, units, charged } = change;
   const done: number[] = [];
   for (const place of places) {
     const { part, policies, returns } = place;
@@ -45,6 +42,7 @@ export function adjust(
     });
     if (row !== 0) noteDenial(place, now);
   }
+  adjustShares(places, change, now, step);
   return { now, step, ban: 0, verdicts: verdictsOf(columnsOf(places)), charged: done };
 }
 

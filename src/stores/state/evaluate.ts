@@ -3,8 +3,10 @@ import type { Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
 import type { PolicySet, Query, Reply, UsageReply } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
+import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';
 import type { Place } from './place.js';
+import { Shares } from './shares.js';
 
 export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
@@ -31,6 +33,7 @@ export function usage(places: readonly Place[], set: PolicySet, now: number, ste
   const banned = set.ban && bannedOf(places);
   const ban = banned ? banned.bans.look(banned.row, set.ban, now, false) : 0;
   for (const place of places) look(place, NO_COSTS, now, false);
+  if (sharedOf(set).length > 0) new Shares(places, { set, ...NO_COSTS, peek: true }, now, step).report(false);
   const records = Object.fromEntries(places.map(({ part, record }) => [part.name, record]));
   return { now, step, ban, verdicts: verdictsOf(columnsOf(places)), records };
 }
@@ -56,11 +59,14 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
   for (const place of places) if (!look(place, costsOf(place), now, !peek)) admitted = false;
+  const shares = sharedOf(set).length > 0 ? new Shares(places, query, now, step) : undefined;
+  if (shares && !shares.admitted) admitted = false;
   let full: number | undefined;
   for (const place of places) {
     const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
     if (wait !== undefined) full = Math.max(full ?? 0, wait);
   }
+  shares?.deny();
   let started = 0;
   for (const place of places) {
     // If there is room for only some of the keys, only these keys limit the request.
@@ -68,6 +74,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     if (!peek) started += charge(place, costs, place.part.set.ban, now, lease, admitted);
     if (place.next) waitAcross(place, place.next, costsOf(place), now);
   }
+  shares?.report(admitted);
   const reply = { now, step, ban: started, verdicts: verdictsOf(columnsOf(places)) };
   return full === undefined ? reply : { ...reply, full };
 }

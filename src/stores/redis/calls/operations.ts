@@ -61,7 +61,7 @@ export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): O
 
 /** Looks at a key by the deciding script, with the script's parts for usage. */
 export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply> {
-  const { keys: maker, leases } = plans.of(set);
+  const { keys: maker, leases, shares } = plans.of(set);
   const kernels = set.policies.map(({ kernel }) => kernel);
   const isLive = set.overrides !== undefined;
   const keys: string[] = [];
@@ -71,7 +71,10 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
   return {
     script: assemble('evaluate', kernels, set.ban !== undefined, isLive, 'usage'),
     keys,
-    args: [...args, costArg(0, true), ...(leases ? [''] : []), ...(isLive ? [recordsSign(set)] : [])],
+    args: [
+      ...[...args, costArg(0, true), ...(leases ? [''] : [])],
+      ...[...(shares ? ['0'] : []), ...(isLive ? [recordsSign(set)] : [])],
+    ],
     read: (reply) => decodeUsage(reply, set),
   };
 }

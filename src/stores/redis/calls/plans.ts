@@ -1,3 +1,4 @@
+import { SHARES_KERNEL } from '../../../algorithms/index.js';
 import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet, type Query } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
@@ -83,6 +84,8 @@ export interface Plan {
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
+  /** Whether a limit is shared, so that each request has a weight. */
+  readonly shares: boolean;
   /** Undefined if the limiter does not support overrides. */
   readonly records: Records | undefined;
 }
@@ -133,6 +136,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
+      shares: kernels.includes(SHARES_KERNEL),
       records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }

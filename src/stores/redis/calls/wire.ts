@@ -16,11 +16,12 @@ import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
   return [
     String(policies.length),
-    ...policies.flatMap((policy) => [
-      policy.kernel,
-      String((policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0)),
-      ...paramArgs(policy, now),
-    ]),
+    ...policies.flatMap((policy, i) => {
+      // Of a pool and its tenant, only the pool's params are sent.
+      if (policy.isHidden && policies[i - 1]?.params === policy.params) return [policy.kernel, '8'];
+      const flags = (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
+      return [policy.kernel, String(flags), ...paramArgs(policy, now)];
+    }),
   ];
 }
 

@@ -1,3 +1,4 @@
+import { sharedOf } from '../../../contract/shares.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../../contract/parts.js';
@@ -126,7 +127,9 @@ export class Denials {
 
   /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
-    if ((peek && cost === 0) || answer.clientChanges) return;
+    // The store counts each request of a tenant as demand, and its share changes with the demand of other tenants.
+    if ((peek && cost === 0) || answer.clientChanges || (typeof key !== 'string' && sharedOf(set).length > 0))
+      return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? toTheNext(set, answer) : answer;
     // A denial by an override is not remembered, because a new override may come at any time.

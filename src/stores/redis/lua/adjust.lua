@@ -15,6 +15,9 @@
 --- include common.adjust
 --- include policies
 --- include policies.kernels
+--- if sharing
+--- include shares.share
+--- end
 --- if overrides
 --- include overrides.apply
 --- end
@@ -103,8 +106,7 @@ at = at + 1 + #policies
 --- include ids.changes
 at = at + 4
 --- end
-local reply = { step }
-local filled = 1
+local changes = {}
 for i, policy in ipairs(policies) do
   local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
@@ -136,7 +138,30 @@ for i, policy in ipairs(policies) do
       write_history(KEYS[#policies + i], history, charge, changed, now + life)
     end
   end
-  reply[filled + 1] = units > 0 and changed or 0
-  filled = headgate_add_verdict(reply, filled + 1, 0, remaining, reset)
+  changes[i] = { key = KEYS[i], policy = policy, units = units, mark = mark, remaining = remaining, reset = reset }
+  changes[i].charged = units > 0 and changed or 0
+end
+
+--- if sharing
+for _, each in ipairs(shares_of(policies, changes)) do
+  local limit, pool, tenant = each.limit, each.pool, each.tenant
+  local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
+  local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
+  local reset = limit.reset == 0 and shares_reset_of_pool(pool.policy, pool_state) or limit.reset
+  shares_load(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, shares_start(tenant.policy, reset))
+  if limit.units ~= 0 then
+    shares_adjust(limit.units, limit.mark)
+    shares_save(pool.key, tenant.key)
+  end
+  limit.remaining, pool.remaining = shares_remaining(limit.remaining)
+  tenant.remaining, tenant.reset = limit.remaining, limit.reset
+  pool.reset = limit.reset
+end
+--- end
+
+local reply, filled = { step }, 1
+for _, change in ipairs(changes) do
+  reply[filled + 1] = change.charged
+  filled = headgate_add_verdict(reply, filled + 1, 0, change.remaining, change.reset)
 end
 return reply

@@ -7,7 +7,7 @@
 --        the set has a ban; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
---        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
+--        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
@@ -16,7 +16,7 @@
 --- include common
 
 -- The ban's key, if the set has a ban, precedes the keys of a request's policies.
-local ban_keys, has_leases, is_usage = 0, false, false
+local ban_keys, has_leases, has_weights, is_usage = 0, false, false, false
 --- if ban
 ban_keys = 1
 --- end
@@ -28,14 +28,32 @@ is_usage = true
 has_leases = true
 --- end
 --- end
+--- if sharing
+has_weights = true
+--- end
 
 -- The position in ARGV after the policies.
 local count, at = ARGV[2] + 0, 3
+--- if sharing
+-- The number of the shared policy that is charged without a look, and its position in ARGV; the number of the policy before.
+local shared_at, limit_at, before_at = 0, 0, 0
+--- end
 --- for each policy
 do
 --- include algorithm
+--- if sharing
+  before_at = before_at + 1
+  if ARGV[at + 1] + 0 > 3 then shared_at, limit_at = before_at, at end
+--- end
   at = at + 2 + kernel_params
 end
+--- end
+--- if outright
+--- if sharing
+-- The pool's policy, and the tenant's without params, follow.
+local pool_at = at
+at = at + 8
+--- end
 --- end
 --- if not outright
 --- include evaluate.policies
@@ -75,7 +93,7 @@ end
 --- if ids
 --- include ids
 --- end
-local costs = #ARGV - at + 1 - (has_leases and requests or 0)
+local costs = #ARGV - at + 1 - (has_leases and requests or 0) - (has_weights and requests or 0)
 -- The cost of a request's i-th policy is ARGV[at + request * per_request + i * per_policy], or 1 if `costs` is 0.
 local per_request, per_policy = costs > 1 and 1 or 0, 0
 if costs > requests then
@@ -123,6 +141,10 @@ local function charge_outright(
     if redis.pcall('GET', KEYS[key_at]) then break end
     reply[to] = 0
 --- end
+--- if sharing
+    local shared_to = to
+--- include shares.open
+--- end
     local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
     local cost = text + 0
     if cost <= 0 then break end
@@ -130,6 +152,9 @@ local function charge_outright(
     do
 --- include algorithm
       key_at = key_at + 1
+--- if sharing
+      if charged + 1 == shared_at then shared_to = to end
+--- end
       -- The variables that the section `charge` reads and writes (see charge.lua).
       local request, last, p, at, filled, before = key_at, key_at, ARGV, policy_at + 1, to
 --- include algorithm.charge
@@ -146,6 +171,9 @@ local function charge_outright(
         if cost <= 0 then break end
       end
     end
+--- end
+--- if sharing
+--- include shares.close
 --- end
 --- if ids
       if remember(request, filled + 2 + ban_keys, to) then break end
@@ -166,6 +194,9 @@ if request == requests then return reply end
 --- include common.write
 --- include common.adjust
 --- include policies.kernels
+--- if sharing
+--- include shares.share
+--- end
 --- if overrides
 --- include overrides.apply
 -- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.
@@ -222,6 +253,18 @@ for i = 1, count do
   has_attempts = has_attempts or configured[i].attempts
 end
 
+--- if sharing
+-- The shared policies, each with its verdicts: `limit`, `pool`, `tenant`. `is_denied_elsewhere`: whether another policy denies, so that the
+-- request is not part of the tenant's demand.
+local shared, is_denied_elsewhere = shares_of(configured, verdicts), false
+
+local function open_share(each)
+  local limit, pool, tenant = each.limit, each.pool, each.tenant
+  local weight = tonumber(ARGV[#ARGV - requests + request + 1])
+  shares_load(tenant.policy, limit.policy[1], weight, pool.a, tenant.a, each.start)
+end
+--- end
+
 -- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
 local writable, lease, admitted
 -- The rest of the key's ban, ms; or, below 0, the length of the ban that begins with this denial. `denials` is the ban's state.
@@ -253,7 +296,7 @@ local function read_request()
 --- if ids
   writable = writable and origin == 0
 --- end
-  lease = has_leases and ARGV[#ARGV - requests + request + 1]
+  lease = has_leases and ARGV[#ARGV - (has_weights and 2 or 1) * requests + request + 1]
 end
 
 local function admits(verdict) return verdict.wait == 0 or verdict.wait < -1 end
@@ -281,6 +324,24 @@ local function look()
 --- end
     if not admits(verdict) and not policy.shadow then admitted = false end
   end
+--- if sharing
+  is_denied_elsewhere = false
+  for _, verdict in ipairs(verdicts) do
+    local policy = verdict.policy
+    if not admits(verdict) and not (policy.shadow or policy.shared) then is_denied_elsewhere = true end
+  end
+  for _, each in ipairs(shared) do
+    local limit = each.limit
+    each.wait, each.start = limit.wait, shares_start(each.tenant.policy, limit.reset)
+    open_share(each)
+    each.is_fair = limit.cost == 0 or shares_admits(limit.cost, limit.remaining)
+    -- A limit does not admit a tenant beyond its share.
+    if not each.is_fair then
+      if limit.wait == 0 then limit.wait = 1 end
+      if not limit.policy.shadow then admitted = false end
+    end
+  end
+--- end
 end
 
 -- Returns the charges of a request of which a later policy could not be charged.
@@ -333,6 +394,39 @@ local function charge()
   end
 end
 
+--- if sharing
+-- Records the request with its tenants, unless it only looks, and makes the verdicts.
+local function record()
+  if changes or banned > 0 and not is_usage then return end
+  for _, each in ipairs(shared) do
+    local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
+    local policy, cost = limit.policy, limit.cost
+    local is_denied = not each.is_fair or wait ~= 0
+    local is_charged = admitted and not is_denied
+    -- Of several shared policies, the last one was read.
+    if #shared > 1 then open_share(each) end
+    if writable and cost > 0 and wait ~= -1 and (is_charged or is_denied and not is_denied_elsewhere) then
+      shares_note(cost, is_charged)
+      local done, failure = pcall(shares_save, pool.key, tenant.key)
+      if not done then
+        give_back()
+        return type(failure) == 'table' and failure.err or failure
+      end
+    end
+    local later, remaining, share = wait, shares_remaining(limit.remaining)
+    if is_denied and wait ~= -1 then
+      later = shares_wait(cost, wait, function(time)
+        local _, left = policy.look(limit.key, policy, 0, time, false)
+        return left
+      end)
+    end
+    limit.wait, limit.remaining = later, remaining
+    tenant.wait, tenant.remaining, tenant.reset = later, remaining, limit.reset
+    pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
+  end
+end
+--- end
+
 -- Restores missing TTLs. A charge always leaves a TTL.
 local function heal()
   if not writable then return end
@@ -367,7 +461,7 @@ local function report(failure)
     local verdict = verdicts[i]
     local policy, wait = verdict.policy, verdict.wait
 --- if overrides
-    if policy.wait_across and not admits(verdict) then
+    if policy.wait_across and not policy.shared and not admits(verdict) then
       wait = policy.wait_across(policy.look, verdict.key, policy, verdict.cost, wait)
     end
     if policy.limit then
@@ -393,6 +487,9 @@ while request < requests do
   take_back()
   read_request()
   local failure = look() or charge()
+--- if sharing
+  failure = failure or record()
+--- end
   heal()
 --- if ids
   local before = filled

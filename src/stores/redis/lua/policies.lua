@@ -2,7 +2,8 @@
 --
 -- KEYS:  the keys of the script that follows
 -- ARGV:  the arguments of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
---        shadow, 2: it counts attempts), its params
+--        shadow, 2: it counts attempts, 4: its limit is shared), its params; or 8 as the flags, and no params, if both are those of the
+--        policy before
 -- Reply: empty
 
 -- The functions of the script's algorithms, by the algorithm's name.
@@ -22,13 +23,19 @@ local function headgate_policies(at)
   local count = tonumber(ARGV[at])
   at = at + 1
   for i = 1, count do
-    local kernel, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
-    local policy
-    policy, at = headgate_params(kernel, at + 2)
-    if flags > 0 then
-      policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
+    local kernel, flags = kernels[ARGV[at]], ARGV[at + 1] + 0
+    kernel.__index = kernel
+    local policy = policies[i - 1]
+    if flags == 8 then
+      at = at + 2
+    else
+      policy, at = headgate_params(kernel, at + 2)
+      if flags > 0 then
+        policy.shadow, policy.attempts, policy.shared = flags % 2 == 1, flags % 4 > 1, flags > 3
+      end
+      setmetatable(policy, kernel)
     end
-    policies[i] = setmetatable(policy, { __index = kernel })
+    policies[i] = policy
   end
   return policies, at
 end

@@ -1,0 +1,505 @@
+-- Fair shares of one limit: see docs/fair-shares.md. A shared policy has two states beside its own: the pool, of all tenants of one limit,
+-- and the tenant. Both count by the segments of the shared policy. A tenant is light as long as it asks for less than its share; of the
+-- light tenants only sums are known. A heavy tenant adds its weight to the pool, and is bounded by its share.
+--
+-- State:   pool: the start of the newest segment (6 bytes, ms); the step at which the pool was created (7); the weights that heavy tenants
+--          added in the newest three segments (6 each); two totals (8 each); then the cells of all segments, newest first: the units that
+--          light tenants asked for, and the squares of their costs. Tenant: the start; the step of its pool (a state from another pool is
+--          void); the start of the segment in which the tenant was over its share most recently (6), the weight that it then added (2);
+--          four totals (8 each); then cells: its part of the pool's two cells, the units that it used, the units that it asked for as a
+--          heavy tenant. Cells have 2, 4 or 6 bytes, as the largest so far needs. All big-endian. A request in the newest segment only
+--          changes the numbers before the second segment
+-- Params:  limit, segment (ms), counted segments, default weight
+-- Returns: look: 0, limit, reset, value (or nil, error); commit: limit, reset; adjust: limit, reset, charged
+
+local kernel_name, kernel_params = 'shares', 4
+
+--- section share
+
+-- The functions work on one shared policy at a time, the one that `shares_load` has read. Tables would take twice the time.
+local shares_load, shares_admits, shares_note, shares_save, shares_remaining, shares_wait, shares_adjust
+do
+
+-- The standard deviations of the light tenants' demand that are kept for them; the segments for which a tenant is heavy after it asked for
+-- more than its share; the largest cell.
+local MARGIN, HEAVY, MAX = 3, 3, 2 ^ 45
+-- The bytes before the cells.
+local POOL_HEAD, TENANT_HEAD = 47, 53
+
+-- The numbers of the policy, its pool (`born` is the step of its creation; the totals, the newest cells, the width of cells, the older cells)
+-- and its tenant, and the estimate: `share`, the units kept for light tenants (`room`), and whether the tenant is heavy (`is_marked`).
+local s = { limit = 0, weight = 0, segment = 0, segments = 0, start = 0, left = 0, born = 0, weight1 = 0, weight2 = 0, weight3 = 0,
+  light = 0, squares = 0, light1 = 0, squares1 = 0, width = 0, rest = '', is_changed = false, mark = 0, marked = 0, own_light = 0,
+  own_squares = 0, used = 0, asked = 0, own_light1 = 0, own_squares1 = 0, used1 = 0, asked1 = 0, own_width = 0, own_rest = '',
+  share = 0, room = 0, is_marked = false }
+
+local function pool_format(bytes)
+  if bytes == 2 then return '>I6I7I6I6I6I8I8I2I2' end
+  return bytes == 4 and '>I6I7I6I6I6I8I8I4I4' or bytes == 6 and '>I6I7I6I6I6I8I8I6I6' or nil
+end
+
+local function tenant_format(bytes)
+  if bytes == 2 then return '>I6I7I6I2I8I8I8I8I2I2I2I2' end
+  return bytes == 4 and '>I6I7I6I2I8I8I8I8I4I4I4I4' or bytes == 6 and '>I6I7I6I2I8I8I8I8I6I6I6I6' or nil
+end
+
+-- The older cells after `passed` further segments have begun. `bytes`: those of a segment.
+local function rest_of(value, head, bytes, passed)
+  if passed == 0 then return string.sub(value, head + bytes + 1) end
+  if passed == 1 then return string.sub(value, head + 1, -1 - bytes) end
+  return string.rep('\0', bytes * (passed - 1)) .. string.sub(value, head + 1, -1 - bytes * passed)
+end
+
+-- The segments that have begun since a state's newest, or nil if the state has expired.
+local function passed_since(begin)
+  local passed = math.max(0, math.floor((s.start - begin) / s.segment))
+  if passed < s.segments and now < begin + s.segments * s.segment then return passed end
+end
+
+-- Estimates the shares after `passed` further segments have begun, `rest_ms` before the end of the current one.
+local function estimate(passed, rest_ms)
+  local span = s.segments * s.segment
+  local lights = math.max(0, s.light - s.own_light) * span / (span - rest_ms)
+  local variance = math.max(0, s.squares - s.own_squares) / s.segments
+  local heavy = s.segments < HEAVY and s.segments or HEAVY
+  local weights = 0
+  if passed < heavy then
+    weights = s.weight1
+    if passed + 1 < heavy then weights = weights + s.weight2 end
+    if passed + 2 < heavy then weights = weights + s.weight3 end
+  end
+  s.is_marked = s.marked > 0 and (s.start - s.mark) / s.segment + passed < heavy
+  if s.is_marked then weights = weights - s.marked end
+  weights = math.max(0, weights) + s.weight
+  s.share = math.max(0, s.limit - lights - MARGIN * math.sqrt(variance)) * s.weight / weights
+  s.room = lights / s.segments * (rest_ms / s.segment) + MARGIN * math.sqrt(variance * (rest_ms / s.segment))
+end
+
+-- Reads the states of a shared policy, whose values may be false, and estimates the tenant's share. `from` is the start of the current segment.
+shares_load = function(p, units, own_weight, pool, tenant, from)
+  s.limit, s.segment, s.segments, s.start, s.is_changed = units, p[2], p[3], from, false
+  s.weight = own_weight > 0 and own_weight or p[4]
+  s.left = s.start + s.segment - now
+  local begin, epoch, passed
+  s.width = pool and (#pool - POOL_HEAD) / (2 * s.segments)
+  local format = pool and pool_format(s.width)
+  if format then
+    begin, s.born, s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1 = struct.unpack(format, pool)
+    passed = passed_since(begin)
+  end
+  if passed then
+    s.is_changed = begin ~= from
+    s.rest = rest_of(pool, POOL_HEAD, 2 * s.width, passed)
+    if passed > 0 then
+      format = s.width == 2 and '>I2I2' or s.width == 4 and '>I4I4' or '>I6I6'
+      for i = 1, passed do
+        local lights, square = struct.unpack(format, pool, #pool + 1 - 2 * s.width * i)
+        s.light, s.squares = s.light - lights, s.squares - square
+      end
+      s.light1, s.squares1 = 0, 0
+      s.weight2, s.weight3 = passed == 1 and s.weight1 or 0, passed == 1 and s.weight2 or passed == 2 and s.weight1 or 0
+      s.weight1 = 0
+    end
+  else
+    s.born, s.width, s.rest, s.is_changed = step, 2, string.rep('\0', 4 * (s.segments - 1)), true
+    s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1 = 0, 0, 0, 0, 0, 0, 0
+  end
+  s.own_width = tenant and (#tenant - TENANT_HEAD) / (4 * s.segments)
+  format, passed = tenant and tenant_format(s.own_width), nil
+  if format then
+    begin, epoch, s.mark, s.marked, s.own_light, s.own_squares, s.used, s.asked, s.own_light1, s.own_squares1, s.used1, s.asked1 =
+      struct.unpack(format, tenant)
+    passed = epoch == s.born and passed_since(begin)
+  end
+  if passed then
+    s.mark = math.min(s.start, s.mark)
+    s.own_rest = rest_of(tenant, TENANT_HEAD, 4 * s.own_width, passed)
+    if passed > 0 then
+      format = s.own_width == 2 and '>I2I2I2I2' or s.own_width == 4 and '>I4I4I4I4' or '>I6I6I6I6'
+      for i = 1, passed do
+        local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * s.own_width * i)
+        s.own_light, s.own_squares, s.used, s.asked = s.own_light - a, s.own_squares - b, s.used - c, s.asked - d
+      end
+      s.own_light1, s.own_squares1, s.used1, s.asked1 = 0, 0, 0, 0
+    end
+  else
+    s.mark, s.marked, s.own_width, s.own_rest = 0, 0, 2, string.rep('\0', 8 * (s.segments - 1))
+    s.own_light, s.own_squares, s.used, s.asked, s.own_light1, s.own_squares1, s.used1, s.asked1 = 0, 0, 0, 0, 0, 0, 0, 0
+  end
+  estimate(0, s.left)
+end
+
+-- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
+shares_admits = function(cost, remaining)
+  if not s.is_marked and s.own_light + s.asked + cost <= s.share then return cost <= remaining end
+  return s.used + cost <= s.share and cost + s.room <= remaining
+end
+
+-- The units that the tenant could spend at once, and its share.
+shares_remaining = function(remaining)
+  estimate(0, s.left)
+  local lights = s.is_marked and 0 or math.min(s.share - s.own_light - s.asked, remaining)
+  local heavy = math.min(s.share - s.used, remaining - s.room)
+  return math.max(0, math.floor(math.max(lights, heavy))), math.floor(s.share)
+end
+
+-- The cells of all segments as a list. The arguments after `older` are the newest ones.
+local function cells_of(bytes, older, ...)
+  local cells, newest = { ... }, select('#', ...)
+  local rests = { struct.unpack('>' .. string.rep('I' .. bytes, #older / bytes), older) }
+  for i = 1, #older / bytes do cells[newest + i] = rests[i] end
+  return cells
+end
+
+-- The older cells of a list as bytes, and the width that all its cells need.
+local function packed(cells, newest)
+  local most = 0
+  for _, cell in ipairs(cells) do most = math.max(most, cell) end
+  local bytes = most < 2 ^ 16 and 2 or most < 2 ^ 32 and 4 or 6
+  return struct.pack('>' .. string.rep('I' .. bytes, #cells - newest), unpack(cells, newest + 1)), bytes
+end
+
+local function total(cells, first, each)
+  local sum = 0
+  for i = first, #cells, each do sum = sum + cells[i] end
+  return sum
+end
+
+-- Changes cells of any segments: `change(pool, tenant)` gets both lists.
+local function rewrite(change)
+  local pool = cells_of(s.width, s.rest, s.light1, s.squares1)
+  local tenant = cells_of(s.own_width, s.own_rest, s.own_light1, s.own_squares1, s.used1, s.asked1)
+  change(pool, tenant)
+  s.light, s.squares, s.light1, s.squares1 = total(pool, 1, 2), total(pool, 2, 2), pool[1], pool[2]
+  s.own_light, s.own_squares, s.used, s.asked = total(tenant, 1, 4), total(tenant, 2, 4), total(tenant, 3, 4), total(tenant, 4, 4)
+  s.own_light1, s.own_squares1, s.used1, s.asked1 = tenant[1], tenant[2], tenant[3], tenant[4]
+  s.rest, s.width = packed(pool, 2)
+  s.own_rest, s.own_width = packed(tenant, 4)
+  s.is_changed = true
+end
+
+-- Moves the tenant from the light ones to the heavy ones.
+local function become_heavy()
+  if s.own_light ~= 0 or s.own_squares ~= 0 then
+    rewrite(function(pool, tenant)
+      for i = 0, s.segments - 1 do
+        local lights, square = tenant[4 * i + 1], tenant[4 * i + 2]
+        pool[2 * i + 1] = math.max(0, pool[2 * i + 1] - lights)
+        pool[2 * i + 2] = math.max(0, pool[2 * i + 2] - square)
+        tenant[4 * i + 4] = math.min(MAX, tenant[4 * i + 4] + lights)
+        tenant[4 * i + 1], tenant[4 * i + 2] = 0, 0
+      end
+    end)
+  end
+  if s.is_marked then
+    if s.mark == s.start and s.marked == s.weight then return end
+    local at = math.floor((s.start - s.mark) / s.segment)
+    if at == 0 then s.weight1 = math.max(0, s.weight1 - s.marked)
+    elseif at == 1 then s.weight2 = math.max(0, s.weight2 - s.marked)
+    else s.weight3 = math.max(0, s.weight3 - s.marked) end
+  end
+  s.weight1, s.mark, s.marked, s.is_changed = s.weight1 + s.weight, s.start, s.weight, true
+end
+
+local function ask_lightly(cost)
+  local square = cost * cost
+  local by = math.min(MAX, s.light1 + cost) - s.light1
+  s.light1, s.light = s.light1 + by, s.light + by
+  by = math.min(MAX, s.squares1 + square) - s.squares1
+  s.squares1, s.squares = s.squares1 + by, s.squares + by
+  by = math.min(MAX, s.own_light1 + cost) - s.own_light1
+  s.own_light1, s.own_light = s.own_light1 + by, s.own_light + by
+  by = math.min(MAX, s.own_squares1 + square) - s.own_squares1
+  s.own_squares1, s.own_squares, s.is_changed = s.own_squares1 + by, s.own_squares + by, true
+end
+
+local function ask_heavily(cost)
+  local by = math.min(MAX, s.asked1 + cost) - s.asked1
+  s.asked1, s.asked = s.asked1 + by, s.asked + by
+end
+
+local function use(cost)
+  local by = math.min(MAX, s.used1 + cost) - s.used1
+  s.used1, s.used = s.used1 + by, s.used + by
+end
+
+-- Records a request, after `shares_admits`.
+shares_note = function(cost, is_charged)
+  local is_over = s.own_light + s.asked + cost > s.share
+  if is_over then become_heavy() end
+  if is_over or s.is_marked then ask_heavily(cost) else ask_lightly(cost) end
+  if is_charged then use(cost) end
+end
+
+-- Writes both states.
+shares_save = function(pool_key, tenant_key)
+  local most, life = 256 ^ s.width, s.start + s.segments * s.segment - now
+  local own_most = 256 ^ s.own_width
+  if s.light1 >= most or s.squares1 >= most or s.own_squares1 >= own_most or s.own_light1 >= own_most or s.used1 >= own_most
+    or s.asked1 >= own_most then rewrite(function() end) end
+  local text = headgate_life(life)
+  if s.is_changed then
+    local pool = struct.pack(pool_format(s.width), s.start, s.born, s.weight1, s.weight2, s.weight3, s.light, s.squares, s.light1, s.squares1)
+    redis.call('SET', pool_key, pool .. s.rest, 'PX', text)
+  elseif redis.call('PTTL', pool_key) == -1 then
+    redis.call('PEXPIREAT', pool_key, now + life)
+  end
+  local tenant = struct.pack(tenant_format(s.own_width), s.start, s.born, s.mark, s.marked, s.own_light, s.own_squares, s.used, s.asked,
+    s.own_light1, s.own_squares1, s.used1, s.asked1)
+  redis.call('SET', tenant_key, tenant .. s.own_rest, 'PX', text)
+  if deadline < 0 then
+    redis.call('PEXPIREAT', pool_key, now + life)
+    redis.call('PEXPIREAT', tenant_key, now + life)
+  end
+end
+
+-- Drops the oldest segment, for an estimate of a later time: the n-th after the first.
+local function drop(n)
+  if n == s.segments then
+    s.light, s.squares, s.own_light, s.own_squares, s.used, s.asked = 0, 0, 0, 0, 0, 0
+    return
+  end
+  local format = '>I' .. s.width .. 'I' .. s.width
+  local lights, square = struct.unpack(format, s.rest, #s.rest + 1 - 2 * s.width * n)
+  s.light, s.squares = s.light - lights, s.squares - square
+  format = '>' .. string.rep('I' .. s.own_width, 4)
+  local a, b, c, d = struct.unpack(format, s.own_rest, #s.own_rest + 1 - 4 * s.own_width * n)
+  s.own_light, s.own_squares, s.used, s.asked = s.own_light - a, s.own_squares - b, s.used - c, s.asked - d
+end
+
+-- The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks. Nothing can be
+-- recorded or saved afterwards.
+shares_wait = function(cost, from, remaining_at)
+  for passed = 0, s.segments do
+    if passed > 0 then drop(passed) end
+    local last = s.start + (passed + 1) * s.segment - 1
+    if last >= now + from then
+      local low, high = passed == 0 and now or s.start + passed * s.segment, last
+      estimate(passed, 1)
+      local remaining = shares_admits(cost, math.huge) and remaining_at(low) or 0
+      if shares_admits(cost, remaining) then
+        estimate(passed, last + 1 - low)
+        if shares_admits(cost, remaining) then return low - now end
+        while low < high do
+          local middle = math.floor((low + high) / 2)
+          estimate(passed, last + 1 - middle)
+          if shares_admits(cost, remaining) then high = middle else low = middle + 1 end
+        end
+        return low - now
+      end
+    end
+  end
+  return (s.segments + 1) * s.segment
+end
+
+-- Changes a charge. `ends`: the time at which the charge ends by itself, or 0 for the oldest units.
+shares_adjust = function(units, ends)
+  if units > 0 then
+    use(units)
+    if s.is_marked then ask_heavily(units) else ask_lightly(units) end
+    return
+  end
+  rewrite(function(pool, tenant)
+    local back_units, stop = -units, s.start + s.segments * s.segment
+    for i = s.segments - 1, 0, -1 do
+      if ends == 0 or ends == stop - i * s.segment then
+        local back = math.min(back_units, tenant[4 * i + 3])
+        local lights = math.min(back, tenant[4 * i + 1])
+        local square = math.min(lights * lights, tenant[4 * i + 2])
+        back_units = back_units - back
+        tenant[4 * i + 3] = tenant[4 * i + 3] - back
+        tenant[4 * i + 4] = math.max(0, tenant[4 * i + 4] + lights - back)
+        tenant[4 * i + 1], tenant[4 * i + 2] = tenant[4 * i + 1] - lights, tenant[4 * i + 2] - square
+        pool[2 * i + 1] = math.max(0, pool[2 * i + 1] - lights)
+        pool[2 * i + 2] = math.max(0, pool[2 * i + 2] - square)
+      end
+    end
+  end)
+end
+
+end
+
+-- The start of the current segment. `reset` is the time until the shared policy is back at its full quota.
+local function shares_start(p, reset)
+  local segment = p[2]
+  return now + (reset == 0 and segment or (reset - 1) % segment + 1) - segment
+end
+
+--- section open
+-- The common case, without functions, as in the section `charge` of other algorithms: reads both states, estimates the share as
+-- `shares_load` does, and stops if the share denies the request, if the tenant becomes heavy, or if a look is needed for another reason.
+
+if ARGV[limit_at + 1] ~= '4' then break end
+local segment, segments = ARGV[pool_at + 3] + 0, ARGV[pool_at + 4] + 0
+local pool_key, tenant_key = KEYS[key_at + count - 1], KEYS[key_at + count]
+local pool, tenant = redis.pcall('GET', pool_key), redis.pcall('GET', tenant_key)
+local shared_cost = costs == 0 and 1 or ARGV[cost_at + shared_at * per_policy] + 0
+if shared_cost <= 0 or not pool then break end
+local bytes = (#pool - 47) / (2 * segments)
+local pool_format = bytes == 2 and '>I6I7I6I6I6I8I8I2I2' or bytes == 4 and '>I6I7I6I6I6I8I8I4I4'
+  or bytes == 6 and '>I6I7I6I6I6I8I8I6I6'
+if not pool_format then break end
+local start, born, weight1, weight2, weight3, light, squares, light1, squares1 = struct.unpack(pool_format, pool)
+-- The limit's segments usually go on from those of the pool.
+local passed = math.floor((now - start) / segment)
+if passed < 0 or passed >= segments then break end
+if passed > 0 then
+  start, light1, squares1 = start + passed * segment, 0, 0
+  local format = bytes == 2 and '>I2I2' or bytes == 4 and '>I4I4' or '>I6I6'
+  for i = 1, passed do
+    local a, b = struct.unpack(format, pool, #pool + 1 - 2 * bytes * i)
+    light, squares = light - a, squares - b
+  end
+  weight2, weight3 = passed == 1 and weight1 or 0, passed == 1 and weight2 or passed == 2 and weight1 or 0
+  weight1 = 0
+end
+
+local own_bytes, own_passed, own_format, mark, marked, own_light, own_squares = 2, segments, '>I6I7I6I2I8I8I8I8I2I2I2I2', 0, 0, 0, 0
+local used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0
+if tenant then
+  own_bytes = (#tenant - 53) / (4 * segments)
+  if own_bytes == 4 then own_format = '>I6I7I6I2I8I8I8I8I4I4I4I4'
+  elseif own_bytes == 6 then own_format = '>I6I7I6I2I8I8I8I8I6I6I6I6'
+  elseif own_bytes ~= 2 then break end
+  local begin, epoch
+  begin, epoch, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1, used1, asked1 =
+    struct.unpack(own_format, tenant)
+  own_passed = (start - begin) / segment
+  if own_passed < 0 or own_passed % 1 > 0 or epoch ~= born then break end
+  if own_passed >= segments then
+    own_bytes, own_passed, own_format, mark, marked, own_light, own_squares = 2, segments, '>I6I7I6I2I8I8I8I8I2I2I2I2', 0, 0, 0, 0
+    used, asked, own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0, 0, 0
+  elseif own_passed > 0 then
+    local format = own_bytes == 2 and '>I2I2I2I2' or own_bytes == 4 and '>I4I4I4I4' or '>I6I6I6I6'
+    own_light1, own_squares1, used1, asked1 = 0, 0, 0, 0
+    for i = 1, own_passed do
+      local a, b, c, d = struct.unpack(format, tenant, #tenant + 1 - 4 * own_bytes * i)
+      own_light, own_squares, used, asked = own_light - a, own_squares - b, used - c, asked - d
+    end
+  end
+end
+
+local left, heavy = start + segment - now, segments < 3 and segments or 3
+local weight, weights = ARGV[#ARGV - requests + request + 1] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
+if weight == 0 then weight = ARGV[pool_at + 5] + 0 end
+local is_marked = marked > 0 and (start - mark) / segment < heavy
+if is_marked then weights = weights - marked end
+weights = (weights > 0 and weights or 0) + weight
+local lights, variance = light - own_light, squares - own_squares
+if lights < 0 or variance < 0 then break end
+lights, variance = lights * (segments * segment) / (segments * segment - left), variance / segments
+local share = ARGV[limit_at + 2] - lights - 3 * math.sqrt(variance)
+share = (share > 0 and share or 0) * weight / weights
+if is_marked or own_light + asked + shared_cost > share then
+  if not is_marked or used + shared_cost > share then break end
+  if own_light + asked + shared_cost > share and (mark ~= start or marked ~= weight or own_light > 0) then break end
+end
+
+--- section close
+-- Charges the tenant after all policies were charged, and appends the verdicts of the pool and the tenant. `shared_to` is the length of the
+-- reply before the limit's verdict.
+
+local verdict = reply[shared_to + 1]
+local remaining, reset = verdict % 2 ^ 20
+if verdict < 0 then remaining, reset = reply[shared_to + 3], reply[shared_to + 4]
+else reset = (verdict - remaining) / 2 ^ 20 end
+if (start - now - reset) % segment ~= 0 then break end
+local room = lights / segments * (left / segment) + 3 * math.sqrt(variance * (left / segment))
+local life = start + segments * segment - now
+if is_marked then
+  if room > remaining then break end
+  asked, asked1 = asked + shared_cost, asked1 + shared_cost
+else
+  local square = shared_cost * shared_cost
+  light, light1, squares, squares1 = light + shared_cost, light1 + shared_cost, squares + square, squares1 + square
+  own_light, own_light1 = own_light + shared_cost, own_light1 + shared_cost
+  own_squares, own_squares1 = own_squares + square, own_squares1 + square
+end
+used, used1 = used + shared_cost, used1 + shared_cost
+local most, own_most = bytes < 6 and 256 ^ bytes or 2 ^ 45, own_bytes < 6 and 256 ^ own_bytes or 2 ^ 45
+if light1 >= most or squares1 >= most or own_squares1 >= own_most or used1 >= own_most or asked1 >= own_most then break end
+local is_pool_later = passed > 0
+if is_pool_later or not is_marked then
+  local state = struct.pack(pool_format, start, born, weight1, weight2, weight3, light, squares, light1, squares1)
+  if is_pool_later then
+    state = state .. string.rep('\0', 2 * bytes * (passed - 1)) .. string.sub(pool, 48, -1 - 2 * bytes * passed)
+    redis.call('SET', pool_key, state, 'PX', headgate_life(life))
+  else
+    redis.call('SETRANGE', pool_key, '0', state)
+  end
+end
+local state = struct.pack(own_format, start, born, mark, marked, own_light, own_squares, used, asked, own_light1, own_squares1,
+  used1, asked1)
+if own_passed == 0 then
+  redis.call('SETRANGE', tenant_key, '0', state)
+  if redis.call('PTTL', tenant_key) == -1 then redis.call('PEXPIREAT', tenant_key, now + life) end
+else
+  if own_passed == segments then
+    state = state .. string.rep('\0', 4 * own_bytes * (segments - 1))
+  else
+    state = state .. string.rep('\0', 4 * own_bytes * (own_passed - 1)) .. string.sub(tenant, 54, -1 - 4 * own_bytes * own_passed)
+  end
+  redis.call('SET', tenant_key, state, 'PX', headgate_life(life))
+end
+if not is_pool_later and redis.call('PTTL', pool_key) == -1 then redis.call('PEXPIREAT', pool_key, now + life) end
+if deadline < 0 then
+  redis.call('PEXPIREAT', pool_key, now + life)
+  redis.call('PEXPIREAT', tenant_key, now + life)
+end
+local own = share - used
+if remaining - room < own then own = remaining - room end
+if not is_marked then
+  if share - own_light - asked < remaining then own = math.max(own, share - own_light - asked) else own = math.max(own, remaining) end
+end
+own = own > 0 and math.floor(own) or 0
+if verdict < 0 then reply[shared_to + 3] = own else reply[shared_to + 1] = verdict - remaining + own end
+to = headgate_add_verdict(reply, to, 0, math.floor(share), reset)
+to = headgate_add_verdict(reply, to, 0, own, reset)
+charged, values[count - 1], values[count] = count, pool, tenant
+
+--- section look
+
+-- The shared policies of a list of policies or verdicts. The hidden policies, a pool and a tenant for each, have their order.
+local function shares_of(policies, items)
+  local hidden, all = {}, {}
+  for i, policy in ipairs(policies) do
+    if policy.is_share then hidden[#hidden + 1] = i end
+  end
+  for i, policy in ipairs(policies) do
+    if policy.shared then
+      local at = 2 * #all + 1
+      all[#all + 1] = { at = i, limit = items[i], pool = items[hidden[at]], tenant = items[hidden[at + 1]] }
+    end
+  end
+  return all
+end
+
+-- The kernel of the hidden policies. A decision needs both states, and `shares_save` writes them.
+local function shares_read(key, p, _, now)
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then return nil, value.err end
+  if not value or #value < 8 then return 0, p[1], 0, false end
+  local reset = math.min(struct.unpack('>I6', value), now) + p[3] * p[2] - now
+  return 0, p[1], math.max(0, reset), reset > 0 and value
+end
+
+local function shares_commit(_, p, _, _, _) return p[1], 0 end
+
+local kernel_look, kernel_commit = shares_read, shares_commit
+
+--- section adjust
+
+-- The time until the segment of a pool ends, for a change that has left the limit without units and so without segments. Charges are found
+-- by the segments that they were made in.
+local function shares_reset_of_pool(p, pool)
+  local start = pool and struct.unpack('>I6', pool)
+  return start and start <= now and p[2] - (now - start) % p[2] or 0
+end
+
+headgate_kernel('shares', {
+  params = 4,
+  is_share = true,
+  look = shares_read,
+  commit = shares_commit,
+  adjust = function(_, p, units) return p[1], 0, math.max(0, units) end,
+})

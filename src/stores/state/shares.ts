@@ -1,0 +1,172 @@
+import { resetOfPool, Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
+import { costAt } from '../../contract/costs.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
+import type { Change, Query } from '../../contract/store.js';
+import { admits, NEVER } from '../../contract/verdicts.js';
+import type { Column } from '../../algorithms/index.js';
+import type { Place } from './place.js';
+
+/** A policy of a set with its state. */
+class Spot {
+  readonly place: Place;
+  readonly #i: number;
+
+  constructor(places: readonly Place[], n: number) {
+    this.place = places.find(({ part }) => part.at.includes(n))!;
+    this.#i = this.place.part.at.indexOf(n);
+  }
+
+  get policy(): CompiledPolicy {
+    return this.place.policies[this.#i]!;
+  }
+
+  get column(): Column {
+    return this.place.columns[this.#i]!;
+  }
+
+  get row(): number {
+    return this.place.row;
+  }
+}
+
+/** A shared policy of a set, with the states of the limit, the pool and the tenant. */
+class Shared {
+  readonly limit: Spot;
+  readonly pool: Spot;
+  readonly tenant: Spot;
+
+  constructor(places: readonly Place[], { policy, pool, tenant }: SharedPolicy) {
+    this.limit = new Spot(places, policy);
+    this.pool = new Spot(places, pool);
+    this.tenant = new Spot(places, tenant);
+  }
+
+  sharing(now: number, step: number, weight: number | undefined, isChange = false): Sharing {
+    const { limit, pool, tenant } = this;
+    const params = tenant.policy.params as SharesParams;
+    const poolState = (pool.column as SharesColumn).state(pool.row, now);
+    const tenantState = (tenant.column as SharesColumn).state(tenant.row, now);
+    const reset = limit.column.reset || (isChange ? resetOfPool(params, poolState, now) : 0);
+    const units = limit.policy.params['limit']!;
+    return new Sharing(params, units, weight ?? params.weight, poolState, tenantState, now, reset, step);
+  }
+
+  write(sharing: Sharing, now: number): void {
+    for (const { place } of [this.pool, this.tenant]) if (place.row === 0) place.create(now, false);
+    const { pool, tenant } = this;
+    if (pool.row === 0 || tenant.row === 0) return;
+    (pool.column as SharesColumn).write(pool.row, sharing.pool);
+    (tenant.column as SharesColumn).write(tenant.row, sharing.tenant);
+  }
+}
+
+/** The part of a query that shares depend on. */
+type Asked = Pick<Query, 'set' | 'cost' | 'costs' | 'weight' | 'peek'>;
+
+/** The shares of a request in the shared policies of its set. The steps are those of `evaluate.lua`: look, then record and report. */
+export class Shares {
+  readonly #query: Asked;
+  readonly #now: number;
+  readonly #all: readonly { shared: Shared; sharing: Sharing; cost: number; wait: number; isFair: boolean }[];
+  /** Whether another policy denies, so that the request is not part of a tenant's demand. */
+  readonly #isDeniedElsewhere: boolean;
+  readonly admitted: boolean;
+
+  /** Looks at the shares, after a look at all policies. A limit does not admit a tenant beyond its share. */
+  constructor(places: readonly Place[], query: Asked, now: number, step: number) {
+    this.#query = query;
+    this.#now = now;
+    const shared = sharedOf(query.set);
+    this.#isDeniedElsewhere = query.set.policies.some(
+      ({ share, isHidden, shadow }, n) =>
+        share === undefined && !isHidden && !shadow && !admits(new Spot(places, n).column.wait),
+    );
+    this.#all = shared.map((each) => {
+      const made = new Shared(places, each);
+      const sharing = made.sharing(now, step, query.weight);
+      const { wait, remaining } = made.limit.column;
+      const cost = costAt(query, each.policy);
+      const isFair = sharing.look(cost, remaining);
+      return { shared: made, sharing, cost, wait, isFair };
+    });
+    this.admitted = this.#all.every(({ shared, isFair }) => isFair || shared.limit.policy.shadow);
+    this.deny();
+  }
+
+  /** Lets the limits deny tenants beyond their share. A look at a limit, as for a new place of its key, forgets it. */
+  deny(): void {
+    for (const { shared, isFair } of this.#all) if (!isFair) shared.limit.column.wait ||= 1;
+  }
+
+  /** Records the request, unless it only looks, and writes the verdicts. */
+  report(admitted: boolean): void {
+    for (const each of this.#all) {
+      const { shared, cost, isFair, wait } = each;
+      const { limit, pool, tenant } = shared;
+      const { remaining, reset } = limit.column;
+      const isDenied = !isFair || !admits(wait);
+      const isCharged = admitted && !isDenied;
+      const now = this.#now;
+      const { sharing } = each;
+      if (
+        !this.#query.peek &&
+        cost > 0 &&
+        wait !== NEVER &&
+        (isCharged || (isDenied && !this.#isDeniedElsewhere))
+      ) {
+        sharing.note(cost, isCharged);
+        shared.write(sharing, now);
+      }
+      const own = sharing.remaining(remaining);
+      const share = Math.floor(sharing.share);
+      const later =
+        isDenied && wait !== NEVER
+          ? sharing.wait(cost, wait, (time) => this.#remainingAt(limit, time))
+          : wait;
+      if (isDenied && tenant.row !== 0) tenant.place.deny(now + reset);
+      set(limit.column, later, own, reset);
+      set(tenant.column, later, own, reset);
+      set(pool.column, wait === 0 ? later : 0, share, reset);
+    }
+  }
+
+  #remainingAt({ column, row, policy }: Spot, time: number): number {
+    column.look(row, policy.params, 0, time, false);
+    return column.remaining;
+  }
+}
+
+function set(column: Column, wait: number, remaining: number, reset: number): void {
+  column.wait = wait;
+  column.remaining = remaining;
+  column.reset = reset;
+}
+
+/** Changes the tenants' part of a charge, after the change of the limits. */
+export function adjustShares(
+  places: readonly Place[],
+  { set: { policies }, set: whole, units, charged, key }: Change,
+  now: number,
+  step: number,
+): void {
+  for (const each of sharedOf(whole)) {
+    const shared = new Shared(places, each);
+    const { limit, tenant, pool } = shared;
+    const amount = units[each.policy]!;
+    const { part, returns } = limit.place;
+    const of = amount < 0 ? charged : undefined;
+    const history = of && returns.find(policies[each.policy]!.id, part.keyOf(key));
+    const isReset = history?.isReset(of!.steps?.[each.policy] ?? of!.step) ?? false;
+    const { remaining, reset } = limit.column;
+    const sharing = shared.sharing(now, step, undefined, true);
+    if (amount !== 0 && !isReset) {
+      sharing.adjust(amount, of?.marks[each.policy]);
+      shared.write(sharing, now);
+    }
+    const own = sharing.remaining(remaining);
+    set(limit.column, 0, own, reset);
+    set(tenant.column, 0, own, reset);
+    set(pool.column, 0, Math.floor(sharing.share), reset);
+  }
+}

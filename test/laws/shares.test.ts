@@ -1,0 +1,155 @@
+// Law 18. A shared limit is never exceeded, a lone tenant gets all of it, and backlogged tenants divide it by their weights. Law 4 for
+// shared limits: all stores return the same decisions.
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { createLimiter } from 'headgate';
+import {
+  deniedOfLight,
+  lightTenants,
+  serve as serveBy,
+  type Demand,
+  type Served,
+} from '../../scripts/bench/lib/share-world.js';
+import { runs } from '../support/random.js';
+import { expectSame, keyOf, SHARED_POLICIES, shareStep } from '../support/share-traces.js';
+import { START, stores, TestClock, type CreateStore } from '../support/stores.js';
+
+const POLICY = '1000/10s by provider share tenant';
+
+function limiterOf(create: CreateStore, policies: string | string[] = POLICY) {
+  const clock = new TestClock();
+  return { clock, limiter: createLimiter({ store: create(() => clock.now), policies, timeout: '10s' }) };
+}
+
+describe('law 4, identity of shares', () => {
+  for (const [name, create] of Object.entries(stores)) {
+    if (name === 'memory') continue;
+    for (const policies of SHARED_POLICIES)
+      it(`memory and ${name}, ${String(policies)}`, () =>
+        expectSame([stores.memory, create], policies, runs(name, 40, 12))).timeout(60_000);
+  }
+});
+
+/** Serves random requests for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit. */
+async function serve(create: CreateStore, demands: readonly Demand[], seconds: number, since = 0) {
+  const { clock, limiter } = limiterOf(create);
+  const { served, most } = await serveBy(demands, {
+    ...{ limit: 1000, window: 10_000, seconds, since },
+    ask: async ({ at, tenant, cost, weight }) => {
+      clock.now = START + at;
+      return (await limiter.consume(keyOf(tenant), { cost, weight })).allowed;
+    },
+  });
+  assert.ok(most <= 1000, `${most} units in a window`);
+  return served;
+}
+
+const unitsOf = (served: ReadonlyMap<string, Served>, tenant: string): number => served.get(tenant)!.units;
+
+const within = (actual: number, expected: number, part: number, what: string) =>
+  assert.ok(Math.abs(actual / expected - 1) <= part, `${what}: ${actual} instead of ${expected}`);
+
+for (const [name, create] of Object.entries(stores)) {
+  // The servers need a millisecond for each of these thousands of decisions, and their decisions are the same.
+  const scale = name === 'memory' ? 1 : 0.4;
+
+  describe(`law 18, fair shares, on ${name}`, function () {
+    this.timeout(120_000);
+
+    it('gives a lone tenant all of the limit', async () => {
+      const { clock, limiter } = limiterOf(create);
+      let units = 0;
+      for (let i = 0; i < 3000; i++) {
+        clock.now += 3;
+        if ((await limiter.consume(keyOf('a'))).allowed) units++;
+      }
+      assert.ok(units >= 990, `${units}`);
+    });
+
+    it('divides the limit among backlogged tenants by weight', async () => {
+      const weights = [1, 2, 5, 1, 2, 5];
+      const demands = weights.map((weight, i) => ({ tenant: `${i}`, rate: 200, weight }));
+      const served = await serve(create, demands.slice(0, scale < 1 ? 3 : 6), 20 + 44 * scale, 20);
+      const all = [...served.values()].reduce((sum, { units }) => sum + units, 0);
+      const total = weights.slice(0, served.size).reduce((sum, weight) => sum + weight, 0);
+      for (const [i, weight] of weights.slice(0, served.size).entries())
+        within(unitsOf(served, `${i}`), (all * weight) / total, 0.03, `tenant ${i}`);
+    });
+
+    it('denies light tenants at most 1 % from one segment after a hog began', async () => {
+      const demands = [...lightTenants(50, 44), { tenant: 'hog', rate: 250, from: 15 }];
+      const served = await serve(create, demands, 116, 16);
+      assert.ok(deniedOfLight(served) <= 0.01, `${deniedOfLight(served)}`);
+    });
+
+    it('gives a second hog as much as the first within a window', async () => {
+      const demands = [
+        { tenant: 'first', rate: 500 },
+        { tenant: 'second', rate: 500, from: 15 },
+      ];
+      const served = await serve(create, demands, 26, 15);
+      within(unitsOf(served, 'second'), unitsOf(served, 'first'), 0.05, 'second');
+    });
+
+    it('gives tenants with large and with small costs the same units', async () => {
+      const demands = [
+        { tenant: 'large', rate: 20, cost: 40 },
+        { tenant: 'small', rate: 300, cost: 1 },
+      ];
+      const served = await serve(create, demands, 15 + 66 * scale, 15);
+      within(unitsOf(served, 'large'), unitsOf(served, 'small'), 0.1, 'large');
+    });
+
+    it('rewards no retries', async () => {
+      const demands = [
+        { tenant: 'patient', rate: 80 },
+        { tenant: 'eager', rate: 640 },
+      ];
+      const served = await serve(create, demands, 15 + 44 * scale, 15);
+      assert.ok(unitsOf(served, 'eager') <= 1.03 * unitsOf(served, 'patient'));
+    });
+
+    it('admits a denied cost exactly at its retryAfterMs', () =>
+      fc.assert(
+        fc.asyncProperty(fc.array(shareStep, { minLength: 60, maxLength: 120 }), async (steps) => {
+          const { clock, limiter } = limiterOf(create, '100/10s by provider share tenant');
+          for (const each of steps.map(({ wait, ...rest }) => ({ ...rest, wait: wait % 300 }))) {
+            clock.now += each.wait;
+            await limiter.consume(keyOf(each.tenant), { cost: each.cost, weight: each.weight });
+          }
+          for (const tenant of ['a', 'b', 'c', 'd', 'e']) {
+            const cost = 1 + (steps.length % 30);
+            const { now } = clock;
+            const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
+            if (allowed) continue;
+            for (const early of [0.3, 0.7, 0.95, 1]) {
+              clock.now = now + Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early));
+              assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, false);
+            }
+            clock.now = now + retryAfterMs;
+            assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, true);
+            clock.now = now;
+          }
+        }),
+        runs(name, 60, 10),
+      ));
+
+    it('reports the reason fair-share if only the share denies, and the share', async () => {
+      const { clock, limiter } = limiterOf(create);
+      for (let i = 0; i < 110; i++) {
+        await limiter.consume(keyOf('light'), { cost: 4 });
+        clock.now += 100;
+      }
+      let decision = await limiter.consume(keyOf('hog'), { cost: 20 });
+      for (let i = 0; i < 40 && decision.allowed; i++)
+        decision = await limiter.consume(keyOf('hog'), { cost: 20 });
+      const [verdict] = decision.policies;
+      assert.equal(decision.reason, 'fair-share');
+      assert.ok(verdict!.share! > 500 && verdict!.share! < 560, `${verdict!.share}`);
+      assert.ok(verdict!.remaining < 20);
+      const { allowed, policies } = await limiter.consume(keyOf('light'), { cost: 20 });
+      assert.equal(allowed, true);
+      assert.ok(policies[0]!.share! > 300);
+    });
+  });
+}
