@@ -9,9 +9,7 @@ const { version, repository } = /** @type {{ version: string, repository?: unkno
 
 if (process.argv[2] === 'check') {
   if (!repository) {
-    fail(
-      'Set `repository` in package.json: npm resolves the links of README.md by it, and provenance names it.',
-    );
+    fail('Set `repository` in package.json: provenance names the repository.');
   }
 } else {
   const [before, after] = readFileSync('CHANGELOG.md', 'utf8').split('## [Unreleased]\n');

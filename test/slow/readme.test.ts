@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { parsePolicy } from 'headgate';
 import manifest from '../../package.json' with { type: 'json' };
 import { options } from '../../scripts/docs/options.js';
 import { root } from '../../scripts/lib/run.mjs';
@@ -111,6 +112,14 @@ describe('the files for coding agents', () => {
     const inOptions = [...section.matchAll(/`([a-zA-Z]+)(?::[^`]*)?`/g)].map(([, name]) => name!);
     expect(inOptions).to.have.length.greaterThan(15);
     expect(inOptions.filter((name) => !known.has(name))).to.deep.equal([]);
+  });
+
+  it('every policy of the guide is valid', () => {
+    const texts = [...guide.matchAll(/'((?:[a-z]+=)?(?:[a-z-]+ )?\d[\d_]*\/[^']+)'/g)].map(
+      ([, text]) => text!,
+    );
+    expect(texts).to.have.length.greaterThan(3);
+    for (const text of texts) expect(() => parsePolicy(text), text).not.to.throw();
   });
 
   it('llms.txt names the guide and the errors first', () => {
