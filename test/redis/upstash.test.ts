@@ -2,11 +2,20 @@
 import { expect } from 'chai';
 import { Redis as UpstashClient } from '@upstash/redis';
 import { Redis } from 'ioredis';
-import { createLimiter, HeadgateError, type ErrorCode, type CreateLimiterOptions, type Store } from 'headgate';
+import {
+  createLimiter,
+  HeadgateError,
+  type ErrorCode,
+  type CreateLimiterOptions,
+  type Store,
+} from 'headgate';
 import { redisStore as tcpStore } from 'headgate/redis';
 import { redisStore, upstashRedis, type RedisStoreOptions } from 'headgate/upstash';
+import { contractChecks } from 'headgate-testing';
 import type { UpstashCommands } from '../../src/stores/redis/clients/upstash.js';
 import { startRest, type Instead, type RestServer } from '../support/rest-server.js';
+import { describeChecks } from '../support/kit.js';
+import { restSubject } from '../support/rest-subject.js';
 import { freePort } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix } from '../support/stores.js';
@@ -270,6 +279,9 @@ describe('Redis over HTTP', () => {
     expect((await limiter.consume('ada')).remaining).to.equal(1);
     expect(rest.requests.length - before).to.equal(1);
   });
+
+  // All suites run in test/slow/upstash.test.ts.
+  describeChecks('over HTTP', contractChecks(restSubject(() => rest, 1)));
 
   const wrong: Record<string, readonly [object, RegExp]> = {
     'no address': [{ token: 'x' }, /url: missing/],
