@@ -59,8 +59,7 @@ export async function startRest(redis: Redis, port = 0): Promise<RestServer> {
     if (instead === 'stalled') return;
     if (typeof instead === 'object') return void res.writeHead(instead.status).end(instead.body);
     const isBase64 = req.headers['upstash-encoding'] === 'base64';
-    const results: object[] = [];
-    for (const command of commands) results.push(await run(command, isBase64));
+    const results = await Promise.all(commands.map((command) => run(command, isBase64)));
     if (instead === 'lost') return void req.socket.destroy();
     if (isAlone) send('error' in results[0]! ? 400 : 200, results[0]);
     else send(200, results);

@@ -1,6 +1,6 @@
 import { Eventual, type Listener } from '../../common/eventual.js';
 import { HeadgateError } from '../../common/errors.js';
-import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import { performance, setImmediate, setTimeout, TIMERS_OUTLIVE_REQUESTS } from '../../common/real-time.js';
 import { isReply, malformedReply, type Call, type Subject } from '../../contract/store.js';
 import { coded } from '../../stores/store-error.js';
 import type { Breaker } from './breaker.js';
@@ -184,7 +184,7 @@ export class Timeouts {
 
   /** Sleeps for at most `ms`, because a call that is sent meanwhile is due later. */
   #arm(ms: number): void {
-    this.#armed = true;
+    this.#armed = TIMERS_OUTLIVE_REQUESTS;
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));
   }
 
