@@ -148,7 +148,8 @@ export class Timeouts {
     if (this.#tail) this.#tail.next = question;
     else this.#head = question;
     this.#tail = question;
-    if (!this.#armed) this.#arm(this.#ms);
+    if (!TIMERS_OUTLIVE_REQUESTS) this.#watch(question, this.#ms);
+    else if (!this.#armed) this.#arm(this.#ms);
     Eventual.listen(answer, question);
   }
 
@@ -184,8 +185,24 @@ export class Timeouts {
 
   /** Sleeps for at most `ms`, because a call that is sent meanwhile is due later. */
   #arm(ms: number): void {
-    this.#armed = TIMERS_OUTLIVE_REQUESTS;
+    this.#armed = true;
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));
+  }
+
+  #expire(question: AnyQuestion): void {
+    this.finish(question);
+    const ms = question.call.until ? this.#ms : this.#patience();
+    question.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
+  }
+
+  /** Expires one question, by a timer of its own request: that of another request may have ended. */
+  #watch(question: AnyQuestion, ms: number): void {
+    this.#startTimer(() => {
+      if (question.state !== 'waiting') return;
+      const left = this.#due(question) - performance.now();
+      if (left > 0) this.#watch(question, left);
+      else this.#expire(question);
+    }, Math.ceil(ms));
   }
 
   // After a long turn of the event loop Node runs timers before it reads sockets. Answers that have arrived must be handled first.
@@ -194,11 +211,7 @@ export class Timeouts {
     const now = performance.now();
     setImmediate(() => {
       this.#armed = false;
-      for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
-        this.finish(head);
-        const ms = head.call.until ? this.#ms : this.#patience();
-        head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
-      }
+      for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) this.#expire(head);
       if (this.#head && !this.#armed) this.#arm(this.#due(this.#head) - performance.now());
     });
   };

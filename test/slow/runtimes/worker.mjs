@@ -25,9 +25,26 @@ const slots = webLimit({ name: 'slots', store, algorithm: 'concurrency', limit: 
 const answer = rateLimited(ok, { ...quota, key: () => 'all' });
 const call = limitFetch((url) => fetch(url), { ...quota, key: () => 'partner', timeout: 50 });
 
-const redis = redisStore(upstashRedis({ url: REST_URL, token: REST_TOKEN }));
-const remote = createLimiter({ name: 'remote', store: redis, ...quota, timeout: 200, localShare: 0.5 });
-const remoteWeb = webLimit({ name: 'remote-web', store: redis, ...quota, timeout: '1s', clientIp });
+const redis = () => redisStore(upstashRedis({ url: REST_URL, token: REST_TOKEN }));
+const remotes = {
+  patient: createLimiter({ name: 'remote', store: redis(), ...quota, timeout: '20s', connectTimeout: '20s' }),
+  hasty: createLimiter({
+    name: 'hasty',
+    store: redis(),
+    ...quota,
+    timeout: 50,
+    connectTimeout: 50,
+    localShare: 0.5,
+  }),
+};
+const remoteWeb = webLimit({
+  name: 'remoteweb',
+  store: redis(),
+  ...quota,
+  timeout: '20s',
+  connectTimeout: '20s',
+  clientIp,
+});
 
 /** An answer for an error: 429 if it is a denial. */
 const failed = (error) =>
@@ -41,7 +58,8 @@ const paths = {
     return new Response(body, { status, headers });
   },
   '/remote': async (request) => {
-    const { allowed, degraded } = await remote.consume(new URL(request.url).searchParams.get('key'));
+    const { searchParams } = new URL(request.url);
+    const { allowed, degraded } = await remotes[searchParams.get('limiter')].consume(searchParams.get('key'));
     return Response.json({ allowed, degraded });
   },
   '/remote-web': remoteWeb(ok),
