@@ -8,9 +8,10 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { rollup, type Plugin } from '@rollup/wasm-node';
-import { build, transform, type Plugin as EsbuildPlugin } from 'esbuild';
+import { transform } from 'esbuild';
 import ts from 'typescript';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
+import { bundleEdge } from './edge.js';
 import { root } from './run.mjs';
 
 /** The module that reads the Lua files. The package has their texts instead. */
@@ -35,7 +36,8 @@ export async function buildPackage(directory: string, folder = '.'): Promise<boo
   await bundle(doors, directory, folder);
   writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
   for (const door of doors) writeFacade(door, directory);
-  await bundleEdge(listDoors(folder, 'workerd'), directory);
+  const edgeDoors = listDoors(folder, 'workerd');
+  if (edgeDoors.length > 0) await bundleEdge(edgeDoors, directory);
   const typesAreRight = await declared;
   keepReachable(doors, cjs);
   return typesAreRight;
@@ -60,47 +62,6 @@ function listDoors(folder: string, condition = 'require'): string[] {
   return Object.values(exports)
     .flatMap((target) => (typeof target === 'string' ? [] : (target[condition] ?? [])))
     .map((file) => file.replace(/^\.\/dist\/\w+\//, '').slice(0, -'.js'.length));
-}
-
-/** The substitutes for modules and globals of Node, in runtimes that lack them. */
-const EDGE = join(root, 'src/edge');
-
-const withoutNode: EsbuildPlugin = {
-  name: 'without Node',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:/ }, () => ({ path: join(EDGE, 'node-modules.ts'), sideEffects: false }));
-    onResolve({ filter: /\/real-time\.js$/ }, () => ({
-      path: join(EDGE, 'real-time.ts'),
-      sideEffects: false,
-    }));
-    onLoad({ filter: /lua-files\.ts$/ }, () => ({
-      contents: `export const luaFiles = ${JSON.stringify(luaFiles)};`,
-    }));
-  },
-};
-
-/** Bundles the entry files for edge runtimes into ES modules, of which bundlers leave out the unused parts. */
-async function bundleEdge(doors: string[], directory: string): Promise<void> {
-  const outdir = join(directory, 'edge');
-  if (doors.length > 0)
-    await build({
-      ...{ absWorkingDir: root, entryPoints: doors.map((door) => `src/${door}.ts`), outdir, outbase: 'src' },
-      ...{
-        bundle: true,
-        minify: true,
-        splitting: true,
-        format: 'esm',
-        target: 'es2022',
-        legalComments: 'none',
-      },
-      ...{
-        packages: 'external',
-        inject: [join(EDGE, 'globals.ts')],
-        plugins: [withoutNode],
-        chunkNames: 'shared/[hash]',
-      },
-    });
-  for (const door of doors) cpSync(join(directory, 'esm', `${door}.d.ts`), join(outdir, `${door}.d.ts`));
 }
 
 /** Bundles the entry files. Code that several of them use goes to `shared`, so that each loads only the code it uses. */
