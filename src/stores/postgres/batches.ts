@@ -9,7 +9,7 @@ import type { Table } from './table.js';
 const MAX_TRANSACTIONS = 2;
 
 /** The most updates of a transaction, so that its decisions do not block the event loop for long. */
-const MAX_UPDATES = 256;
+const MAX_UPDATES = 128;
 
 /** The attempts at a transaction that meets others. Without a limit, its updates could wait for ever. */
 const MAX_ATTEMPTS = 5;

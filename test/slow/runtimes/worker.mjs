@@ -27,7 +27,15 @@ const call = limitFetch((url) => fetch(url), { ...quota, key: () => 'partner', t
 
 const redis = () => redisStore(upstashRedis({ url: REST_URL, token: REST_TOKEN }));
 const remotes = {
-  patient: createLimiter({ name: 'remote', store: redis(), ...quota, timeout: '20s', connectTimeout: '20s' }),
+  patient: createLimiter({
+    name: 'remote',
+    store: redis(),
+    ...quota,
+    overrides: true,
+    ban: { after: 50 },
+    timeout: '20s',
+    connectTimeout: '20s',
+  }),
   hasty: createLimiter({
     name: 'hasty',
     store: redis(),
