@@ -1,8 +1,8 @@
 import { HeadgateError, invalidOption } from '../../../common/errors.js';
-import type { Commands } from './commands.js';
+import { COMMANDS, type Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
-import { UpstashCommands, type UpstashRedis } from './upstash.js';
+import type { UpstashRedis } from './upstash.js';
 
 /** The clients that `redisStore` accepts, distinguished by their methods. */
 export type RedisClient = IoredisLike | NodeRedisLike | UpstashRedis;
@@ -20,8 +20,8 @@ export function commandsOf(client: RedisClient): Commands {
 }
 
 function recognise(client: RedisClient): Commands {
-  if (client instanceof UpstashCommands) return client;
-  const given = client as Partial<IoredisLike & NodeRedisLike> | null | undefined;
+  const given = client as Partial<IoredisLike & NodeRedisLike & { [COMMANDS]: Commands }> | null | undefined;
+  if (given?.[COMMANDS]) return given[COMMANDS];
   if (typeof given?.evalsha === 'function' && typeof given.status === 'string')
     return new IoredisCommands(client as IoredisLike);
   if (typeof given?.evalSha !== 'function' || typeof given.isOpen !== 'boolean')

@@ -7,6 +7,9 @@ export type Done = (error: Error | undefined, reply?: unknown) => void;
  */
 export const PASSED_DEADLINE = '1';
 
+/** The name of the property by which a client of this package returns its commands, so that only programs that use the client load its code. */
+export const COMMANDS = Symbol('headgate commands');
+
 /** A call of a script, as a client sends it. */
 export interface ScriptCall {
   readonly keys: readonly string[];

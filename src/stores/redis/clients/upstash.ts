@@ -1,7 +1,7 @@
 import { HeadgateError, invalidOption } from '../../../common/errors.js';
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
 import { checkShape } from '../../../common/validate.js';
-import type { Commands, Done, ScriptCall, Server } from './commands.js';
+import { COMMANDS, type Commands, type Done, type ScriptCall, type Server } from './commands.js';
 
 /** The options of {@link upstashRedis}. */
 export interface UpstashOptions {
@@ -89,6 +89,7 @@ function checkUrl(url: unknown): string {
 
 /** Sends the commands of one callback as one request. Requests are not repeated: a request without an answer may have run. */
 export class UpstashCommands implements Commands, UpstashRedis {
+  readonly [COMMANDS] = this;
   readonly url: string;
   readonly cluster = false;
   readonly keyPrefix = '';
