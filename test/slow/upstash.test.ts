@@ -18,5 +18,5 @@ describe('Redis over HTTP', () => {
     await rest.close();
     redis.disconnect();
   });
-  describeChecks('over HTTP', storeChecks({ ...restSubject(() => rest, 8), traces: regressions }));
+  describeChecks('over HTTP', storeChecks({ ...restSubject(() => rest, 4), traces: regressions }));
 });
