@@ -1,5 +1,4 @@
 import { HeadgateError } from '../../common/errors.js';
-import { performance } from '../../common/real-time.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
@@ -66,9 +65,6 @@ interface Job<T = unknown> {
   resolve?(answer: unknown): void;
   reject?(error: unknown): void;
 }
-
-/** The most jobs of one update, so that a hot key does not block the event loop for long. The rest share the next update. */
-const MAX_JOBS_PER_UPDATE = 256;
 
 /** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
 function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
@@ -189,16 +185,8 @@ class StateStore implements Store {
     for (const job of jobs) job.isTaken = true;
     const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
       const state = new JointState(bytes, now);
-      const time = jobs.length > MAX_JOBS_PER_UPDATE ? performance.now() : 0;
-      let n = 0;
       for (const job of jobs) {
-        job.isTaken = n++ < MAX_JOBS_PER_UPDATE;
-        if (!job.isTaken) {
-          const { call, set } = job.subject;
-          // The database works, so the rest of the callers have their time anew.
-          if (call) call.until = time + set.timeout;
-          continue;
-        }
+        job.isTaken = true;
         // An abandoned query must not be charged, because its caller has another answer by now. The answer of an earlier attempt is void.
         job.answer = job.subject.call?.abandoned ? undefined : job.run(state);
       }
