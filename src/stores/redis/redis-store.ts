@@ -98,6 +98,7 @@ export class RedisStore implements Store {
       send: this.#send,
       decode: this.#decode,
       together: (send) => commands.together(send),
+      connectionless: commands.connectionless ?? false,
     });
   }
 
