@@ -29,7 +29,7 @@ export type {
 export type { Configuration, Instance } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
-export type { LimiterRates, Traffic, TrafficOptions } from './admin/traffic.js';
+export type { KeyRates, LimiterRates, Rates, Traffic, TrafficOptions } from './admin/traffic.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type {

@@ -3,6 +3,7 @@ import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
+import type { Counted } from '../stores/redis/operators/traffic.js';
 import type { Change, LoggedChange } from '../stores/journal.js';
 import type { Published } from './published.js';
 
@@ -69,6 +70,13 @@ export interface Sealing {
   end(): Promise<void>;
 }
 
+/** The counts of decisions in the last minute, the oldest first. */
+export interface RecentCounts {
+  /** The time by the store's clock, ms since 1970. */
+  readonly now: number;
+  readonly counts: readonly { readonly at: number; readonly counted: Counted }[];
+}
+
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
   readonly kind: 'redis' | 'sqlite' | 'memory';
@@ -109,8 +117,8 @@ export interface State {
   forget?(found: Found): Promise<void>;
   /** The bytes that each state takes, or `undefined` if the store cannot tell. */
   bytes(found: readonly Found[]): Promise<(number | undefined)[]>;
-  /** The counts of decisions in the last `spanMs`, as JSON. Empty if the store does not count. */
-  counts(spanMs: number): Promise<readonly string[]>;
+  /** The counts of decisions in the last minute. Empty if the store does not count. */
+  counts(): Promise<RecentCounts>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

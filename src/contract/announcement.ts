@@ -26,10 +26,20 @@ export interface Announcement {
   readonly tiers: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
+/** A decision to count, with the keys and the policies that decided. */
+export type CountedDecision = Decision & {
+  readonly set: {
+    readonly policies: readonly CompiledPolicy[];
+    readonly dimensions?: { readonly names: readonly string[]; readonly banBy: string } | undefined;
+  };
+  /** The key, or a key for each of the dimensions. */
+  readonly subject: { readonly key: string | readonly string[] };
+};
+
 /** A store's handle of an announcement. */
 export interface Announced {
   /** Ends the announcement. */
   withdraw(): void;
   /** Receives each decision of the limiter. Absent if the store does not count decisions. */
-  readonly count?: ((decision: Decision) => void) | undefined;
+  readonly count?: ((decision: CountedDecision) => void) | undefined;
 }
