@@ -1,6 +1,7 @@
 import type { CountedDecision } from '../contract/announcement.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { keyTextOf, type KeyText } from './keys.js';
+import { UseCounts } from './use.js';
 
 /** The most policies and keys of a limiter that are counted in a second. */
 const MAX_POLICIES = 32;
@@ -17,18 +18,24 @@ export type CountedKey = [admitted: number, denied: number, policy?: string];
 export interface CountedLimiter {
   readonly name: string;
   readonly counts: readonly [number, number];
+  /** The decisions of `onStoreError`. Absent without such decisions. */
+  readonly degraded?: number;
   /** The denials by each policy, by name. Includes the denials that a shadow would have made. */
   readonly policies: Readonly<Record<string, number>>;
   /** The denials by anything other than a policy, by `decision.reason`. */
   readonly reasons: Readonly<Record<string, number>>;
   /** The keys with most denials and most requests, in the notation of owner texts. With sampling the counts are estimates. */
   readonly keys: Readonly<Record<string, Readonly<CountedKey>>>;
+  /** The waiting and held requests, the most of each (`maxWaiting`), and the slots in use. Absent without any. */
+  readonly now?: readonly [waiting: number, held: number, maxWaiting: number, slots: number];
 }
 
 /** The counts of a limiter until the next message. */
 export class LimiterCounts {
   #admitted = 0;
   #denied = 0;
+  #degraded = 0;
+  readonly use = new UseCounts();
   readonly #policies = new Map<string, number>();
   readonly #reasons = new Map<string, number>();
   /** By dimension, then by key. */
@@ -38,9 +45,12 @@ export class LimiterCounts {
   readonly #weights: [admitted: number, denied: number] = [0, 0];
 
   /** Counts a decision. */
-  add({ allowed, policies, reason }: CountedDecision): void {
+  add(decision: CountedDecision): void {
+    const { allowed, policies, reason, degraded } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
+    if (degraded) this.#degraded++;
+    else if (allowed && reason === undefined && !decision.isLook) this.use.add(decision);
     let isOfPolicy = false;
     for (let i = 0; i < policies.length && !gaveUp(reason); i++) {
       const { name, allowed: admits } = policies[i]!;
@@ -83,6 +93,7 @@ export class LimiterCounts {
     return {
       name,
       counts: [this.#admitted, this.#denied],
+      ...(this.#degraded > 0 && { degraded: this.#degraded }),
       policies: Object.fromEntries(this.#policies),
       reasons: Object.fromEntries(this.#reasons),
       keys: Object.fromEntries(keys),

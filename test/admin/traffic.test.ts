@@ -5,7 +5,8 @@ import { createAdmin, type Admin } from 'headgate/admin';
 import type { CountedDecision } from '../../src/contract/announcement.js';
 import { LimiterCounts } from '../../src/stores/counts.js';
 import { escapeKey } from '../../src/stores/keys.js';
-import { Traffic, topKey, type Counted } from '../../src/stores/redis/operators/traffic.js';
+import { topKey } from '../../src/stores/redis/operators/count-keys.js';
+import { Traffic, type Counted } from '../../src/stores/redis/operators/traffic.js';
 import { sequence } from '../support/fleet.js';
 import { clients, freshPrefix } from '../support/stores.js';
 
@@ -106,7 +107,7 @@ describe('traffic', () => {
     let estimated = 0;
     const rounds = 30;
     for (let round = 0; round < rounds; round++) {
-      const traffic = new Traffic(commands as never, prefix, 16, escapeKey);
+      const traffic = new Traffic(commands as never, { prefix, sample: 16, text: escapeKey }, new Set());
       for (let i = 0; i < 500; i++) traffic.count('api', i % 100 === 0 ? rare : often);
       if (round > 0) for (let i = 0; i < 4000; i++) traffic.count('api', i % 4 === 0 ? rare : often);
       traffic.flush();

@@ -1,5 +1,14 @@
-import { STREAM_LIFE_MS, topKey, type Counted } from '../../stores/redis/operators/traffic.js';
-import type { RecentCounts } from '../state.js';
+import {
+  HISTORY_LIFE_MS,
+  MINUTE_MS,
+  minuteKey,
+  namesKey,
+  STREAM_LIFE_MS,
+  topKey,
+} from '../../stores/redis/operators/count-keys.js';
+import { minuteOf, type MinuteCounts } from '../../stores/redis/operators/history.js';
+import type { Counted } from '../../stores/redis/operators/traffic.js';
+import type { MinutesByLimiter, RecentCounts } from '../state.js';
 import type { Calls } from './calls.js';
 
 /** The most counts that are read at a time. */
@@ -33,11 +42,39 @@ export class CountReader {
     return { now, counts: [...this.#known.values()] };
   }
 
+  /** @param count the number of minutes, with the current one */
+  async minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
+    const { prefix } = this.#calls;
+    const now = await this.#serverTime();
+    const minutes = Array.from(
+      { length: count },
+      (_, i) => now - (now % MINUTE_MS) - (count - 1 - i) * MINUTE_MS,
+    );
+    const since = String(Math.max(minutes[0]!, now - HISTORY_LIFE_MS));
+    const all = await this.#calls.call('ZRANGEBYSCORE', namesKey(prefix), since, '+inf');
+    const names = (all as string[]).filter((each) => name === undefined || each === name).sort();
+    const limiters = new Map<string, MinuteCounts[]>();
+    for (const each of names) {
+      const hashes = minutes.map((minute) => this.#calls.call('HGETALL', minuteKey(prefix, each, minute)));
+      const fields = (await Promise.all(hashes)).map(pairsOf);
+      limiters.set(each, fields.map(minuteOf));
+    }
+    return { minutes, limiters };
+  }
+
   async #serverTime(): Promise<number> {
     const [server] = await this.#calls.servers();
     const [seconds, micros] = (await this.#calls.ask(server!.send(['TIME']))) as [string, string];
     return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
   }
+}
+
+/** Alternating fields and values of a hash, whatever form the client gives it. */
+function pairsOf(reply: unknown): string[] {
+  if (Array.isArray(reply)) return reply as string[];
+  return [
+    ...(reply instanceof Map ? reply : Object.entries(reply as Record<string, string>)),
+  ].flat() as string[];
 }
 
 const timeOf = (id: string): number => parseInt(id, 10);

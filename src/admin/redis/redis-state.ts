@@ -23,7 +23,16 @@ import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type { BanChange, BanState, Found, Owner, RecentCounts, Search, State } from '../state.js';
+import type {
+  BanChange,
+  BanState,
+  Found,
+  MinutesByLimiter,
+  Owner,
+  RecentCounts,
+  Search,
+  State,
+} from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
@@ -279,6 +288,10 @@ export class RedisState implements State {
 
   counts(): Promise<RecentCounts> {
     return this.#counts.read();
+  }
+
+  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
+    return this.#counts.minutes(count, name);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore, type RedisStoreOptions } from 'headgate/redis';
-import { topKey } from '../../../../src/stores/redis/operators/traffic.js';
+import { topKey } from '../../../../src/stores/redis/operators/count-keys.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../../../../test/support/stores.js';
 import { headgate, json } from '../cli.js';
