@@ -23,7 +23,7 @@ export interface PolicyChange {
 
 /** The fields that a change can set. */
 export const CHANGEABLE = POLICY_FIELDS.filter(
-  (field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field),
+  (field) => !['name', 'by', 'shadow', 'count', 'unit', 'thresholds'].includes(field),
 );
 
 /** Applies a change to a policy. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */

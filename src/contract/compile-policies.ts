@@ -13,7 +13,7 @@ import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
 /** The fields of all policies. Each algorithm adds its own. */
-const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
+const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by', 'thresholds'];
 
 /** The kernel of each algorithm name, and the fields that its policies can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
@@ -115,6 +115,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     shadow: POLICY_TABLE.shadow.read(`${what}.shadow`, policy.shadow),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
     by: policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by),
+    thresholds: POLICY_TABLE.thresholds.read(`${what}.thresholds`, policy.thresholds),
     traits: Object.freeze({
       holdsSlots: definition.holdsSlots,
       ...traits,

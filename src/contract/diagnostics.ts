@@ -4,6 +4,7 @@ import type { Health } from './health.js';
 import type { Key } from './key.js';
 import type { Store } from './store.js';
 
+
 /** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
   /** The limiter's name. */
@@ -65,3 +66,5 @@ export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
 export const outboundChannel = channel('headgate:outbound');
 export const changeChannel = channel('headgate:change');
+/** The messages are those that `onThreshold` receives, also without that option. */
+export const thresholdChannel = channel('headgate:threshold');

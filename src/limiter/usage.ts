@@ -1,4 +1,3 @@
-import { kernels } from '../algorithms/index.js';
 import { entryInForce, parseRecord, recordDimensions } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
@@ -11,6 +10,7 @@ import {
   type Subject,
   type UsageReply,
 } from '../contract/store.js';
+import { countedKey, fullQuotaOf } from '../contract/thresholds.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
 import { overrideOf, type Override } from './overrides/override.js';
 
@@ -66,15 +66,14 @@ async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
 }
 
 /** The usage in a store's answer. */
-export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: UsageReply): Usage {
+export function usageOf(subject: Subject, { now, ban, verdicts, records }: UsageReply): Usage {
+  const { set } = subject;
   const all = set.overrides?.all ?? '';
-  const keyOf = ({ by }: CompiledPolicy): string =>
-    typeof key === 'string' ? key : key[set.dimensions!.names.indexOf(by)]!;
   const policies = set.policies.map((configured, i): PolicyUsage => {
     const policy = overridden(configured, `${records[configured.by] ?? ''}\n${all}`, now);
     const { name, limit, traits } = policy;
     return {
-      ...{ name, key: keyOf(policy), limit, remaining: remainingOf(verdicts, i) },
+      ...{ name, key: countedKey(subject, policy), limit, remaining: remainingOf(verdicts, i) },
       used: Math.max(0, fullQuotaOf(policy, now) - remainingOf(verdicts, i)),
       unit: traits.unit ?? 'requests',
       resetsAt: traits.periodEnd?.(now) ?? now + resetOf(verdicts, i),
@@ -92,11 +91,4 @@ export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: 
 function overridden(policy: CompiledPolicy, record: string, now: number): CompiledPolicy {
   const parsed = parseRecord(record);
   return parsed.policies([policy], parsed.entries([policy], now))[0]!;
-}
-
-/** The units of an untouched key, by the limits in force, which may have another burst than the policy's traits. */
-function fullQuotaOf({ kernel, params }: CompiledPolicy, now: number): number {
-  const column = kernels[kernel].createColumn(1, params);
-  column.look(0, params, 0, now, false);
-  return column.remaining;
 }

@@ -56,6 +56,9 @@ export const LINE_TAG = 'w2';
 /** The tag of the ids of requests. Unlike the tags of state, it begins with a capital letter. */
 export const ID_TAG = 'Q1:';
 
+/** The tag of the marks of reported thresholds. See {@link ID_TAG} for the capital letter. */
+export const THRESHOLD_TAG = 'T1:';
+
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 

@@ -61,7 +61,8 @@ function localSet(set: PolicySet, share: number): PolicySet {
   });
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
-    return { ...policy, attempts: set.policies[i]!.attempts };
+    // Every process has a substitute, and a threshold is reported once.
+    return { ...policy, attempts: set.policies[i]!.attempts, thresholds: undefined };
   });
   // The substitute has no override records, so it decides by the ones known now.
   return { ...set, policies: compiled, overrides: undefined, isInLine: false };

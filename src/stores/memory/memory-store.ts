@@ -18,6 +18,9 @@ import { decide, usage } from '../state/evaluate.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
 import { claims, decideOnce } from '../state/request-ids.js';
+import { reportCrossings } from '../../contract/thresholds.js';
+import type { Marks } from '../state/thresholds.js';
+import { AllMarks } from './marks.js';
 import { RequestIds } from './request-ids.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';
@@ -68,6 +71,7 @@ interface SetData {
 class MemoryPlace implements Place {
   readonly #isAlone: boolean;
   readonly #onFull: 'admit' | 'deny' | undefined;
+  readonly #marks: AllMarks;
   #view!: View;
   /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
@@ -77,19 +81,21 @@ class MemoryPlace implements Place {
   record: OverrideRecord = '';
   entry: OverrideEntry | undefined = undefined;
   next: Place['next'] = undefined;
-  /** The key, if the question has several. */
   #key = '';
+  #now = 0;
 
   /** @param isAlone whether the question has only this key */
-  constructor(isAlone: boolean, onFull: 'admit' | 'deny' | undefined) {
+  constructor(isAlone: boolean, onFull: 'admit' | 'deny' | undefined, marks: AllMarks) {
     this.#isAlone = isAlone;
+    this.#marks = marks;
     this.#onFull = onFull;
   }
 
   find(view: View, keys: Keys, now: number): void {
     const { part, table, selection } = view;
     const key = typeof keys === 'string' ? keys : part.keyOf(keys);
-    if (!this.#isAlone) this.#key = key;
+    this.#key = key;
+    this.#now = now;
     this.#view = view;
     selection.usedAt = now;
     if (table.names) table.remember(key);
@@ -125,6 +131,11 @@ class MemoryPlace implements Place {
     return this.#view.table.returns;
   }
 
+  get marks(): Marks {
+    const { scope, set } = this.part;
+    return this.#marks.of(`${scope} ${set.name}`, this.#key, this.#now);
+  }
+
   create(now: number, byHand: boolean): void {
     // A table makes room for the key of its last search, which may belong to another part.
     const { table, selection } = this.#view;
@@ -155,6 +166,7 @@ export class Memory implements MemoryStore {
   readonly embedded = true;
   readonly remembersIds = true;
   readonly #ids: RequestIds;
+  readonly #marks: AllMarks;
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
@@ -182,6 +194,7 @@ export class Memory implements MemoryStore {
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
     this.#ids = new RequestIds(maxKeys);
+    this.#marks = new AllMarks(maxKeys);
     this.#onFull = onFull;
     this.#warn = warn;
   }
@@ -236,7 +249,7 @@ export class Memory implements MemoryStore {
   lookAt(scope: string, key: string, set: PolicySet): Reply {
     const now = this.#clock();
     const [part] = partsOf(set);
-    const place = new MemoryPlace(true, this.#onFull);
+    const place = new MemoryPlace(true, this.#onFull, this.#marks);
     place.find(this.#makeView({ ...part!, scope }), key, now);
     const query = { set, key, cost: 1, costs: undefined, peek: true, lease: '' };
     return decide([place], query, now, this.#step(now));
@@ -252,7 +265,9 @@ export class Memory implements MemoryStore {
     return perSet((set) => {
       const views = partsOf(set).map((part) => this.#makeView(part));
       const isAlone = views.length === 1;
-      const places = (this.#places[views.length] ??= views.map(() => new MemoryPlace(isAlone, this.#onFull)));
+      const places = (this.#places[views.length] ??= views.map(
+        () => new MemoryPlace(isAlone, this.#onFull, this.#marks),
+      ));
       return { views, places };
     });
   }
@@ -316,6 +331,7 @@ export class Memory implements MemoryStore {
         ? decide(places, query, now, step)
         : decideOnce(this.#ids.place(query, query.id, now), places, query, now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban), now);
+    if (this.#marks.crossings.length > 0) this.#reportCrossings(query);
     return reply;
   }
 
@@ -326,7 +342,14 @@ export class Memory implements MemoryStore {
       return adjust(this.#find(change, now), { ...change, units: units.map(() => 0) }, now, this.#step(now));
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    return adjust(this.#find(left, now), left, now, this.#step(now));
+    const reply = adjust(this.#find(left, now), left, now, this.#step(now));
+    if (this.#marks.crossings.length > 0) this.#reportCrossings(change);
+    return reply;
+  }
+
+  /** The list of crossings is emptied first, because a listener may ask this store. */
+  #reportCrossings(subject: Subject): void {
+    reportCrossings(subject, this.#marks.crossings.splice(0));
   }
 
   lease(change: LeaseChange): boolean {
@@ -371,6 +394,7 @@ export class Memory implements MemoryStore {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
     this.#ids.clear();
+    this.#marks.clear();
     this.#overridesOfAll.clear();
     this.log.clear();
     this.#dataOf = this.#freshData();

@@ -10,6 +10,7 @@ import {
   type RecordChange,
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
+import type { Crossing } from '../../contract/thresholds.js';
 import { idText } from '../../contract/request-ids.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from './changes.js';
@@ -24,10 +25,11 @@ import {
   type Change as LogChange,
   type LoggedChange,
 } from '../journal.js';
-import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText } from '../keys.js';
+import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText, THRESHOLD_TAG } from '../keys.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { claims, decideOnce, type IdPlace, type IdRecord } from './request-ids.js';
 import { History } from './returns.js';
+import type { Mark } from './thresholds.js';
 import {
   encode,
   LAYOUT_VERSION,
@@ -173,7 +175,8 @@ class KeyRecord {
     };
   }
 
-  place(part: Part): Place {
+  /** @param crossings receives the crossings of thresholds */
+  place(part: Part, crossings: Crossing[]): Place {
     this.#ban ??= part.set.ban;
     const { overrides: applied } = part.set;
     return {
@@ -185,6 +188,11 @@ class KeyRecord {
       returns: {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
+      },
+      marks: {
+        read: (policy) => this.#states.get(THRESHOLD_TAG + policy) as Mark | undefined,
+        write: (policy, mark) => this.#states.set(THRESHOLD_TAG + policy, mark),
+        crossings,
       },
       // Nothing is left to do, because each key has row 1 from the start.
       create: () => {},
@@ -244,6 +252,8 @@ abstract class States {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
+  /** The crossings of thresholds by the current question. */
+  readonly #crossings: Crossing[] = [];
   /** The time of the change. */
   readonly now: number;
 
@@ -262,7 +272,7 @@ abstract class States {
     const id = query.id === undefined ? undefined : this.#idAfter(places);
     const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
-    return reply;
+    return this.#withCrossings(reply);
   }
 
   /** Like `Store.adjust`. */
@@ -271,7 +281,13 @@ abstract class States {
     const [places, step] = [this.#places(change), this.#nextStep()];
     const id = claim && this.#idAfter(places);
     const isVoid = id && !claims(id, claim, set, this.now);
-    return adjust(places, isVoid ? { ...change, units: units.map(() => 0) } : change, this.now, step);
+    const made = isVoid ? { ...change, units: units.map(() => 0) } : change;
+    return this.#withCrossings(adjust(places, made, this.now, step));
+  }
+
+  #withCrossings<T extends Reply>(reply: T): T {
+    const crossings = this.#crossings.splice(0);
+    return crossings.length > 0 ? { ...reply, crossings } : reply;
   }
 
   /** Like `Store.lease`. */
@@ -345,7 +361,7 @@ abstract class States {
     const parts = partsOf(set);
     if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
-    return parts.map((part, i) => this.#records[i]!.place(part));
+    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings));
   }
 
   /** The record of an id, whose state follows the states of the keys. */
