@@ -200,6 +200,7 @@ headgate_kernel('gcra', {
   params = 5,
   -- Charges drain in turn, so a refund moves the later charges forward.
   drains = true,
+  capacity = function(p) return math.floor(p[3] / p[2]) end,
   look = gcra_look,
   commit = gcra_commit,
   adjust = gcra_adjust,

@@ -144,6 +144,14 @@ export class KeyMaker {
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
   }
 
+  /** Appends the keys of the marks of policies with thresholds. */
+  pushMarks(to: string[], key: Keys): void {
+    const heads = this.#heads(key);
+    this.#set.policies.forEach(({ id, thresholds }, i) => {
+      if (thresholds) to.push(`${heads[this.#at[i]!]!}}${THRESHOLD_TAG}${id}`);
+    });
+  }
+
   /** Appends the key of a request's id, beside the state of the first key. Commands for operators ignore such keys. */
   pushId(to: string[], key: Keys, id: string): void {
     const head = typeof key === 'string' ? this.#head + this.#text(key) : this.#heads(key)[this.#idAt]!;

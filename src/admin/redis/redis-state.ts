@@ -80,7 +80,7 @@ export class RedisState implements State {
   openStore(): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
-      ...{ localDenials: undefined, publish: undefined, sample: undefined },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
     });
     return unlogged(store, this.#origin, true);
   }

@@ -30,7 +30,9 @@ export type ScriptName = (typeof scriptNames)[number];
 const scripts = new Map<string, Script>();
 
 /** A part of scripts for some questions only. */
-export type Extra = 'usage' | 'ids';
+export type Extra = 'usage' | 'ids' | 'thresholds';
+
+const EXTRAS: ReadonlySet<string> = new Set<Extra>(['usage', 'ids', 'thresholds']);
 
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
@@ -41,13 +43,13 @@ export function assemble(
   kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
-  extra?: Extra,
+  extras: readonly Extra[] = [],
 ): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban, overrides, extra].join();
+  const id = [name, ...needed, ban, overrides, ...extras].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, ban, overrides, extra });
+    const source = compose(name, { kernels: needed, ban, overrides, extras });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -59,7 +61,7 @@ interface Features {
   readonly kernels: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
-  readonly extra?: Extra | undefined;
+  readonly extras: readonly Extra[];
 }
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
@@ -105,12 +107,12 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
 
 function has(
   subject: string,
-  { ban, overrides, extra }: Features,
+  { ban, overrides, extras }: Features,
   algorithm: AnyKernel | undefined,
 ): boolean {
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
-  if (subject === 'usage' || subject === 'ids') return extra === subject;
+  if (EXTRAS.has(subject)) return extras.includes(subject as Extra);
   return sectionOf(subject, algorithm) !== undefined;
 }
 

@@ -10,6 +10,7 @@ import {
   type Reply,
   type UsageReply,
 } from '../../../contract/store.js';
+import type { Crossing } from '../../../contract/thresholds.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
@@ -61,6 +62,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
   const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
+  const crossings = Array.isArray(reply[reply.length - 1]) ? takeCrossings(reply) : undefined;
   const asked = numbers[0]!;
   const answers: (Reply | Error)[] = [];
   let at = 1;
@@ -107,6 +109,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
     }
   }
   if (at !== reply.length) throw malformedReply(reply);
+  if (crossings) for (const [i, own] of crossings) Object.assign(answers[i]!, { crossings: own });
   return answers;
 }
 
@@ -136,6 +139,7 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
 export function decodeChange(reply: unknown, count: number): ChangeReply {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
+  const crossings = Array.isArray(reply.at(-1)) ? takeCrossings(reply).get(0) : undefined;
   const step = numbers[0]!;
   const charged: number[] = [];
   const verdicts: number[] = [];
@@ -145,8 +149,21 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
     at = read(numbers, at + 1, verdicts);
   }
   if (at !== reply.length) throw malformedReply(reply);
-  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
+  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged, ...(crossings && { crossings }) };
 }
+
+/** Takes the crossings of `thresholds.lua` from the end of a reply, by the position of the request. */
+function takeCrossings(reply: unknown[]): Map<number, Crossing[]> {
+  const crossings = new Map<number, Crossing[]>();
+  const numbers = reply.pop() as number[];
+  for (let n = 0; n < numbers.length; n += 6) {
+    const [request, at, level, used, limit, resetAfterMs] = numbers.slice(n, n + 6) as Six;
+    crossings.set(request, [...(crossings.get(request) ?? []), { at, level, used, limit, resetAfterMs }]);
+  }
+  return crossings;
+}
+
+type Six = [number, number, number, number, number, number];
 
 /** A verdict that is one number, which is always an admission. */
 function unpacked(packed: number): number[] {

@@ -4,14 +4,15 @@
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
 --        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
---        the set has a ban; with overrides: the count of dimensions, per dimension the revision of the change that the params already
---        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
---        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
---        lease if units of a policy are slots; with overrides, last, the kind of keys that were sent for them
+--        the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the
+--        change that the params already include, the record of all keys, per policy its id and the number of its dimension; per request
+--        its cost, or one cost for all, or nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is
+--        sent as -1 - c); per request its lease if units of a policy are slots; with overrides, last, the kind of keys that were sent
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
---        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua
+--        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with
+--        thresholds, see thresholds.lua
 
 --- include common
 --- include policies
@@ -38,6 +39,10 @@ local count = #configured
 local ban_at = at
 at = at + 5 * ban_keys
 local stride = ban_keys + count
+--- if thresholds
+--- include thresholds
+stride = stride + marks
+--- end
 --- if ids
 stride = stride + 1
 --- end
@@ -90,6 +95,10 @@ for i = 1, count do is_outright = is_outright and configured[i].charge end
 -- if the policy, a shadow, was not charged.
 local charged, before = 0, { nil, nil }
 
+--- if thresholds
+--- include thresholds.decisions
+--- end
+
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns false if the request needs a look. `take_back` then
 -- reverts the charges. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
 local function charge_outright(request)
@@ -134,13 +143,25 @@ local function charge_outright(request)
 --- if ids
   if remember(request, filled + 2 + ban_keys, to) then return false end
 --- end
+--- if thresholds
+  local place = filled + ban_keys
+--- if ids
+  place = place + 1
+--- end
+  watch(request, place)
+--- end
   filled = to
   return true
 end
 
 local request = 0
 while request < requests and charge_outright(request) do request = request + 1 end
-if request == requests then return reply end
+if request == requests then
+--- if thresholds
+  reply[filled + 1] = crossings
+--- end
+  return reply
+end
 
 --- include common.write
 --- include common.adjust
@@ -382,7 +403,18 @@ while request < requests do
     end
   end
 --- end
+--- if thresholds
+  for i = 1, count do
+    local verdict = verdicts[i]
+    if verdict.is_charged and watched[i] then
+      cross(request, i, mark_key(request, i), verdict.policy, verdict.remaining + verdict.cost, verdict.remaining, verdict.reset)
+    end
+  end
+--- end
   request = request + 1
   while request < requests and charge_outright(request) do request = request + 1 end
 end
+--- if thresholds
+reply[filled + 1] = crossings
+--- end
 return reply
