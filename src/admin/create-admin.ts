@@ -20,6 +20,7 @@ import { SqliteState } from './sqlite-state.js';
 import type { State } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import type { Origin } from './unlogged.js';
+import { thresholdFunctions } from './thresholds.js';
 import { usageFunctions } from './usage.js';
 import { viewFunctions } from './views.js';
 
@@ -67,6 +68,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
     ...resetFunctions(context),
     ...logFunctions(context),
     ...usageFunctions(context),
+    ...thresholdFunctions(context),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
@@ -143,7 +145,8 @@ type Functions = ReturnType<typeof viewFunctions> &
   ReturnType<typeof overrideFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
-  ReturnType<typeof usageFunctions>;
+  ReturnType<typeof usageFunctions> &
+  ReturnType<typeof thresholdFunctions>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -193,6 +196,18 @@ export interface Admin {
   traffic(options?: TrafficOptions): Promise<Traffic>;
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
+  /**
+   * A reader of crossings of thresholds, for stores with `thresholds: 'stream'`. A crossing that is not acknowledged is read again, by any
+   * reader of the group.
+   *
+   * @example
+   * const mails = admin.thresholds({ group: 'mail' })
+   * for (const crossing of await mails.read()) {
+   *   await sendMail(crossing)
+   *   await mails.ack(crossing)
+   * }
+   */
+  thresholds: Functions['thresholds'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
   /** Checks whether limits can be enforced on the store: see docs/redis.md. */

@@ -99,6 +99,7 @@ async function play(
     store: createStore(clock.read),
     policies: chosen.map((policy) => ({ ...policy, thresholds: THRESHOLDS })) as never,
     overrides: true,
+    timeout: '10s',
     warnings: false,
     onThreshold: (event) => events.push(event),
   });

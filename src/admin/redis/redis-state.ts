@@ -1,3 +1,5 @@
+import { CROSSINGS_LIFE_MS, type ReadCrossing } from '../../stores/crossings.js';
+import { readCrossing, streamKey, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
 import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { PolicySet, Reply, Store } from '../../contract/store.js';
@@ -285,6 +287,18 @@ export class RedisState implements State {
     const range = ['+', String(Math.max(0, since)), 'COUNT', String(MAX_COUNTS)];
     const found = await this.#calls.call('XREVRANGE', topKey(this.#prefix), ...range);
     return (found as [id: string, fields: string[]][]).map(([, [, text = '']]) => text);
+  }
+
+  async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
+    const args = ['', group, String(most), String(idle), String(CROSSINGS_LIFE_MS)];
+    const script = assemble('read-crossings', [], false);
+    const entries = await this.#calls.run(script, [streamKey(this.#prefix)], args);
+    const head = `${this.#calls.commands.keyPrefix}${this.#prefix}:{`;
+    return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
+  }
+
+  async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
+    await this.#calls.call('XACK', streamKey(this.#prefix), group, ...ids);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

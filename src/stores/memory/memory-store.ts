@@ -20,6 +20,7 @@ import type { Place } from '../state/place.js';
 import { claims, decideOnce } from '../state/request-ids.js';
 import { reportCrossings } from '../../contract/thresholds.js';
 import type { Marks } from '../state/thresholds.js';
+import { storedCrossing, type CrossingList } from '../crossings.js';
 import { AllMarks } from './marks.js';
 import { RequestIds } from './request-ids.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
@@ -178,6 +179,8 @@ export class Memory implements MemoryStore {
   #dataOf = this.#freshData();
   /** The records of all keys, by limiter name. */
   readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
+  /** The crossings of thresholds for readers. */
+  readonly stream: CrossingList | undefined;
   /** The limiters on this store. */
   readonly announced = new Set<Announcement>();
   /** The changes for operators. */
@@ -189,7 +192,14 @@ export class Memory implements MemoryStore {
 
   readonly #warn: Warn;
 
-  constructor(clock: Clock | undefined, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
+  constructor(
+    clock: Clock | undefined,
+    maxKeys: number,
+    onFull: MemoryStoreOptions['onFull'],
+    warn: Warn,
+    stream?: CrossingList,
+  ) {
+    this.stream = stream;
     // `Date.now` is looked up at each decision, so that fake timers work.
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
@@ -349,7 +359,10 @@ export class Memory implements MemoryStore {
 
   /** The list of crossings is emptied first, because a listener may ask this store. */
   #reportCrossings(subject: Subject): void {
-    reportCrossings(subject, this.#marks.crossings.splice(0));
+    const crossings = this.#marks.crossings.splice(0);
+    for (const crossing of this.stream ? crossings : [])
+      this.stream!.add(storedCrossing(subject, crossing, this.#clock()));
+    reportCrossings(subject, crossings);
   }
 
   lease(change: LeaseChange): boolean {

@@ -16,6 +16,7 @@ export const scriptNames = [
     'note-bans',
     'note-override',
     'publish',
+    'read-crossings',
     'read-override',
     'reset',
     'seal-bans',

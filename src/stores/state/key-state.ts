@@ -26,6 +26,7 @@ import {
   type LoggedChange,
 } from '../journal.js';
 import { ALL_KEYS, escapeKey, escapeName, hashedText, ID_TAG, ownerText, THRESHOLD_TAG } from '../keys.js';
+import { storedCrossing, type StoredCrossing } from '../crossings.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { claims, decideOnce, type IdPlace, type IdRecord } from './request-ids.js';
 import { History } from './returns.js';
@@ -107,6 +108,8 @@ export interface StateChange {
   readonly expiresAt: number;
   /** Changes for a log that operators read. Absent if there are none. A store without such a log ignores them. */
   readonly log?: readonly LoggedChange[];
+  /** Crossings of thresholds for a stream. Absent if there are none. A store without such a stream ignores them. */
+  readonly crossings?: readonly StoredCrossing[];
 }
 
 /** The state of one key. */
@@ -252,6 +255,8 @@ abstract class States {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
+  /** The crossings for a stream, by the index of their record. */
+  readonly #stored: StoredCrossing[][] = [];
   /** The crossings of thresholds by the current question. */
   readonly #crossings: Crossing[] = [];
   /** The time of the change. */
@@ -272,7 +277,7 @@ abstract class States {
     const id = query.id === undefined ? undefined : this.#idAfter(places);
     const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
-    return this.#withCrossings(reply);
+    return this.#withCrossings(query, reply);
   }
 
   /** Like `Store.adjust`. */
@@ -282,11 +287,15 @@ abstract class States {
     const id = claim && this.#idAfter(places);
     const isVoid = id && !claims(id, claim, set, this.now);
     const made = isVoid ? { ...change, units: units.map(() => 0) } : change;
-    return this.#withCrossings(adjust(places, made, this.now, step));
+    return this.#withCrossings(change, adjust(places, made, this.now, step));
   }
 
-  #withCrossings<T extends Reply>(reply: T): T {
+  #withCrossings<T extends Reply>(subject: Subject, reply: T): T {
     const crossings = this.#crossings.splice(0);
+    for (const crossing of crossings) {
+      const i = partsOf(subject.set).findIndex(({ at }) => at.includes(crossing.at));
+      (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, this.now));
+    }
     return crossings.length > 0 ? { ...reply, crossings } : reply;
   }
 
@@ -353,7 +362,8 @@ abstract class States {
   protected saveAll(): StateChange[] {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];
-      return log ? { ...record.save(), log } : record.save();
+      const crossings = this.#stored[i];
+      return { ...record.save(), ...(log && { log }), ...(crossings && { crossings }) };
     });
   }
 

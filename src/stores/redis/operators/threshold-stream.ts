@@ -1,5 +1,6 @@
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { CROSSINGS_LIFE_MS, MAX_CROSSINGS } from '../../crossings.js';
+import { CROSSINGS_LIFE_MS, MAX_CROSSINGS, type ReadCrossing } from '../../crossings.js';
+import { THRESHOLD_TAG } from '../../keys.js';
 
 /** The key of the stream of crossings. It has no colon between the braces, so it is never a limiter's. */
 export function streamKey(prefix: string): string {
@@ -14,4 +15,20 @@ export function thresholdArgs(policies: readonly CompiledPolicy[], stream: boole
     return [String(near), String(capacity), thresholds.join(' ')];
   });
   return [...watched, ...(stream ? [MAX_CROSSINGS, CROSSINGS_LIFE_MS] : ['', 0]).map(String)];
+}
+
+/** An entry of a stream, as XRANGE returns it. */
+export type StreamEntry = readonly [id: string, fields: readonly string[]];
+
+/** @param head the beginning of the keys of marks, up to the first brace */
+export function readCrossing([id, fields]: StreamEntry, head: string): ReadCrossing {
+  const [, mark = '', , level, , used, , limit, , reset] = fields;
+  const tag = `}${THRESHOLD_TAG}`;
+  const end = mark.indexOf(tag);
+  const policy = mark.slice(end + tag.length);
+  return {
+    ...{ id, at: parseInt(id), who: mark.slice(head.length, end) },
+    policy: policy.includes(':') ? policy.slice(policy.indexOf(':') + 1) : 'default',
+    ...{ level: Number(level), used: Number(used), limit: Number(limit), resetAfterMs: Number(reset) },
+  };
 }
