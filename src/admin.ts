@@ -31,6 +31,7 @@ export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
 export type { LimiterRates, Traffic, TrafficOptions } from './admin/traffic.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
+export type { RecordedThreshold, ThresholdReader, ThresholdReaderOptions } from './admin/thresholds.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type {
   KeySearch,

@@ -4,7 +4,6 @@ import type { Health } from './health.js';
 import type { Key } from './key.js';
 import type { Store } from './store.js';
 
-
 /** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
   /** The limiter's name. */

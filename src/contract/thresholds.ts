@@ -43,6 +43,11 @@ export function countedKey({ set, key }: Subject, { by }: CompiledPolicy): strin
   return typeof key === 'string' ? key : key[set.dimensions!.names.indexOf(by)]!;
 }
 
+/** Takes the crossings of a question off a list, in the order of the policies. */
+export function takeCrossings(list: Crossing[]): Crossing[] {
+  return list.splice(0).sort((a, b) => a.at - b.at);
+}
+
 /** Passes crossings on to the limiter of a question. A store calls this for each answer, even if the caller no longer waits. */
 export function reportCrossings(subject: Subject, crossings: readonly Crossing[]): void {
   for (const crossing of crossings) subject.set.onThreshold?.(eventOf(subject, crossing));

@@ -18,7 +18,7 @@ import { decide, usage } from '../state/evaluate.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
 import { claims, decideOnce } from '../state/request-ids.js';
-import { reportCrossings } from '../../contract/thresholds.js';
+import { reportCrossings, takeCrossings } from '../../contract/thresholds.js';
 import type { Marks } from '../state/thresholds.js';
 import { storedCrossing, type CrossingList } from '../crossings.js';
 import { AllMarks } from './marks.js';
@@ -359,7 +359,7 @@ export class Memory implements MemoryStore {
 
   /** The list of crossings is emptied first, because a listener may ask this store. */
   #reportCrossings(subject: Subject): void {
-    const crossings = this.#marks.crossings.splice(0);
+    const crossings = takeCrossings(this.#marks.crossings);
     for (const crossing of this.stream ? crossings : [])
       this.stream!.add(storedCrossing(subject, crossing, this.#clock()));
     reportCrossings(subject, crossings);

@@ -1,9 +1,4 @@
-import {
-  CROSSINGS_LIFE_MS,
-  MAX_CROSSINGS,
-  type ReadCrossing,
-  type StoredCrossing,
-} from '../crossings.js';
+import { CROSSINGS_LIFE_MS, MAX_CROSSINGS, type ReadCrossing, type StoredCrossing } from '../crossings.js';
 import type { Database } from './database.js';
 
 /** A row of a reader has the time at which it gets an unacknowledged crossing again. The row 0 has the last crossing that it has read. */
@@ -50,9 +45,7 @@ export function readCrossings(
   for (const { id } of [...rows, ...fresh]) database.all(note, reader, id, now + idle);
   const newest = fresh.at(-1)?.id;
   if (newest !== undefined) database.all(note, reader, 0, newest);
-  database.all(
-    'DELETE FROM headgate_readers WHERE id > 0 AND id < (SELECT min(id) FROM headgate_crossings)',
-  );
+  database.all('DELETE FROM headgate_readers WHERE id > 0 AND id < (SELECT min(id) FROM headgate_crossings)');
   return [...rows, ...fresh].map(({ id, entry }) => ({
     id: String(id),
     ...(JSON.parse(entry) as StoredCrossing),

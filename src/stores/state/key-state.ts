@@ -10,7 +10,7 @@ import {
   type RecordChange,
 } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
-import type { Crossing } from '../../contract/thresholds.js';
+import { takeCrossings, type Crossing } from '../../contract/thresholds.js';
 import { idText } from '../../contract/request-ids.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, lease, reset } from './changes.js';
@@ -291,7 +291,7 @@ abstract class States {
   }
 
   #withCrossings<T extends Reply>(subject: Subject, reply: T): T {
-    const crossings = this.#crossings.splice(0);
+    const crossings = takeCrossings(this.#crossings);
     for (const crossing of crossings) {
       const i = partsOf(subject.set).findIndex(({ at }) => at.includes(crossing.at));
       (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, this.now));

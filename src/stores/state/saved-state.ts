@@ -39,9 +39,7 @@ export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
     denials,
     countedUntil,
     lastBanMs,
-    policies: new Map(
-      states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : [])),
-    ),
+    policies: new Map(states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : []))),
     overrides: typeof record === 'string' ? record : '',
   };
 }

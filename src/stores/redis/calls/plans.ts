@@ -128,7 +128,10 @@ export class Plans {
     const watches = hasThresholds(set);
     const watched = watches ? thresholdArgs(set.policies, this.stream) : [];
     const single = kernels.length === 1 && !set.ban && !leases && !withIds && !watches;
-    const extras: Extra[] = [...(withIds ? ['ids' as const] : []), ...(watches ? ['thresholds' as const] : [])];
+    const extras: Extra[] = [
+      ...(withIds ? ['ids' as const] : []),
+      ...(watches ? ['thresholds' as const] : []),
+    ];
     const live = set.overrides !== undefined;
     const keys = new KeyMaker(this.prefix, set, this.text);
     return {
