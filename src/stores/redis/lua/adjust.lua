@@ -138,7 +138,7 @@ for i, policy in ipairs(policies) do
     local time = math.floor(charge / 1000)
 --- if thresholds
     local _, before
-    if units > 0 and watched[i] then _, before = policy.look(KEYS[i], policy, 0, now, false) end
+    if units > 0 and near[i] >= 0 then _, before = policy.look(KEYS[i], policy, 0, now, false) end
 --- end
     remaining, reset, changed = policy.adjust(KEYS[i], policy, units, mark, now, time, shift)
     if not remaining then return redis.error_reply(reset) end
@@ -147,7 +147,7 @@ for i, policy in ipairs(policies) do
     end
 --- if thresholds
     if before and changed > 0 then
-      cross(0, i, mark_keys[watched[i].mark], policy, before, remaining, reset)
+      note(0, i, policy, mark_keys[mark_at[i]], before, remaining, reset)
     end
 --- end
   end
@@ -155,6 +155,6 @@ for i, policy in ipairs(policies) do
   filled = headgate_add_verdict(reply, filled + 1, 0, remaining, reset)
 end
 --- if thresholds
-reply[filled + 1] = crossings
+--- include thresholds.report
 --- end
 return reply

@@ -121,6 +121,9 @@ local function charge_outright(request)
   reply[to] = 0
 --- end
   local cost, text
+--- if thresholds
+  local is_near = false
+--- end
   for i = 1, count do
     if i == 1 or per_policy == 1 then
       text = costs == 0 and '1' or ARGV[at + request * per_request + i * per_policy]
@@ -138,17 +141,23 @@ local function charge_outright(request)
       is_outright = false
       return false
     end
+--- if thresholds
+    -- A verdict is one number with the remaining units in its lower bits, or four numbers.
+    if (length - to == 1 and reply[length] % 1048576 or reply[length - 1]) <= near[i] then is_near = true end
+--- end
     charged, before[i], to = i, value, length
   end
 --- if ids
   if remember(request, filled + 2 + ban_keys, to) then return false end
 --- end
 --- if thresholds
-  local place = filled + ban_keys
+  if is_near then
+    local place = filled + ban_keys
 --- if ids
-  place = place + 1
+    place = place + 1
 --- end
-  watch(request, place)
+    note_verdicts(request, place)
+  end
 --- end
   filled = to
   return true
@@ -158,7 +167,7 @@ local request = 0
 while request < requests and charge_outright(request) do request = request + 1 end
 if request == requests then
 --- if thresholds
-  reply[filled + 1] = crossings
+--- include thresholds.report
 --- end
   return reply
 end
@@ -406,8 +415,8 @@ while request < requests do
 --- if thresholds
   for i = 1, count do
     local verdict = verdicts[i]
-    if verdict.is_charged and watched[i] then
-      cross(request, i, mark_key(request, i), verdict.policy, verdict.remaining + verdict.cost, verdict.remaining, verdict.reset)
+    if verdict.is_charged and near[i] >= 0 then
+      note(request, i, verdict.policy, mark_key(request, i), verdict.remaining + verdict.cost, verdict.remaining, verdict.reset)
     end
   end
 --- end
@@ -415,6 +424,6 @@ while request < requests do
   while request < requests and charge_outright(request) do request = request + 1 end
 end
 --- if thresholds
-reply[filled + 1] = crossings
+--- include thresholds.report
 --- end
 return reply

@@ -9,12 +9,14 @@ export function streamKey(prefix: string): string {
 
 /** The arguments of `thresholds.lua`. */
 export function thresholdArgs(policies: readonly CompiledPolicy[], stream: boolean): string[] {
-  const watched = policies.flatMap(({ thresholds, traits: { capacity } }) => {
-    if (!thresholds) return ['-1'];
-    const near = capacity - Math.ceil((thresholds[0]! * capacity) / 1000);
-    return [String(near), String(capacity), thresholds.join(' ')];
-  });
-  return [...watched, ...(stream ? [MAX_CROSSINGS, CROSSINGS_LIFE_MS] : ['', 0]).map(String)];
+  const near = policies.map(({ thresholds, traits: { capacity } }) =>
+    thresholds ? String(capacity - Math.ceil((thresholds[0]! * capacity) / 1000)) : '-1',
+  );
+  const texts = policies.map(({ thresholds = [], traits: { capacity } }) =>
+    [capacity, ...thresholds].join(' '),
+  );
+  const head = stream ? [`*${MAX_CROSSINGS} ${CROSSINGS_LIFE_MS}`] : [''];
+  return [...near, [...head, ...texts].join('/')];
 }
 
 /** An entry of a stream, as XRANGE returns it. */
