@@ -143,7 +143,8 @@ local function charge_outright(request)
     end
 --- if thresholds
     -- A verdict is one number with the remaining units in its lower bits, or four numbers.
-    if (length - to == 1 and reply[length] % 1048576 or reply[length - 1]) <= near[i] then is_near = true end
+    local lowest = near[i]
+    if lowest >= 0 and (length - to == 1 and reply[length] % 1048576 or reply[length - 1]) <= lowest then is_near = true end
 --- end
     charged, before[i], to = i, value, length
   end

@@ -1,7 +1,7 @@
 -- Policies with thresholds: the first charge that reaches a fraction of a limit in a window is reported, and marked beside the state.
 -- Nearly every decision only compares a number. All else runs at the end of the script, for the charges that were noted.
 --
--- State:   the end of the window (ms), then per reported threshold a space, its thousandths, '=', the highest limit at which it was
+-- State:   the end of the window (13 digits, ms), then per reported threshold a space, its thousandths, '=', the highest limit at which it was
 --          reported. The window ends when the charges that were counted at its last report end
 -- KEYS:    the mark of each policy with thresholds, behind the keys of the policies; with a stream, the last key is the stream
 -- ARGV:    per policy the remaining units at its lowest threshold, or -1 without thresholds; then a text with, per policy, '/', its full
@@ -66,8 +66,8 @@ if noted then
     -- An override has another limit.
     if policy.record then limit = policy.capacity and policy.capacity(policy) or policy.limit or limit end
     local mark = redis.pcall('GET', key)
-    local stop = type(mark) == 'string' and tonumber(string.match(mark, '^%d+')) or 0
-    if stop > now then mark = string.gsub(mark, '^%d+', '') else mark, stop = '', 0 end
+    local stop = type(mark) == 'string' and tonumber(string.sub(mark, 1, 13)) or 0
+    if stop > now then mark = string.sub(mark, 14) else mark, stop = '', 0 end
     local crossed = {}
     for text in string.gmatch(levels[i], '%d+') do
       local units = text * limit
@@ -81,7 +81,7 @@ if noted then
     if #crossed > 0 then
       stop = math.max(stop, now + reset)
       -- A crossing that cannot be written is reported by a later charge.
-      local written = redis.pcall('SET', key, string.format('%.0f', stop) .. mark, 'PX', headgate_life(stop - now))
+      local written = redis.pcall('SET', key, string.format('%013.0f', stop) .. mark, 'PX', headgate_life(stop - now))
       if deadline < 0 then redis.pcall('PEXPIREAT', key, stop) end
       for _, text in ipairs(crossed) do
         if stream and not written.err then
