@@ -200,8 +200,12 @@ headgate_kernel('gcra', {
   params = 5,
   -- Charges drain in turn, so a refund moves the later charges forward.
   drains = true,
-  capacity = function(p) return math.floor(p[3] / p[2]) end,
   look = gcra_look,
   commit = gcra_commit,
   adjust = gcra_adjust,
 })
+
+--- section capacity
+
+-- The full quota of params that an override has changed. All other algorithms have their limit as the full quota.
+headgate_kernel('gcra', { capacity = function(p) return math.floor(p[3] / p[2]) end })

@@ -73,7 +73,7 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`, `ids`), or the algorithm has this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `usage`, `ids`, `thresholds`), or the algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms
  *

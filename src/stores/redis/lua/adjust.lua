@@ -22,6 +22,11 @@
 --- include algorithm
 --- include algorithm.look
 --- include algorithm.adjust
+--- if thresholds
+--- if algorithm.capacity
+--- include algorithm.capacity
+--- end
+--- end
 --- end
 
 -- Reads the changes to a key since its charge. `stop` is the expiry for a history that has lost its TTL.

@@ -203,6 +203,11 @@ local ban_params = headgate_params(ban, ban_at)
 --- for each algorithm
 --- include algorithm.look
 --- include algorithm.adjust
+--- if thresholds
+--- if algorithm.capacity
+--- include algorithm.capacity
+--- end
+--- end
 --- if algorithm.lease
 --- include algorithm.lease
 --- end
