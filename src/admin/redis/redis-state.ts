@@ -1,5 +1,5 @@
 import { CROSSINGS_LIFE_MS, type ReadCrossing } from '../../stores/crossings.js';
-import { readCrossing, streamKey, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
+import { readCrossing, readerKeys, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
 import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { PolicySet, Reply, Store } from '../../contract/store.js';
@@ -290,15 +290,16 @@ export class RedisState implements State {
   }
 
   async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
-    const args = ['', group, String(most), String(idle), String(CROSSINGS_LIFE_MS)];
+    const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
     const script = assemble('read-crossings', [], false);
-    const entries = await this.#calls.run(script, [streamKey(this.#prefix)], args);
+    const entries = await this.#calls.run(script, readerKeys(this.#prefix, group), args);
     const head = `${this.#calls.commands.keyPrefix}${this.#prefix}:{`;
     return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
   }
 
   async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
-    await this.#calls.call('XACK', streamKey(this.#prefix), group, ...ids);
+    const [, , pending] = readerKeys(this.#prefix, group);
+    await this.#calls.call('ZREM', pending, ...ids);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

@@ -319,6 +319,7 @@ export class RedisStore implements Store {
       publishes: this.#publisher !== undefined,
       recordsBans: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
+      streamsThresholds: this.#plans.stream,
     });
     return checkServers(this.#commands, this.#plans.prefix, limiters, uses);
   }

@@ -166,12 +166,12 @@ end
 
 local request = 0
 while request < requests and charge_outright(request) do request = request + 1 end
-if request == requests then
 --- if thresholds
+if request == requests then
 --- include thresholds.report
---- end
-  return reply
 end
+--- end
+if request == requests then return reply end
 
 --- include common.write
 --- include common.adjust

@@ -1,39 +1,30 @@
 -- Reads crossings of thresholds for a group of readers: first those that were read a while ago and not acknowledged, then new ones.
 --
--- KEYS:  the stream
--- ARGV:  deadline (see common.lua), the group, the most entries, the time after which an entry is read again (ms), the life of a stream
---        without entries (ms)
+-- KEYS:  the stream; the last entry that the group has read; its entries without an acknowledgement, by the time at which they are read
+--        again
+-- ARGV:  deadline (see common.lua), the most entries, the time until an entry is read again (ms), the life of the group's keys (ms)
 -- Reply: the entries as of XRANGE
 
 --- include common
 
-local stream, group, most, idle = KEYS[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-redis.pcall('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
-if redis.call('PTTL', stream) == -1 then redis.call('PEXPIREAT', stream, string.format('%.0f', now + ARGV[5])) end
+local stream, last, pending = KEYS[1], KEYS[2], KEYS[3]
+local most, life = tonumber(ARGV[2]), ARGV[4]
 local entries = {}
-local from = '-'
-while #entries < most do
-  local pending = redis.call('XPENDING', stream, group, from, '+', 100)
-  for _, read in ipairs(pending) do
-    local id = read[1]
-    from = id
-    if read[3] >= idle and #entries < most then
-      local entry = redis.call('XRANGE', stream, id, id)[1]
-      -- An entry that the stream no longer has cannot be read again.
-      if entry then
-        redis.call('XCLAIM', stream, group, 'reader', 0, id)
-        entries[#entries + 1] = entry
-      else
-        redis.call('XACK', stream, group, id)
-      end
-    end
-  end
-  if #pending < 100 then break end
-  local head, tail = string.match(from, '^(%d+)-(%d+)$')
-  from = head .. '-' .. string.format('%.0f', tail + 1)
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', pending, '-inf', now, 'LIMIT', 0, most)) do
+  local entry = redis.call('XRANGE', stream, id, id)[1]
+  -- An entry that the stream no longer has cannot be read again.
+  if entry then entries[#entries + 1] = entry else redis.call('ZREM', pending, id) end
 end
+local read = redis.call('GET', last) or '0-0'
 if #entries < most then
-  local new = redis.call('XREADGROUP', 'GROUP', group, 'reader', 'COUNT', most - #entries, 'STREAMS', stream, '>')
-  for _, entry in ipairs(new and new[1][2] or {}) do entries[#entries + 1] = entry end
+  local head, tail = string.match(read, '^(%d+)-(%d+)$')
+  local from = head .. '-' .. string.format('%.0f', tail + 1)
+  for _, entry in ipairs(redis.call('XRANGE', stream, from, '+', 'COUNT', most - #entries)) do
+    entries[#entries + 1] = entry
+    read = entry[1]
+  end
 end
+for _, entry in ipairs(entries) do redis.call('ZADD', pending, string.format('%.0f', now + ARGV[3]), entry[1]) end
+redis.call('SET', last, read, 'PX', life)
+redis.call('PEXPIREAT', pending, string.format('%.0f', now + life))
 return entries

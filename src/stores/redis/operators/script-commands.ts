@@ -17,9 +17,15 @@ export interface Features {
   readonly publishes: boolean;
   readonly recordsBans: boolean;
   readonly countsTraffic: boolean;
+  readonly streamsThresholds: boolean;
 }
 
-const ALL_FEATURES: Features = { publishes: true, recordsBans: true, countsTraffic: true };
+const ALL_FEATURES: Features = {
+  publishes: true,
+  recordsBans: true,
+  countsTraffic: true,
+  streamsThresholds: true,
+};
 
 /**
  * For each command that a script may call, the arguments after its key that make it neither read nor write data if the key does not exist.
@@ -46,6 +52,7 @@ export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['HSET', ['x', 'x', 'x']],
   ['HDEL', ['x']],
   ['XADD', ['x', 'x', 'x']],
+  ['XRANGE', ['-', '+']],
 ]);
 
 /** The names of the commands that a script calls, except for TIME, with which each script begins. */
@@ -122,7 +129,8 @@ function changesOfOverrides(): Script[] {
 }
 
 /** Uses for operators, on which limits do not depend. */
-function usesAside({ publishes, recordsBans, countsTraffic }: Features, overrides: boolean): Use[] {
+function usesAside(features: Features, overrides: boolean): Use[] {
+  const { publishes, recordsBans, countsTraffic, streamsThresholds } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];
   return [
@@ -130,6 +138,7 @@ function usesAside({ publishes, recordsBans, countsTraffic }: Features, override
     ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
     ...use(overrides, '`headgate overrides`', 'note-override'),
     ...use(countsTraffic, '`headgate top`', 'count'),
+    ...use(streamsThresholds, '`admin.thresholds`', 'read-crossings'),
   ];
 }
 

@@ -7,6 +7,12 @@ export function streamKey(prefix: string): string {
   return `${prefix}:{thresholds}`;
 }
 
+/** The keys of `read-crossings.lua`: the stream, and those of a group of readers. */
+export function readerKeys(prefix: string, group: string): [stream: string, last: string, pending: string] {
+  const stream = streamKey(prefix);
+  return [stream, `${stream}:last:${group}`, `${stream}:pending:${group}`];
+}
+
 /** The arguments of `thresholds.lua`. */
 export function thresholdArgs(policies: readonly CompiledPolicy[], stream: boolean): string[] {
   const near = policies.map(({ thresholds, traits: { capacity } }) =>
