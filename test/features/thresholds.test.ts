@@ -333,7 +333,7 @@ describe('the stream of thresholds', () => {
       });
       for (const key of ['a', 'a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'b'])
         await limiter.consume({ key, org: 'acme {1}' });
-      const admin = createAdmin(store as never);
+      const admin = createAdmin(store);
       const mail = admin.thresholds({ group: 'mail' });
       const first = await mail.read({ count: 2 });
       const rest = await admin.thresholds({ group: 'mail' }).read();
@@ -363,7 +363,7 @@ describe('the stream of thresholds', () => {
       const store = kinds[kind]!(clock.read);
       const limiter = createLimiter({ store, limit: 4, window: '1h', thresholds: [0.5, 1], timeout: '10s' });
       await limiter.consume('k', { cost: 4 });
-      const reader = createAdmin(store as never).thresholds({ group: 'mail', redeliverAfter: '30s' });
+      const reader = createAdmin(store).thresholds({ group: 'mail', redeliverAfter: '30s' });
       const [half, whole] = await reader.read();
       await reader.ack(half!);
       clock.now += 29_999;

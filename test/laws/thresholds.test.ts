@@ -46,7 +46,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('restore', 'reset'), key }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('wait'), ms: fc.integer({ min: 1, max: HOUR }) }) },
-) as fc.Arbitrary<Action>;
+);
 
 type Shown = Pick<ThresholdEvent, 'policy' | 'key' | 'threshold' | 'used' | 'limit'>;
 
@@ -130,7 +130,7 @@ async function play(
     }
     const { key } = each;
     const before = await quotas(key);
-    let charged: readonly string[] = chosen.map(({ name }) => name!);
+    let charged: readonly string[];
     if (each.do === 'consume') {
       const id = each.id === undefined || each.cost === 0 ? {} : { id: each.id };
       const decision = await limiter.consume(keyOf(key), { cost: each.cost, ...id });

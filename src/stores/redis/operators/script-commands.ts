@@ -128,6 +128,16 @@ function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
 }
 
+/** The stream of crossings: its writers, and its readers. */
+const STREAM_OF_THRESHOLDS: Use = {
+  name: "`thresholds: 'stream'`",
+  isEssential: false,
+  scripts: [
+    assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], false, false, ['thresholds']),
+    assemble('read-crossings', [], false),
+  ],
+};
+
 /** Uses for operators, on which limits do not depend. */
 function usesAside(features: Features, overrides: boolean): Use[] {
   const { publishes, recordsBans, countsTraffic, streamsThresholds } = features;
@@ -138,7 +148,7 @@ function usesAside(features: Features, overrides: boolean): Use[] {
     ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
     ...use(overrides, '`headgate overrides`', 'note-override'),
     ...use(countsTraffic, '`headgate top`', 'count'),
-    ...use(streamsThresholds, '`admin.thresholds`', 'read-crossings'),
+    ...(streamsThresholds ? [STREAM_OF_THRESHOLDS] : []),
   ];
 }
 
