@@ -38,7 +38,8 @@ local function mark_key(request, i) return KEYS[request * stride + ban_keys + co
 local function note_verdicts(request, place)
   for i = 1, count do
     place = place + 1
-    local remaining, reset = reply[place], nil
+    local remaining = reply[place]
+    local reset
     if remaining == -1 then
       remaining, reset, place = reply[place + 2], reply[place + 3], place + 3
     else
