@@ -49,9 +49,8 @@ end
 
 -- Remembers the verdicts reply[from] to reply[to] of a request that was charged. Returns the error, if there is one.
 local function remember(request, from, to)
-  local parts = { id_policies, struct.pack('>i7', step) }
-  for n = from, to do parts[#parts + 1] = struct.pack('>i7', reply[n]) end
-  return id_write(KEYS[request * stride + stride], table.concat(parts), id_text)
+  local value = struct.pack('>c4' .. string.rep('i7', to - from + 2), id_policies, step, unpack(reply, from, to))
+  return id_write(KEYS[request * stride + stride], value, id_text)
 end
 
 --- section changes
