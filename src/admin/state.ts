@@ -3,6 +3,7 @@ import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
+import type { ReadCrossing } from '../stores/crossings.js';
 import type { MinuteCounts } from '../stores/redis/operators/history.js';
 import type { Counted } from '../stores/redis/operators/traffic.js';
 import type { Change, LoggedChange } from '../stores/journal.js';
@@ -128,6 +129,9 @@ export interface State {
   log(change: Change): Promise<string | undefined>;
   /** The logged changes, the newest first. @param since the earliest time, ms since 1970 */
   changes(since: number): AsyncIterable<LoggedChange>;
+  /** The crossings of thresholds that a group of readers gets now. @param idle the time until it gets them again, ms */
+  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
+  ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   /** The records of overrides with the texts of their owners. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */

@@ -1,3 +1,5 @@
+import { CROSSINGS_LIFE_MS, type ReadCrossing } from '../../stores/crossings.js';
+import { readCrossing, readerKeys, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
 import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { PolicySet, Reply, Store } from '../../contract/store.js';
@@ -92,7 +94,7 @@ export class RedisState implements State {
   openStore(): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
-      ...{ localDenials: undefined, publish: undefined, sample: undefined },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
     });
     return unlogged(store, this.#origin, true);
   }
@@ -300,6 +302,19 @@ export class RedisState implements State {
 
   memory(): Promise<ServerMemory[]> {
     return this.#memory.read();
+  }
+
+  async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
+    const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
+    const script = assemble('read-crossings', [], false);
+    const entries = await this.#calls.run(script, readerKeys(this.#prefix, group), args);
+    const head = `${this.#calls.commands.keyPrefix}${this.#prefix}:{`;
+    return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
+  }
+
+  async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
+    const [, , pending] = readerKeys(this.#prefix, group);
+    await this.#calls.call('ZREM', pending, ...ids);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {
