@@ -4,6 +4,7 @@ export type {
   ConsumeOptions,
   CreateLimiterOptions,
   HoldOptions,
+  InlinePolicy,
   JointPolicies,
   LimiterOptions,
   OnlyTiers,

@@ -10,9 +10,15 @@ import {
   optional,
   type OptionTable,
 } from '../common/options.js';
-import { INLINE_FIELDS, LIMITER_OPTIONS, LIMITER_TABLE, type CommonOptions } from '../limiter/options.js';
+import {
+  INLINE_FIELDS,
+  LIMITER_OPTIONS,
+  LIMITER_TABLE,
+  type CommonOptions,
+  type InlinePolicy,
+} from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { EitherLimitOrPolicies, NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { checkWeight } from '../contract/shares.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
@@ -158,8 +164,7 @@ export interface NoQuota {
 }
 
 /** A policy inline. */
-export interface InlineQuota {
-  policies?: EitherLimitOrPolicies | undefined;
+export interface InlineQuota extends InlinePolicy {
   limiter?: undefined;
 }
 

@@ -110,12 +110,15 @@ export interface OnlyTiers {
   tiers: TierOptions;
 }
 
+/** A policy inline. */
+export interface InlinePolicy {
+  /** Several policies, in place of `limit`, `window` and all other fields of a policy: `['300/1m', { limit: 5, window: '1s' }]`. */
+  policies?: EitherLimitOrPolicies | undefined;
+}
+
 /** The options of `createLimiter`: a policy inline, `policies`, or `tiers`. */
 export type CreateLimiterOptions = LimiterOptions &
-  (
-    | (StrictPolicy & { policies?: EitherLimitOrPolicies | undefined })
-    | (NoPolicy & (OnlyTiers | JointPolicies))
-  );
+  ((StrictPolicy & InlinePolicy) | (NoPolicy & (OnlyTiers | JointPolicies)));
 
 type KeyOf<T> = T extends unknown ? keyof T : never;
 
