@@ -9,6 +9,7 @@ import {
   type CreateLimiterOptions,
   type Store,
 } from 'headgate';
+import { createAdmin } from 'headgate/admin';
 import { redisStore as tcpStore } from 'headgate/redis';
 import { redisStore, upstashRedis, type RedisStoreOptions } from 'headgate/upstash';
 import { contractChecks } from 'headgate-testing';
@@ -133,6 +134,20 @@ describe('Redis over HTTP', () => {
     rest.instead = undefined;
     expect(sent()).to.have.length(1);
     expect((await limiter.consume('ada')).remaining).to.equal(0);
+  });
+
+  it('is open to headgate/admin', async () => {
+    const store = storeAt({ publish: '1m' });
+    const limiter = limiterAt(store, { ban: {} });
+    await limiter.consume('ä€');
+    await limiter.ban('bo', '1h', { by: 'olga', reason: 'ä€' });
+    const admin = createAdmin(store, { timeout: '10s' });
+    for (let i = 0; i < 4; i++) await limiter.consume('ä€');
+    const found = [];
+    for await (const { key } of admin.limited({ name: 'api', policies: [minute] })) found.push(key);
+    for await (const { key, reason } of admin.bans({ name: 'api', scan: true })) found.push(key, reason);
+    expect(found).to.deep.equal(['ä€', 'bo', 'ä€']);
+    await limiter.close();
   });
 
   it('publishes nothing unless asked to', async () => {
