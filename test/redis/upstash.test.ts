@@ -196,6 +196,14 @@ describe('Redis over HTTP', () => {
         ...{ code: 'HEADGATE_STORE_ERROR', message: /status 429: ERR max requests/ },
       },
       {
+        ...{
+          title: 'an error of a request with status 200',
+          instead: { status: 200, body: '[]' },
+          charged: 0,
+        },
+        ...{ code: 'HEADGATE_STORE_AWAY', message: /status 200/ },
+      },
+      {
         ...{ title: '500', instead: { status: 500, body: 'oops' }, charged: 0 },
         ...{ code: 'HEADGATE_STORE_AWAY', message: /status 500\./ },
       },
