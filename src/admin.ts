@@ -30,6 +30,7 @@ export type { LimiterRates, LimiterWaits, ProcessState, Traffic, TrafficOptions 
 export type { ServerMemory } from './admin/state.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
 export type { RecordedThreshold, ThresholdReader, ThresholdReaderOptions } from './admin/thresholds.js';
+export type { UndoOptions, UndoResult } from './admin/undo.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
 export { USE_LEVELS } from './stores/use.js';

@@ -5,7 +5,7 @@ import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { ReadCrossing } from '../stores/crossings.js';
-import type { Change, LoggedChange } from '../stores/journal.js';
+import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/check.js';
@@ -64,7 +64,7 @@ export abstract class LocalState implements State {
   /** All rows of a limiter, or of all. */
   protected abstract rows(name: string | undefined): Iterable<Row>;
   protected abstract append(change: LoggedChange): void | Promise<void>;
-  protected abstract logged(): Iterable<LoggedChange>;
+  protected abstract logged(): Iterable<ListedChange>;
   protected abstract lookAt(set: PolicySet, owner: Owner): Reply;
   abstract readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
   abstract ackCrossings(group: string, ids: readonly string[]): Promise<void>;
@@ -73,8 +73,8 @@ export abstract class LocalState implements State {
   abstract recordOfAll(name: string): Promise<unknown>;
   abstract check(): Promise<readonly Finding[]>;
 
-  openStore(): Store {
-    return unlogged(this.#store, this.#origin, false);
+  openStore(undoes?: string): Store {
+    return unlogged(this.#store, this.#origin, false, undoes);
   }
 
   published(): Promise<Published> {
@@ -176,7 +176,7 @@ export abstract class LocalState implements State {
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
-  async *changes(since: number): AsyncGenerator<LoggedChange> {
+  async *changes(since: number): AsyncGenerator<ListedChange> {
     for (const change of this.logged()) if (change.at >= since) yield change;
   }
 
