@@ -49,7 +49,8 @@ export class ShareOracle {
     }
     const left = start + this.#segment - now;
     const demand = (lights * this.#span) / (this.#span - left);
-    const margin = 3 * Math.sqrt(squares / this.#count);
+    const deviations = 3 * Math.sqrt(squares / this.#count);
+    const margin = Math.max(deviations, Math.min(2 * deviations, this.#limit / 32));
     const share = (Math.max(0, this.#limit - demand - margin) * weight) / weights;
     const part = left / this.#segment;
     const room = (demand / this.#count) * part + 3 * Math.sqrt((squares / this.#count) * part);
