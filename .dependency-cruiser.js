@@ -117,7 +117,7 @@ export default {
       severity: 'error',
       from: {
         path: '^src/',
-        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', admin],
+        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/(redis|upstash)\\.ts$', admin],
       },
       to: { path: redis, reachable: true },
     },

@@ -9,9 +9,7 @@ const { version, repository } = /** @type {{ version: string, repository?: unkno
 
 if (process.argv[2] === 'check') {
   if (!repository) {
-    fail(
-      'Set `repository` in package.json: npm resolves the links of README.md by it, and provenance names it.',
-    );
+    fail('Set `repository` in package.json: provenance names the repository.');
   }
 } else {
   const [before, after] = readFileSync('CHANGELOG.md', 'utf8').split('## [Unreleased]\n');
@@ -24,6 +22,7 @@ if (process.argv[2] === 'check') {
   writeFileSync('CHANGELOG.md', `${before}## [Unreleased]\n\n## [${version}] - ${today}\n${after}`);
   const source = readFileSync('src/common/version.ts', 'utf8');
   writeFileSync('src/common/version.ts', source.replace(/'[^']*'/, `'${version}'`));
+  writeFileSync('README.md', readFileSync('README.md', 'utf8').replace(/(· version )\S+/, `$1${version}`));
   // All packages are released together.
   for (const name of readdirSync('packages')) {
     const manifest = `packages/${name}/package.json`;

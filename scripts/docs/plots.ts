@@ -172,7 +172,7 @@ async function slices(): Promise<string> {
     ...{ distances: Array.from({ length: 8 }, () => 0.2), process: (random) => random.integer(0, 7) },
     ...{ key: () => 0, rate: 1.25, duration: 1_990, faults: false },
   });
-  const [height, base] = [230, 200];
+  const [height, base] = [250, 220];
   const across = (ms: number): string => x(ms, window);
   const up = (units: number): string => (base - (units / limit) * 160).toFixed(1);
   const line = (of: (each: (typeof history)[number]) => number): string =>
@@ -182,7 +182,8 @@ async function slices(): Promise<string> {
   const end = history.at(-1)!;
   const note = `spent (blue), and held besides (up to the red line, at most ${largestHeld}); ${end.back} given back in all`;
   return svg('What a process holds, spends and gives back of a window', height, [
-    heading(0, `${limit} units in ${window / 1000} s, eight processes, 1,250 requests a second`, note),
+    heading(0, `2,000 units in 2 s, eight processes, 1,250 requests a second`, ''),
+    `<text class="dim" x="${LEFT}" y="31">${note}</text>`,
     `<path class="out" d="M${line((each) => each.spent + each.held)}"/>`,
     `<path class="area" d="M${spent}L${across(end.at)} ${base}L${LEFT} ${base}Z"/>`,
     `<path class="line" d="M${spent}"/>`,

@@ -11,6 +11,7 @@ import { rollup, type Plugin } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
 import ts from 'typescript';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
+import { bundleEdge } from './edge.js';
 import { root } from './run.mjs';
 
 /** The module that reads the Lua files. The package has their texts instead. */
@@ -35,6 +36,8 @@ export async function buildPackage(directory: string, folder = '.'): Promise<boo
   await bundle(doors, directory, folder);
   writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
   for (const door of doors) writeFacade(door, directory);
+  const edgeDoors = listDoors(folder, 'workerd');
+  if (edgeDoors.length > 0) await bundleEdge(edgeDoors, directory);
   const typesAreRight = await declared;
   keepReachable(doors, cjs);
   return typesAreRight;
@@ -51,14 +54,14 @@ export async function buildProgram(directory: string): Promise<void> {
     cpSync(join(source, 'replay/page', file), join(directory, 'page', file));
 }
 
-/** The entry file of each sub-path, by its path in `src` and in `cjs`, without the extension. */
-function listDoors(folder: string): string[] {
+/** The entry file of each sub-path with this condition, by its path in `src` and in `cjs`, without the extension. */
+function listDoors(folder: string, condition = 'require'): string[] {
   const { exports } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as {
-    exports: Record<string, string | { require: string }>;
+    exports: Record<string, string | Record<string, string>>;
   };
   return Object.values(exports)
-    .filter((target) => typeof target !== 'string')
-    .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
+    .flatMap((target) => (typeof target === 'string' ? [] : (target[condition] ?? [])))
+    .map((file) => file.replace(/^\.\/dist\/\w+\//, '').slice(0, -'.js'.length));
 }
 
 /** Bundles the entry files. Code of several entry files goes to `shared`, so that an entry file loads only the code it uses. */

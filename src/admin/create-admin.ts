@@ -11,13 +11,16 @@ import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js'
 import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
 import { banFunctions } from './bans.js';
 import type { Context } from './context.js';
+import { historyFunctions } from './history.js';
+import { importFunctions } from './import-bans.js';
+import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
 import { overrideFunctions } from './overrides.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { State } from './state.js';
+import type { ServerMemory, State } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import type { Origin } from './unlogged.js';
 import { usageFunctions } from './usage.js';
@@ -62,15 +65,19 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   const context: Context = { state, origin };
   return {
     ...viewFunctions(context),
+    ...keyFunctions(context),
     ...banFunctions(context),
+    ...importFunctions(context),
     ...overrideFunctions(context),
     ...resetFunctions(context),
     ...logFunctions(context),
     ...usageFunctions(context),
+    ...historyFunctions(context),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
     },
+    memory: () => state.memory(),
     close: () => state.close(),
   };
 }
@@ -139,11 +146,14 @@ function openFile(
 }
 
 type Functions = ReturnType<typeof viewFunctions> &
+  ReturnType<typeof keyFunctions> &
   ReturnType<typeof banFunctions> &
+  ReturnType<typeof importFunctions> &
   ReturnType<typeof overrideFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
-  ReturnType<typeof usageFunctions>;
+  ReturnType<typeof usageFunctions> &
+  ReturnType<typeof historyFunctions>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -169,8 +179,12 @@ export interface Admin {
    * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER` and `HEADGATE_NO_BANS`, unless `force` is set
    */
   ban: Functions['ban'];
+  /** Bans a key in several limiters, or with `'all'` in all published limiters that ban by its dimension. All are checked before the first ban. */
+  banIn: Functions['banIn'];
   /** Ends a ban, and forgets the denials and bans before it. */
   unban: Functions['unban'];
+  /** Ends the bans of a key in several limiters, or with `'all'` as `banIn`. */
+  unbanIn: Functions['unbanIn'];
   /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
   importBans: Functions['importBans'];
   /**
@@ -191,10 +205,14 @@ export interface Admin {
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key, if stores on Redis count (`top: true`). Otherwise empty. */
   traffic(options?: TrafficOptions): Promise<Traffic>;
+  /** The decisions of the last hour by limiter, policy and minute, and the use of policies, if stores on Redis count. Otherwise empty. */
+  history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
+  /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */
+  memory(): Promise<readonly ServerMemory[]>;
   /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
   /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */

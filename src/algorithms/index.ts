@@ -90,7 +90,9 @@ export const SHARES_KERNEL: Kernel = 'shares';
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
 
-/** The kernels, by the names of their files. docs/contributing/algorithms.md explains how to add one. */
+// docs/contributing/algorithms.md explains how to add a kernel.
+
+/** The kernels, by the names of their files. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

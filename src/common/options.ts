@@ -4,7 +4,7 @@ import * as validate from './validate.js';
 
 /** The values that an option accepts. */
 export interface Row<Given> {
-  /** The accepted values, for docs/options.md. */
+  /** The accepted values, for the page of options. */
   readonly type: string;
   /** The default, as a user would pass it. */
   readonly default?: unknown;

@@ -100,3 +100,6 @@ export function setImmediate(run: () => void): void {
   if (hasRealImmediates()) startImmediate(run);
   else void scheduler.yield().then(run);
 }
+
+/** Whether a timer fires even if the request that started it has ended. On Cloudflare Workers it does not. */
+export const TIMERS_OUTLIVE_REQUESTS = true;

@@ -5,7 +5,7 @@ import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
+import { perSet, type PolicySet, type Query, type Reply } from '../contract/store.js';
 import {
   admits,
   countOf,
@@ -138,7 +138,7 @@ class OwnDecision implements DecisionFields {
   }
 
   /** @internal */
-  get subject(): Subject {
+  get subject(): Query {
     return this.#query;
   }
 

@@ -32,11 +32,11 @@ export function isRefused(error: HeadgateError): boolean {
 }
 
 /**
- * Errors by which Redis refuses to run a script, or ends it at its first write. A long command before authentication causes a protocol
+ * Errors by which Redis, or its REST API, refuses to run a script, or ends it at its first write. A long command before authentication causes a protocol
  * error.
  */
 const REFUSAL =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients|HTTP 4\d\d) /;
 
 /** Whether a failed call has certainly changed nothing, because it was never sent or the server refused it. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {

@@ -1,4 +1,4 @@
-// What an editor shows: hover texts, suggestions, and messages of the compiler for common slips.
+// The view of an editor: hover texts, suggestions, and messages of the compiler for common slips.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import ts from 'typescript';

@@ -12,6 +12,7 @@ import type { Usage } from 'headgate';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../../examples/trpc.js';
 import { compilePrograms, programDirectory } from '../support/programs.js';
+import { startRest } from '../support/rest-server.js';
 import { freePort } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients } from '../support/stores.js';
@@ -527,6 +528,21 @@ describe('examples', function () {
       .match(/(?<=after )\d+/g)
       ?.map(Number);
     expect(Math.max(...(after ?? []))).to.be.at.least(1000);
+  });
+
+  it('upstash', async () => {
+    const rest = await startRest(clients.redis);
+    try {
+      const env = { UPSTASH_REDIS_REST_URL: rest.url, UPSTASH_REDIS_REST_TOKEN: rest.token };
+      const processes = [await serve('upstash', env), await serve('upstash', env)];
+      const from = (ip: string, i: number) => fetch(processes[i % 2]!.url, { headers: { 'x-real-ip': ip } });
+      const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => from('192.0.2.1', i)));
+      expect(answers.filter(({ status }) => status === 200)).to.have.length(5);
+      expect(answers.filter(({ status }) => status === 429)).to.have.length(7);
+      expect((await from('192.0.2.2', 0)).headers.get('RateLimit')).to.match(/^"api";r=4;t=\d+$/);
+    } finally {
+      await rest.close();
+    }
   });
 
   for (const name of ['koa', 'hono', 'web', 'node-http']) {

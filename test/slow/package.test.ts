@@ -115,6 +115,19 @@ describe('the packed packages', function () {
     expect(other).to.deep.equal(['dist/cjs/package.json']);
   });
 
+  it('every page that code or hover texts name is in the package, or has an address', () => {
+    const installed = join(bare, 'node_modules/headgate');
+    const named = headgate.files.flatMap((file) =>
+      /\.(js|d\.ts)$/.test(file)
+        ? (readFileSync(join(installed, file), 'utf8').match(/\S*docs\/[a-z/-]+\.md/g) ?? [])
+        : [],
+    );
+    expect(named).to.have.length.greaterThan(10);
+    const isReachable = (page: string) =>
+      page.startsWith('https://') || headgate.files.includes(page.slice(page.indexOf('docs/')));
+    expect([...new Set(named)].filter((page) => !isReachable(page))).to.deep.equal([]);
+  });
+
   it('headgate has no conformance suites, and does not install fast-check', () => {
     expect(headgate.files.filter((file) => /testing/.test(file))).to.have.members([
       ...['cjs/testing.js', 'cjs/testing.d.ts', 'cjs/testing/clock.d.ts'].map((file) => `dist/${file}`),

@@ -34,6 +34,7 @@ describe('npm version', function () {
     write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n### Added\n\n- All of it.\n');
     mkdirSync(join(directory, 'src/common'), { recursive: true });
     write('src/common/version.ts', "export const VERSION = '0.1.0';\n");
+    write('README.md', '# Example\n\nDocs · version 0.1.0 · MIT license\n');
     for (const manifest of [standIn, testing])
       mkdirSync(join(directory, dirname(manifest)), { recursive: true });
     write(standIn, '{ "version": "0.1.0", "dependencies": { "headgate": "^0.1.0" } }\n');
@@ -52,6 +53,7 @@ describe('npm version', function () {
     expect(output).to.contain('checked');
     expect(JSON.parse(read('package.json'))).to.include({ version: '0.2.0' });
     expect(read('src/common/version.ts')).to.contain("VERSION = '0.2.0'");
+    expect(read('README.md')).to.contain('· version 0.2.0 ·');
     expect(JSON.parse(read(standIn))).to.deep.equal({
       version: '0.2.0',
       dependencies: { headgate: '^0.2.0' },

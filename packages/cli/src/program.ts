@@ -4,6 +4,7 @@ import { CliCommand } from './command.js';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
+import * as key from './commands/key.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
 import * as log from './commands/log.js';
@@ -16,6 +17,7 @@ import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
+import * as usage from './commands/usage.js';
 import { EXIT, reportOf, usageError, type CliError } from './errors.js';
 import { complain, createIo, type Io, type Streams } from './io.js';
 
@@ -26,6 +28,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   limits,
   top,
   list,
+  key,
   peek,
   reset,
   ban,
@@ -37,6 +40,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   replay,
   suggest,
   check,
+  usage,
   postgresSchema,
 ];
 

@@ -37,7 +37,7 @@ export class Breaker {
     if (this.#circuits.size === 0) return undefined;
     let down = this.#downAt(undefined);
     for (const part of partsApart(subject)) down ??= this.#downAt(this.#store.serverOf?.(part));
-    return down;
+    return down?.takesQuestion() ? undefined : down;
   }
 
   /** Whether a server, or the whole store, is down. */

@@ -1,5 +1,5 @@
 import { HeadgateError, withoutPage } from '../../common/errors.js';
-import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
+import { clearTimeout, performance, setTimeout, TIMERS_OUTLIVE_REQUESTS } from '../../common/real-time.js';
 import type { Subject } from '../../contract/store.js';
 import { Backlog } from './backlog.js';
 import {
@@ -63,6 +63,8 @@ export class Circuit {
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
+  /** The time from which a question is sent as a probe, because the timer of the next probe has ended with its request. */
+  #overdueAt = Infinity;
   /** Whether to probe again as soon as the current probe ends. */
   #again = false;
   /** The promise of the client's connection, awaited now or before. */
@@ -88,6 +90,14 @@ export class Circuit {
     const store = server === undefined ? 'The store' : `The store's server ${server}`;
     const message = `${store} is down since ${new Date(since).toISOString()}: ${withoutPage(String(cause?.message))}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause });
+  }
+
+  /** Whether a question is sent although the server is down. */
+  takesQuestion(): boolean {
+    const now = performance.now();
+    if (now < this.#overdueAt) return false;
+    this.#overdueAt = now + MAX_PROBE_PAUSE_MS;
+    return true;
   }
 
   success(): void {
@@ -139,6 +149,7 @@ export class Circuit {
     const part = PROBE_PAUSE_FRACTION * (Date.now() - this.since);
     const pause = Math.min(Math.max(MIN_PROBE_PAUSE_MS, part), MAX_PROBE_PAUSE_MS);
     const left = Math.max(0, pause * (1 + Math.random()) - passed);
+    if (!TIMERS_OUTLIVE_REQUESTS) this.#overdueAt = performance.now() + left;
     this.#timer = this.#startTimer(() => void this.#probe(), left).unref();
   }
 

@@ -1,6 +1,6 @@
 import { Eventual, type Listener } from '../../common/eventual.js';
 import { HeadgateError } from '../../common/errors.js';
-import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import { performance, setImmediate, setTimeout, TIMERS_OUTLIVE_REQUESTS } from '../../common/real-time.js';
 import { isReply, malformedReply, type Call, type Subject } from '../../contract/store.js';
 import { coded } from '../../stores/store-error.js';
 import type { Breaker } from './breaker.js';
@@ -148,7 +148,8 @@ export class Timeouts {
     if (this.#tail) this.#tail.next = question;
     else this.#head = question;
     this.#tail = question;
-    if (!this.#armed) this.#arm(this.#ms);
+    if (!TIMERS_OUTLIVE_REQUESTS) this.#watch(question, this.#ms);
+    else if (!this.#armed) this.#arm(this.#ms);
     Eventual.listen(answer, question);
   }
 
@@ -188,17 +189,29 @@ export class Timeouts {
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));
   }
 
+  #expire(question: AnyQuestion): void {
+    this.finish(question);
+    const ms = question.call.until ? this.#ms : this.#patience();
+    question.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
+  }
+
+  /** Expires one question, by a timer of its own request: that of another request may have ended. */
+  #watch(question: AnyQuestion, ms: number): void {
+    this.#startTimer(() => {
+      if (question.state !== 'waiting') return;
+      const left = this.#due(question) - performance.now();
+      if (left > 0) this.#watch(question, left);
+      else this.#expire(question);
+    }, Math.ceil(ms));
+  }
+
   // After a long turn of the event loop Node runs timers before it reads sockets. Answers that have arrived must be handled first.
   readonly #wake = (): void => {
     this.#timer = undefined;
     const now = performance.now();
     setImmediate(() => {
       this.#armed = false;
-      for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
-        this.finish(head);
-        const ms = head.call.until ? this.#ms : this.#patience();
-        head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
-      }
+      for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) this.#expire(head);
       if (this.#head && !this.#armed) this.#arm(this.#due(this.#head) - performance.now());
     });
   };

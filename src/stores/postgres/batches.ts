@@ -1,6 +1,13 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
-import { extendWaits, MIN_BUSY_MS, rejectAll, type Update } from '../state/updates.js';
+import {
+  ask,
+  extendWaits,
+  MAX_UPDATE_WAIT_MS,
+  MIN_BUSY_MS,
+  rejectAll,
+  type Update,
+} from '../state/updates.js';
 import { Connection, Failure, stateOf } from './connection.js';
 import type { PostgresPool } from './pool.js';
 import type { Table } from './table.js';
@@ -9,7 +16,7 @@ import type { Table } from './table.js';
 const MAX_TRANSACTIONS = 2;
 
 /** The most updates of a transaction, so that the decisions do not block the event loop for long. */
-const MAX_UPDATES = 256;
+const MAX_UPDATES = 128;
 
 /** The attempts at a transaction in conflict with others. Without a limit, the updates could wait for ever. */
 const MAX_ATTEMPTS = 5;
@@ -19,9 +26,6 @@ const MAX_LOSSES = 3;
 
 /** The time between two checks of the updates that wait, ms. */
 const WATCH_MS = 20;
-
-/** The longest time for which an update waits for a connection, ms. Callers never wait longer. */
-const MAX_QUEUE_MS = 60_000;
 
 /** An update, and the turn of the event loop of its request. */
 interface Queued extends Update {
@@ -53,13 +57,8 @@ export class Batches {
   }
 
   update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#isClosed) {
-        reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
-        return;
-      }
-      const asked = performance.now();
-      this.#queue.push({ keys, change, askers, asked, resolve, reject, turn: this.#turn });
+    return ask({ keys, change, askers }, this.#isClosed, (update) => {
+      this.#queue.push({ ...update, turn: this.#turn });
       this.#schedule();
     });
   }
@@ -203,7 +202,7 @@ export class Batches {
 
   /** Rejects updates without a waiting caller, in case no connection becomes free for a long time. */
   #dropLate(): void {
-    const late = performance.now() - MAX_QUEUE_MS;
+    const late = performance.now() - MAX_UPDATE_WAIT_MS;
     const isLate = (update: Update) => update.asked < late || isAbandoned(update);
     if (this.#queue.some(isLate)) {
       const updates = this.#queue.filter(isLate);

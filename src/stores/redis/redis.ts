@@ -68,7 +68,7 @@ export interface RedisStoreOptions {
   /**
    * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
    * switches this off. Bans are recorded in any case. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
-   * @default '30s'
+   * @default '30s', or `false` over HTTP
    */
   publish?: Duration | false;
   /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. @default false */
@@ -102,7 +102,11 @@ function checkPrefix(option: string, prefix: unknown): string {
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   checkShape('redisStore', options, Object.keys(REDIS_TABLE));
-  const commands = commandsOf(client);
+  return storeOn(commandsOf(client), options);
+}
+
+/** The store of a client. */
+export function storeOn(commands: Commands, options: RedisStoreOptions): CheckableStore {
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
   const {
@@ -122,9 +126,9 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const connection = { commands, prefix, hashing };
   const store = new RedisStore(commands, {
     ...{ clock, prefix, sample: top?.sample, hashing },
-    // With a clock, both are off unless the user sets them.
+    // With a clock, both are off unless the user sets them. Over HTTP each publication would be a request.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
-    publish: clock && options.publish === undefined ? undefined : values.publish,
+    publish: (clock || commands.connectionless) && options.publish === undefined ? undefined : values.publish,
   });
   connections.set(store, connection);
   if (!slicing) return store;

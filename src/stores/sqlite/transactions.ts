@@ -1,7 +1,15 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import { extendWaits, MIN_BUSY_MS, rejectAll, runUpdate, type Update } from '../state/updates.js';
+import {
+  ask,
+  extendWaits,
+  MAX_UPDATE_WAIT_MS,
+  MIN_BUSY_MS,
+  rejectAll,
+  runUpdate,
+  type Update,
+} from '../state/updates.js';
 import { isBusy, type Database, type Opener } from './database.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
@@ -18,9 +26,6 @@ const LOCK_CHECK_INTERVAL_MS = 60_000;
 
 const LOCKS_REFUSED =
   'its file system refuses locks (such as ENOLCK or EACCES). Pass a file on a local disk.';
-
-/** The longest time for which an update waits for the lock, ms. Callers never wait longer. */
-const MAX_LOCK_WAIT_MS = 60_000;
 
 /** The normal delay of a timer in a process that is not busy, ms. */
 const TIMER_DELAY_MS = 5;
@@ -61,15 +66,10 @@ export class Transactions {
   }
 
   update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#closed) {
-        reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
-        return;
-      }
-      const asked = performance.now();
-      this.#queue.push({ keys, change, askers, asked, resolve, reject });
+    return ask({ keys, change, askers }, this.#closed, (update) => {
+      this.#queue.push(update);
       if (this.#scheduled) return;
-      this.#since = asked;
+      this.#since = update.asked;
       this.#schedule();
     });
   }
@@ -106,7 +106,7 @@ export class Transactions {
       this.#tries = 0;
       this.#transact(now);
     } catch (error) {
-      if (isBusy(error)) this.#refuse(now - MAX_LOCK_WAIT_MS);
+      if (isBusy(error)) this.#refuse(now - MAX_UPDATE_WAIT_MS);
       else this.#fail(this.#queue.splice(0), error, true);
     }
     this.#scheduled = false;

@@ -1,4 +1,5 @@
 // The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
+import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { StateChange } from './key-record.js';
 import type { Askers, StateBackend } from './state-store.js';
@@ -12,6 +13,26 @@ export interface Update {
   readonly asked: number;
   resolve(): void;
   reject(error: unknown): void;
+}
+
+/** The longest time for which an update waits for its transaction, ms. Callers never wait longer. */
+export const MAX_UPDATE_WAIT_MS = 60_000;
+
+/**
+ * Makes an update that waits for its transaction. Resolves when the transaction has ended.
+ *
+ * @param add receives the update
+ * @throws HeadgateError `HEADGATE_CLOSED`
+ */
+export function ask(
+  { keys, change, askers }: Pick<Update, 'keys' | 'change' | 'askers'>,
+  isClosed: boolean,
+  add: (update: Update) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (isClosed) reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
+    else add({ keys, change, askers, asked: performance.now(), resolve, reject });
+  });
 }
 
 /** The states within a transaction. */

@@ -20,6 +20,7 @@ import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
 import { createAdmin } from 'headgate/admin';
 import { TestClock } from 'headgate/testing';
+import { redisStore as httpStore, upstashRedis } from 'headgate/upstash';
 import { rateLimit as webLimit } from 'headgate/web';
 import { storeChecks, type Check } from 'headgate-testing';
 import type { Redis } from 'ioredis';
@@ -73,6 +74,11 @@ export async function limitDatabase(pool: Pool): Promise<void> {
   await store.setup();
   createLimiter({ ...quota, store });
 }
+
+/** A store over HTTP, of either sub-path. */
+export const stores = [httpStore, redisStore].map((create) =>
+  create(upstashRedis({ url: 'https://localhost', token: 'token' }), { publish: '1m' }),
+);
 
 /** The SQL of a migration. */
 export const migration: string = postgresSchema({ table: 'limits.headgate' });

@@ -1,6 +1,8 @@
 // The built package on runtimes besides Node: Bun, Deno and the runtime of Cloudflare Workers, all from npm.
 import { rmSync } from 'node:fs';
 import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { startRest, type RestServer } from '../../support/rest-server.js';
 import { servers } from '../../support/shared-servers.js';
 import { getProgram, makeProject, runIn } from '../project.js';
 
@@ -43,13 +45,30 @@ describe('on other runtimes', function () {
 
 describe('on Cloudflare Workers', function () {
   this.timeout(300_000);
-
-  it('limiters that are made while the worker loads limit its requests', async () => {
-    const project = await makeProject(WORKERS, 'runtimes/worker.mjs', 'runtimes/serve-worker.mjs');
-    try {
-      expect(await runIn(project, process.execPath, ['serve-worker.mjs'])).to.equal('works\n');
-    } finally {
-      rmSync(project, { recursive: true, force: true });
-    }
+  let project: string;
+  let redis: Redis;
+  let rest: RestServer;
+  before(async () => {
+    project = await makeProject(WORKERS, 'runtimes/worker.mjs', 'runtimes/serve-worker.mjs');
+    redis = new Redis(servers.redis.port);
+    rest = await startRest(redis);
+    rest.instead = ({ commands }) =>
+      commands.flat().some((word) => word.includes(':stalled')) ? 'stalled' : undefined;
   });
+  after(async () => {
+    await rest.close();
+    redis.disconnect();
+    rmSync(project, { recursive: true, force: true });
+  });
+
+  for (const [title, flags] of Object.entries({
+    'with nodejs_compat': ['nodejs_compat'],
+    'without Node': [],
+  }))
+    it(`limiters that are made while the worker loads limit its requests, ${title}`, async () => {
+      await redis.flushall();
+      const env = { REST_URL: rest.url, REST_TOKEN: rest.token };
+      const output = await runIn(project, process.execPath, ['serve-worker.mjs', ...flags], env);
+      expect(output).to.equal('works\n');
+    });
 });

@@ -1,22 +1,11 @@
-// Bundles worker.mjs as Cloudflare's tools do, and asks each of its paths three times on Cloudflare's own runtime. Prints the failures.
+// Bundles worker.mjs as Cloudflare's tools do, and asks each of its paths three times on Cloudflare's own runtime, with the compatibility flags
+// of the command line. Prints the failures.
+//   REST_URL, REST_TOKEN   a REST API that does not answer calls for keys that begin with `stalled`
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { build } from 'esbuild';
 import { Miniflare } from 'miniflare';
-
-/** The modules of Node that the runtime has are imported, also by code that requires them. */
-const nodeModules = {
-  name: 'modules of Node',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:/ }, ({ kind, path }) =>
-      kind === 'require-call' ? { path, namespace: 'required' } : { path, external: true },
-    );
-    onLoad({ filter: /.*/, namespace: 'required' }, ({ path }) => ({
-      contents: `import found from '${path}'; module.exports = found;`,
-    }));
-  },
-};
 
 await build({
   ...{
@@ -27,11 +16,14 @@ await build({
     logLevel: 'error',
   },
   conditions: ['workerd', 'worker'],
-  plugins: [nodeModules],
+  define: {
+    REST_URL: JSON.stringify(process.env.REST_URL),
+    REST_TOKEN: JSON.stringify(process.env.REST_TOKEN),
+  },
 });
 const worker = new Miniflare({
   ...{ modules: true, scriptPath: 'worker.bundle.mjs' },
-  ...{ compatibilityDate: '2026-04-01', compatibilityFlags: ['nodejs_compat'] },
+  ...{ compatibilityDate: '2026-04-01', compatibilityFlags: process.argv.slice(2) },
 });
 await worker.ready;
 const partner = createServer((_req, res) => void res.end('ok'));
@@ -57,7 +49,37 @@ const limited = (path) => async () => {
   assert.match(answers[0].fields.get('ratelimit'), /^"\w+";r=1;t=\d+/);
   assert.ok(Number(answers[2].fields.get('retry-after')) > 50);
 };
+
+/** Asks a limiter on Redis over HTTP once. */
+async function askFor(limiter, key) {
+  const answer = await worker.dispatchFetch(`http://localhost/remote?limiter=${limiter}&key=${key}`);
+  const text = await answer.text();
+  assert.equal(answer.status, 200, text);
+  return JSON.parse(text);
+}
+
 const jobs = {
+  'Redis over HTTP': limited('/remote-web'),
+  'simultaneous requests': async () => {
+    const keys = Array.from({ length: 30 }, (_, i) => `together-${i % 10}`);
+    const answers = await Promise.all(keys.map((key) => askFor('patient', key)));
+    assert.equal(answers.filter(({ allowed }) => allowed).length, 20, JSON.stringify(answers));
+    assert.ok(answers.every(({ degraded }) => !degraded));
+  },
+  // Timers end with their request, so each request must have its own.
+  'Redis that does not answer, and answers again': async () => {
+    for (let i = 0; i < 3; i++)
+      for (const allowed of [true, false])
+        assert.deepEqual(await askFor('hasty', `stalled-${i}`), { allowed, degraded: true });
+    // Some requests expire while others are answered.
+    await Promise.all(
+      Array.from({ length: 30 }, (_, i) => askFor('hasty', `${i % 2 ? 'stalled' : 'mixed'}-${i}`)),
+    );
+    for (let tries = 0; (await askFor('hasty', `again-${tries}`)).degraded; tries++) {
+      assert.ok(tries < 100);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  },
   'a limiter': limited('/core'),
   'a handler': limited('/web'),
   'a handler with marked keys': limited('/marked'),

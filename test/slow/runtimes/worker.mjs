@@ -1,9 +1,11 @@
-// A user's worker for Cloudflare: limiters are made while it loads, and each path is limited by another one.
+// A user's worker for Cloudflare: limiters are made while it loads, and each path is limited by another one. `REST_URL` and `REST_TOKEN` are
+// defined when the worker is bundled.
 import { createLimiter, memoryStore } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { limitFetch } from 'headgate/fetch';
 import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
+import { redisStore, upstashRedis } from 'headgate/upstash';
 import { rateLimit as webLimit } from 'headgate/web';
 import { Hono } from 'hono';
 
@@ -23,6 +25,35 @@ const slots = webLimit({ name: 'slots', store, algorithm: 'concurrency', limit: 
 const answer = rateLimited(ok, { ...quota, key: () => 'all' });
 const call = limitFetch((url) => fetch(url), { ...quota, key: () => 'partner', timeout: 50 });
 
+const redis = () => redisStore(upstashRedis({ url: REST_URL, token: REST_TOKEN }));
+const remotes = {
+  patient: createLimiter({
+    name: 'remote',
+    store: redis(),
+    ...quota,
+    overrides: true,
+    ban: { after: 50 },
+    timeout: '20s',
+    connectTimeout: '20s',
+  }),
+  hasty: createLimiter({
+    name: 'hasty',
+    store: redis(),
+    ...quota,
+    timeout: 50,
+    connectTimeout: 50,
+    localShare: 0.5,
+  }),
+};
+const remoteWeb = webLimit({
+  name: 'remoteweb',
+  store: redis(),
+  ...quota,
+  timeout: '20s',
+  connectTimeout: '20s',
+  clientIp,
+});
+
 /** An answer for an error: 429 if it is a denial. */
 const failed = (error) =>
   new Response(error.stack, { status: error.code?.startsWith('HEADGATE_') ? 429 : 500 });
@@ -34,6 +65,12 @@ const paths = {
     const { status, headers, body } = denial(decision);
     return new Response(body, { status, headers });
   },
+  '/remote': async (request) => {
+    const { searchParams } = new URL(request.url);
+    const { allowed, degraded } = await remotes[searchParams.get('limiter')].consume(searchParams.get('key'));
+    return Response.json({ allowed, degraded });
+  },
+  '/remote-web': remoteWeb(ok),
   '/web': web(ok),
   '/marked': marked(ok),
   '/slots': slots(ok),

@@ -27,6 +27,8 @@ export interface Batch {
 export interface Carrier {
   /** Whether the servers are a cluster, where a batch may have only one key because keys are on several servers. */
   readonly cluster: boolean;
+  /** Whether each call is a request of its own, so that even the first decisions of a turn are gathered. */
+  readonly connectionless?: boolean;
   /** Whether an error means that a batch may have only one key, and that the server ran nothing of the batch. */
   refusesKeys(error: unknown): boolean;
   /** Sends a batch as one call. */
@@ -63,6 +65,7 @@ export class Batcher {
 
   constructor(carrier: Carrier) {
     this.#carrier = carrier;
+    this.#distance.isFar = carrier.connectionless ?? false;
   }
 
   ask(query: Query): Promise<Reply> {

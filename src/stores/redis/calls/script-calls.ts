@@ -41,6 +41,8 @@ export class ScriptCalls {
   constructor(commands: Commands, clock: Clock | undefined) {
     this.commands = commands;
     this.clock = clock;
+    const now = performance.now();
+    if (commands.connectionless) this.time.learn(Date.now(), now, now);
   }
 
   /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise the client's error */
@@ -96,9 +98,10 @@ class Sending implements ScriptCall {
     const { commands, scripts } = this.#calls;
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#call.script;
-    const state = scripts.get(sha);
+    const isAlone = commands.connectionless;
+    const state = isAlone ? true : scripts.get(sha);
     // Each server of a cluster needs the script, so in a cluster a call brings the script if its server lacks it.
-    const isMissing = this.#misses > (commands.cluster ? 0 : 1);
+    const isMissing = this.#misses > (commands.cluster || isAlone ? 0 : 1);
     if (this.#isAbandoned()) return this.#end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
     // The first call brings the script, and learns the server's time. Later calls wait for the answer.
@@ -109,6 +112,10 @@ class Sending implements ScriptCall {
     } catch (error) {
       this.done(error as Error);
     }
+  }
+
+  get until(): number {
+    return this.#until;
   }
 
   /** The store's time begins now, even if this process writes the call late. */

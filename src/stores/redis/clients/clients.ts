@@ -1,10 +1,11 @@
 import { HeadgateError, invalidOption } from '../../../common/errors.js';
-import type { Commands } from './commands.js';
+import { COMMANDS, type Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
+import type { UpstashRedis } from './upstash.js';
 
 /** The clients that `redisStore` accepts, distinguished by their methods. */
-export type RedisClient = IoredisLike | NodeRedisLike;
+export type RedisClient = IoredisLike | NodeRedisLike | UpstashRedis;
 
 /** One object per client, even for several stores, because the object listens to the client's events. */
 const known = new WeakMap<RedisClient, Commands>();
@@ -19,7 +20,8 @@ export function commandsOf(client: RedisClient): Commands {
 }
 
 function recognise(client: RedisClient): Commands {
-  const given = client as Partial<IoredisLike & NodeRedisLike> | null | undefined;
+  const given = client as Partial<IoredisLike & NodeRedisLike & { [COMMANDS]: Commands }> | null | undefined;
+  if (given?.[COMMANDS]) return given[COMMANDS];
   if (typeof given?.evalsha === 'function' && typeof given.status === 'string')
     return new IoredisCommands(client as IoredisLike);
   if (typeof given?.evalSha !== 'function' || typeof given.isOpen !== 'boolean')
@@ -32,7 +34,7 @@ function recognise(client: RedisClient): Commands {
 }
 
 const ACCEPTED =
-  'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
+  'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis, upstashRedis({ url, token })';
 
 /** The error for a client that might have its calls counted twice. */
 function refusal(client: object): HeadgateError {

@@ -7,6 +7,9 @@ export type Done = (error: Error | undefined, reply?: unknown) => void;
  */
 export const PASSED_DEADLINE = '1';
 
+/** The name of the property by which a client of this package returns its commands, so that only programs that use the client load its code. */
+export const COMMANDS = Symbol('headgate commands');
+
 /** A call of a script, as a client sends it. */
 export interface ScriptCall {
   readonly keys: readonly string[];
@@ -14,6 +17,8 @@ export interface ScriptCall {
   readonly args: string[];
   /** Called when the call is being written. @returns its deadline */
   deadline(): string;
+  /** The end of the callers' time after that, by `performance.now()`. Absent if no caller waits. */
+  readonly until?: number;
   /** Receives the result, once. */
   done(error: Error | undefined, reply?: unknown): void;
 }
@@ -36,6 +41,11 @@ export interface Hazard {
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
+  /**
+   * Whether there is no connection (HTTP). Each call then brings its script only if the server lacks it, and waits for no other call. The clock
+   * of this process is assumed to be right until the first reply.
+   */
+  readonly connectionless?: boolean;
   /** The text that the client puts before every key, except in SCAN. */
   readonly keyPrefix: string;
   /** Writes the calls of `send` to the connection in as few writes as possible. */
