@@ -200,7 +200,7 @@ async function askAsTenants(key: string): Promise<string> {
     return ([200, 429] as const).map((status) => {
       const total = counts[status].reduce((sum, count) => sum + count, 0);
       const bars = counts[status].map((count) => ' ▁▂▃▄▅▆▇█'[Math.min(count, 8)]).join('');
-      const name = status === 200 ? `${tenant.padEnd(16)}admitted ` : `${' '.repeat(16)}denied   `;
+      const name = status === 200 ? `${tenant.padEnd(16)}allowed  ` : `${' '.repeat(16)}blocked  `;
       return `${name}${bars}${String(total).padStart(4)}`;
     });
   };
