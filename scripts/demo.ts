@@ -54,7 +54,14 @@ const rows: Record<string, { about: string; policies: object[] }> = {
 };
 const names = Object.keys(rows);
 
-type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key', string | undefined>>;
+type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key' | 'tenant', string | undefined>>;
+
+/** A limit that tenants share. */
+const shared: RateLimitOptions<Request> = {
+  ...{ name: 'shared', store, policies: '40/2s share tenant' },
+  keyGenerator: ({ query }) => (query as Query).key,
+  keys: { tenant: ({ query }) => (query as Query).tenant },
+};
 
 /** An app with a route for each row. A query may change the limits and the key, which only a demo allows. */
 function appOf(): Express {
@@ -75,6 +82,7 @@ function appOf(): Express {
       res.send(`${name}: welcome\n`);
     });
   }
+  app.get('/shared', rateLimit(shared), (_req, res) => void res.send('welcome\n'));
   // Clients of an application do not see policy errors. Clients of the demo wrote the policies.
   const refuse: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) =>
     res.status(400).send(`${error.cause instanceof Error ? error.cause.message : error.message}\n`);
@@ -156,6 +164,7 @@ async function show(): Promise<void> {
     const fields = [field(admitted, 'ratelimit-policy'), field(admitted, 'ratelimit')];
     table.push([name, ...fields, field(denied, 'ratelimit'), field(denied, 'retry-after')]);
   }
+  const neighbours = await askAsTenants(key);
   const { response, text } = all.findLast(
     (answer) => answer.name === 'several' && answer.response.status === 429,
   )!;
@@ -166,6 +175,34 @@ async function show(): Promise<void> {
 What they were told (q: quota, w: window in seconds, r: remaining, t: seconds)
 ${table.toString()}
 
+One limit of 40 per 2 s for many tenants: a hog comes at 1.5 s, and its neighbours hardly notice
+${neighbours}
+
 A denial in full
 ${['HTTP/1.1 429', ...fields.map((field) => field.join(': ')), '', text].map((each) => `  ${each}`).join('\n')}`);
+}
+
+/** Three neighbours send a request each 250 ms. A hog sends 40 a second for a while. Returns a line of admitted and of denied requests for each. */
+async function askAsTenants(key: string): Promise<string> {
+  const times = (from: number, to: number, every: number) =>
+    Array.from({ length: (to - from) / every }, (_, i) => from + i * every);
+  const tenants = { ann: times(0, 5000, 250), bob: times(80, 5080, 250), eve: times(160, 5160, 250) };
+  const all: Record<string, number[]> = { ...tenants, hog: times(1500, 4500, 25) };
+  const start = performance.now();
+  const linesOf = async ([tenant, when]: [string, number[]]) => {
+    const counts = { 200: Array<number>(52).fill(0), 429: Array<number>(52).fill(0) };
+    const ask = async (at: number, i: number): Promise<void> => {
+      await sleep(start + at - performance.now());
+      const { status } = await fetch(`${i % 2 ? second : first}/shared?key=${key}&tenant=${tenant}`);
+      counts[status as 200 | 429][Math.floor(at / 100)]! += 1;
+    };
+    await Promise.all(when.map(ask));
+    return ([200, 429] as const).map((status) => {
+      const total = counts[status].reduce((sum, count) => sum + count, 0);
+      const bars = counts[status].map((count) => ' ▁▂▃▄▅▆▇█'[Math.min(count, 8)]).join('');
+      const name = status === 200 ? `${tenant.padEnd(16)}allowed  ` : `${' '.repeat(16)}blocked  `;
+      return `${name}${bars}${String(total).padStart(4)}`;
+    });
+  };
+  return (await Promise.all(Object.entries(all).map(linesOf))).flat().join('\n');
 }

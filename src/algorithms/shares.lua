@@ -20,9 +20,10 @@ local kernel_name, kernel_params = 'shares', 4
 local shares_load, shares_admits, shares_note, shares_save, shares_remaining, shares_wait, shares_adjust
 do
 
--- The standard deviations of the light tenants' demand that are kept for them; the segments for which a tenant is heavy after it asked for
--- more than its share; the largest cell.
-local MARGIN, HEAVY, MAX = 3, 3, 2 ^ 45
+-- The standard deviations of the light tenants' demand in a segment that are kept for them; the part of the limit up to which twice as much is
+-- kept, because the deviations of several segments add up; the segments for which a tenant is heavy after it asked for more than its share;
+-- the largest cell.
+local MARGIN, WIDE_MARGIN, HEAVY, MAX = 3, 1 / 32, 3, 2 ^ 45
 -- The bytes before the cells.
 local POOL_HEAD, TENANT_HEAD = 47, 53
 
@@ -71,7 +72,9 @@ local function estimate(passed, rest_ms)
   s.is_marked = s.marked > 0 and (s.start - s.mark) / s.segment + passed < heavy
   if s.is_marked then weights = weights - s.marked end
   weights = math.max(0, weights) + s.weight
-  s.share = math.max(0, s.limit - lights - MARGIN * math.sqrt(variance)) * s.weight / weights
+  local margin = MARGIN * math.sqrt(variance)
+  local kept = math.max(margin, math.min(2 * margin, s.limit * WIDE_MARGIN))
+  s.share = math.max(0, s.limit - lights - kept) * s.weight / weights
   s.room = lights / s.segments * (rest_ms / s.segment) + MARGIN * math.sqrt(variance * (rest_ms / s.segment))
 end
 
@@ -388,7 +391,9 @@ weights = (weights > 0 and weights or 0) + weight
 local lights, variance = light - own_light, squares - own_squares
 if lights < 0 or variance < 0 then break end
 lights, variance = lights * (segments * segment) / (segments * segment - left), variance / segments
-local share = ARGV[limit_at + 2] - lights - 3 * math.sqrt(variance)
+local units, margin = ARGV[limit_at + 2] + 0, 3 * math.sqrt(variance)
+if 2 * margin * 32 <= units then margin = 2 * margin elseif margin * 32 < units then margin = units / 32 end
+local share = units - lights - margin
 share = (share > 0 and share or 0) * weight / weights
 if is_marked or own_light + asked + shared_cost > share then
   if not is_marked or used + shared_cost > share then break end

@@ -17,8 +17,10 @@ export type SharesParams = {
   readonly weight: number;
 };
 
-/** The standard deviations of the light tenants' demand that are kept for them. */
+/** The standard deviations of the light tenants' demand in a segment that are kept for them. */
 const MARGIN = 3;
+/** The deviations of several segments of a window add up, so twice the margin is kept if that is at most this part of the limit. */
+const WIDE_MARGIN = 1 / 32;
 /** The segments for which a tenant is heavy after it asked for more than its share. */
 const HEAVY_SEGMENTS = 3;
 /** The largest number of a ring. The sum of a ring is then an exact integer. */
@@ -136,7 +138,9 @@ export class Sharing {
     this.#isMarked = tenant.weight > 0 && since < Math.min(HEAVY_SEGMENTS, segments);
     if (this.#isMarked) weights -= tenant.weight;
     weights = Math.max(0, weights) + this.#weight;
-    this.share = (Math.max(0, this.#limit - light - MARGIN * Math.sqrt(variance)) * this.#weight) / weights;
+    const margin = MARGIN * Math.sqrt(variance);
+    const kept = Math.max(margin, Math.min(2 * margin, this.#limit * WIDE_MARGIN));
+    this.share = (Math.max(0, this.#limit - light - kept) * this.#weight) / weights;
     this.#room = (light / segments) * (left / segment) + MARGIN * Math.sqrt(variance * (left / segment));
     this.#used = sum(tenant.used, passed);
     this.#asked = sum(tenant.asked, passed) + sum(tenant.light, passed);
