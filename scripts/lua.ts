@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { algorithms } from '../src/algorithms/index.js';
 import { luaFiles } from '../src/stores/redis/lua-files.js';
-import { compose, scriptNames } from '../src/stores/redis/scripts.js';
+import { compose, scriptNames, type Extra } from '../src/stores/redis/scripts.js';
 import { root } from './lib/run.mjs';
 import { findProgram, getPrograms } from './programs.mjs';
 
@@ -44,13 +44,16 @@ function scripts(): Script[] {
   return scriptNames.flatMap((name) => {
     const sets = name.endsWith('-single') ? alone : [kernels, ...alone];
     const bans = name === 'evaluate' ? [false, true] : [name === 'set-ban'];
+    const extras: Extra[][] = ['evaluate', 'adjust'].includes(name) ? [[], ['ids', 'thresholds']] : [[]];
     const live = name.startsWith('evaluate') || name === 'adjust' ? [false, true] : [false];
     return sets.flatMap((set) =>
       bans.flatMap((ban) =>
-        live.map((overrides) => ({
-          name: `${name} (${[...set, ban && 'ban', overrides && 'overrides'].filter(Boolean).join(', ')})`,
-          source: compose(name, { kernels: set, policies: policiesOf(set), ban, overrides }),
-        })),
+        live.flatMap((overrides) =>
+          extras.map((extra) => ({
+            name: `${name} (${[...set, ban && 'ban', overrides && 'overrides', ...extra].filter(Boolean).join(', ')})`,
+            source: compose(name, { kernels: set, policies: policiesOf(set), ban, overrides, extras: extra }),
+          })),
+        ),
       ),
     );
   });

@@ -42,3 +42,5 @@ export type {
   Subject,
   UsageReply,
 } from './contract/store.js';
+export type { Crossing } from './contract/thresholds.js';
+export type { StoredCrossing } from './stores/crossings.js';

@@ -20,9 +20,10 @@ import { overrideFunctions } from './overrides.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { State } from './state.js';
+import type { ServerMemory, State } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import type { Origin } from './unlogged.js';
+import { thresholdFunctions } from './thresholds.js';
 import { usageFunctions } from './usage.js';
 import { viewFunctions } from './views.js';
 
@@ -73,10 +74,12 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
     ...logFunctions(context),
     ...usageFunctions(context),
     ...historyFunctions(context),
+    ...thresholdFunctions(context),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
     },
+    memory: () => state.memory(),
     close: () => state.close(),
   };
 }
@@ -152,7 +155,8 @@ type Functions = ReturnType<typeof viewFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
   ReturnType<typeof usageFunctions> &
-  ReturnType<typeof historyFunctions>;
+  ReturnType<typeof historyFunctions> &
+  ReturnType<typeof thresholdFunctions>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -208,8 +212,22 @@ export interface Admin {
   history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
+  /**
+   * A reader of crossings of thresholds, for stores with `thresholds: 'stream'`. A crossing that is not acknowledged is read again, by any
+   * reader of the group.
+   *
+   * @example
+   * const mails = admin.thresholds({ group: 'mail' })
+   * for (const crossing of await mails.read()) {
+   *   await sendMail(crossing)
+   *   await mails.ack(crossing)
+   * }
+   */
+  thresholds: Functions['thresholds'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
+  /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */
+  memory(): Promise<readonly ServerMemory[]>;
   /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
   /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */

@@ -4,6 +4,7 @@ import { dimensionsOf } from '../contract/dimensions.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { ReadCrossing } from '../stores/crossings.js';
 import type { Change, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf } from '../stores/published.js';
@@ -18,6 +19,7 @@ import type {
   Owner,
   RecentCounts,
   Search,
+  ServerMemory,
   State,
 } from './state.js';
 import { wrongArgument } from './typed-keys.js';
@@ -64,6 +66,8 @@ export abstract class LocalState implements State {
   protected abstract append(change: LoggedChange): void | Promise<void>;
   protected abstract logged(): Iterable<LoggedChange>;
   protected abstract lookAt(set: PolicySet, owner: Owner): Reply;
+  abstract readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
+  abstract ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
   abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
   abstract recordOfAll(name: string): Promise<unknown>;
@@ -197,6 +201,10 @@ export abstract class LocalState implements State {
   /** Decisions are counted in Redis only. */
   counts(): Promise<RecentCounts> {
     return Promise.resolve({ now: this.now(), counts: [] });
+  }
+
+  memory(): Promise<readonly ServerMemory[]> {
+    return Promise.resolve([]);
   }
 
   minutes(): Promise<MinutesByLimiter> {

@@ -1,5 +1,6 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { PolicySet, Reply } from '../contract/store.js';
+import type { ReadCrossing } from '../stores/crossings.js';
 import type { LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
@@ -76,6 +77,15 @@ export class MemoryState extends LocalState {
 
   recordOfAll(name: string): Promise<unknown> {
     return Promise.resolve(this.#memory.overridesOfAll.get(name)?.record);
+  }
+
+  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
+    return Promise.resolve(this.#memory.stream?.read(group, most, idle, this.now()) ?? []);
+  }
+
+  ackCrossings(group: string, ids: readonly string[]): Promise<void> {
+    this.#memory.stream?.ack(group, ids);
+    return Promise.resolve();
   }
 
   check(): Promise<readonly Finding[]> {

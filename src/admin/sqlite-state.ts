@@ -1,9 +1,11 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import type { PolicySet, Reply, Store, Subject } from '../contract/store.js';
+import type { ReadCrossing } from '../stores/crossings.js';
 import type { LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
+import { ackCrossings, readCrossings } from '../stores/sqlite/crossings.js';
 import type { Database } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';
 import { KeyState } from '../stores/state/key-state.js';
@@ -95,6 +97,25 @@ export class SqliteState extends LocalState {
   protected append(change: LoggedChange): Promise<void> {
     const nothing = { changed: false, bytes: undefined, expiresAt: 0, log: [change] };
     return this.#file.transactions.update([''], () => [nothing], []);
+  }
+
+  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
+    return this.#write((database, now) => readCrossings(database, group, most, idle, now));
+  }
+
+  ackCrossings(group: string, ids: readonly string[]): Promise<void> {
+    return this.#write((database) => ackCrossings(database, group, ids));
+  }
+
+  /** Runs statements in a transaction. */
+  async #write<T>(run: (database: Database, now: number) => T): Promise<T> {
+    let result: T;
+    const change = (_: unknown, now: number) => {
+      result = this.#read((database) => run(database, now));
+      return [{ changed: false, bytes: undefined, expiresAt: 0 }];
+    };
+    await this.#file.transactions.update([''], change, []);
+    return result!;
   }
 
   protected *logged(): Generator<LoggedChange> {

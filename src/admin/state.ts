@@ -3,6 +3,7 @@ import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
+import type { ReadCrossing } from '../stores/crossings.js';
 import type { MinuteCounts } from '../stores/redis/operators/history.js';
 import type { Counted } from '../stores/redis/operators/traffic.js';
 import type { Change, LoggedChange } from '../stores/journal.js';
@@ -85,6 +86,19 @@ export interface MinutesByLimiter {
   readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
 }
 
+/** The memory of a server. */
+export interface ServerMemory {
+  /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
+  readonly server: string;
+  readonly usedBytes: number;
+  /** The limit `maxmemory`, or `null`. */
+  readonly maxBytes: number | null;
+  /** The growth of the data since the first reading of the last five minutes, bytes a second. Null for the first reading. */
+  readonly growth: number | null;
+  /** The time until the server is full at this growth, ms. Null without a limit or a growth. */
+  readonly fullInMs: number | null;
+}
+
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
   readonly kind: 'redis' | 'sqlite' | 'memory';
@@ -115,6 +129,9 @@ export interface State {
   log(change: Change): Promise<string | undefined>;
   /** The logged changes, the newest first. @param since the earliest time, ms since 1970 */
   changes(since: number): AsyncIterable<LoggedChange>;
+  /** The crossings of thresholds that a group of readers gets now. @param idle the time until it gets them again, ms */
+  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
+  ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   /** The records of overrides with the texts of their owners. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */
@@ -129,6 +146,8 @@ export interface State {
   counts(): Promise<RecentCounts>;
   /** The counts of the last minutes, of one limiter or of all. Empty if the store does not count. */
   minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
+  /** The memory of the servers. Empty for other stores. */
+  memory(): Promise<readonly ServerMemory[]>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

@@ -16,6 +16,11 @@ export interface PolicyBase {
    * a request without a key of this dimension. @default 'key', the request's key
    */
   by?: string;
+  /**
+   * Fractions of the limit, each of which is reported once per key and window when charged units reach it: `[0.8, 1]`. 1 to 10 fractions from
+   * 0.001 to 1, in steps of 0.001. Of a bucket, fractions of the burst. See `onThreshold` and docs/thresholds.md. @default none
+   */
+  thresholds?: readonly number[];
 }
 
 /** The fields of all policies that count requests over time. Concurrency policies count held slots instead, without these fields. */

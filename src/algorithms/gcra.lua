@@ -204,3 +204,8 @@ headgate_kernel('gcra', {
   commit = gcra_commit,
   adjust = gcra_adjust,
 })
+
+--- section capacity
+
+-- The full quota of params that an override has changed. All other algorithms have their limit as the full quota.
+headgate_kernel('gcra', { capacity = function(p) return math.floor(p[3] / p[2]) end })

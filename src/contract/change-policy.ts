@@ -27,7 +27,7 @@ const isChangeable = (field: string): boolean => field === 'weight' || CHANGEABL
 
 /** The fields that a change can set. */
 export const CHANGEABLE = POLICY_FIELDS.filter(
-  (field) => !['name', 'by', 'shadow', 'count', 'unit', 'share', 'weight'].includes(field),
+  (field) => !['name', 'by', 'shadow', 'count', 'unit', 'share', 'weight', 'thresholds'].includes(field),
 );
 
 /** Applies a change to a policy. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */

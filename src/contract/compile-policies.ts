@@ -15,7 +15,7 @@ import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
 /** The fields of all policies. Each algorithm adds its own. */
-const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
+const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by', 'thresholds'];
 
 /** The kernel of each algorithm name, and the fields that its policies can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
@@ -114,6 +114,12 @@ function shareOf(what: string, policy: Policy, by: string): string | undefined {
       count,
       'A shared limit counts only admitted requests. Omit `count` or `share`.',
     );
+  if (policy.thresholds !== undefined)
+    throw invalidOption(
+      `${what}.thresholds`,
+      policy.thresholds,
+      "A tenant's part of a shared limit changes with the demand of the others. Put thresholds on a policy by the tenant.",
+    );
   return share;
 }
 
@@ -170,6 +176,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
     by,
     share,
+    thresholds: POLICY_TABLE.thresholds.read(`${what}.thresholds`, policy.thresholds),
     traits: Object.freeze({
       holdsSlots: definition.holdsSlots,
       ...traits,

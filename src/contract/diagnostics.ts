@@ -65,3 +65,5 @@ export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
 export const outboundChannel = channel('headgate:outbound');
 export const changeChannel = channel('headgate:change');
+/** The messages are those that `onThreshold` receives, also without that option. */
+export const thresholdChannel = channel('headgate:threshold');

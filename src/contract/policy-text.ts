@@ -9,7 +9,7 @@ import type { CompiledPolicy } from './policy.js';
 export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
 
 /** The notation of a field's value. */
-type Form = 'number' | 'time' | 'word' | 'zone' | 'anchor' | 'nothing';
+type Form = 'number' | 'time' | 'word' | 'zone' | 'anchor' | 'percents' | 'nothing';
 
 interface Word {
   readonly word: string;
@@ -49,6 +49,7 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
   unit: { word: 'unit', form: 'word' },
   count: { word: 'attempts', form: 'nothing', means: 'attempts' },
   shadow: { word: 'shadow', form: 'nothing', means: true },
+  thresholds: { word: 'thresholds', form: 'percents' },
 };
 const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({
   field,
@@ -66,12 +67,17 @@ const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
 /** The grammar in one line, for help and errors. */
 export const POLICY_GRAMMAR = `[name=][algorithm ]limit/window ${WORDS.map(usageOf).join(' ')}`;
 
+/** A fraction as text. */
+const PERCENT = /^\d+(\.\d+)?%$/;
+
 const EXAMPLE = "'100/1m', 'token-bucket 20/1s burst 40'.";
 
 function usageOf({ word, form }: Word): string {
-  const value = { number: ' n', time: ' time', word: ' name', zone: ' name', anchor: ' day', nothing: '' }[
-    form
-  ];
+  const values = {
+    ...{ number: ' n', time: ' time', word: ' name', zone: ' name' },
+    ...{ anchor: ' day', percents: ' n% ...', nothing: '' },
+  };
+  const value = values[form];
   return `[${word}${value}]`;
 }
 
@@ -174,13 +180,30 @@ class Parser {
 
   #takeValue(token: Token, { word, form, means }: Word): unknown {
     if (form === 'nothing') return means;
+    if (form === 'percents' && this.#isPercent()) return this.#percents();
     const value = this.#tokens.shift();
     if (value) return this.#read(value, form);
-    const example = { number: '40', time: '2s', word: 'account', zone: 'Japan', anchor: '15' }[form];
+    const examples = {
+      ...{ number: '40', time: '2s', word: 'account' },
+      ...{ zone: 'Japan', anchor: '15', percents: '80% 100%' },
+    };
+    const example = examples[form];
     throw this.#problem(token, `needs a value: '${word} ${example}'.`);
   }
 
+  #isPercent(): boolean {
+    return PERCENT.test(this.#tokens[0]?.text ?? '');
+  }
+
+  /** Takes percentages up to the next word. They become fractions. */
+  #percents(): number[] {
+    const fractions: number[] = [];
+    while (this.#isPercent()) fractions.push(Math.round(parseFloat(this.#tokens.shift()!.text) * 1e4) / 1e6);
+    return fractions;
+  }
+
   #read(token: Token, form: Form): unknown {
+    if (form === 'percents') throw this.#problem(token, "is not a percentage: 'thresholds 80% 100%'.");
     if (form === 'number') return this.#number(token);
     if (form === 'anchor') return /^\d+$/.test(token.text) ? Number(token.text) : token.text;
     return form === 'time' ? this.#time(token) : token.text;
@@ -301,5 +324,11 @@ function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): 
 function written(value: unknown, form: Form, { period }: Fields): string {
   if (form === 'anchor') return anchorText(period as Period, value);
   if (form === 'zone') return zoneName(value as string);
+  if (form === 'percents') return percentsText((value ?? []) as readonly number[]);
   return form === 'time' ? toText(toMilliseconds('time', value, 0)) : String(value);
+}
+
+function percentsText(fractions: readonly number[]): string {
+  const sorted = [...new Set(fractions.map((fraction) => Math.round(fraction * 1000)))].sort((a, b) => a - b);
+  return sorted.map((thousandths) => `${thousandths / 10}%`).join(' ');
 }

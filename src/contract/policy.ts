@@ -36,6 +36,8 @@ export interface CompiledPolicy {
   readonly attempts: boolean;
   /** The dimension of the counted key. */
   readonly by: string;
+  /** The thresholds in thousandths, in ascending order. Undefined if there are none. */
+  readonly thresholds: readonly number[] | undefined;
   /** The traits of the policy's algorithm, for all other code. */
   readonly traits: Traits;
   /** The algorithm that evaluates the policy. */

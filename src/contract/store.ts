@@ -8,6 +8,7 @@ import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
 import type { Claim } from './claim.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
+import type { Crossing, ThresholdEvent } from './thresholds.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */
@@ -59,6 +60,8 @@ export interface PolicySet {
    * because the caller has another answer by then.
    */
   readonly timeout: number;
+  /** Receives each crossing of a threshold that a store reports. */
+  readonly onThreshold?: ((event: ThresholdEvent) => void) | undefined;
   /** The name of the tier, if the policies are those of a tier. Reports show it. */
   readonly tier?: string;
 }
@@ -178,6 +181,8 @@ export interface Reply {
    * request. `'elsewhere'`: other policies decided about the first request, so the verdicts are from a look.
    */
   readonly repeated?: 'charged' | 'elsewhere';
+  /** The thresholds that the charge crossed. The store has passed them to `PolicySet.onThreshold`. */
+  readonly crossings?: readonly Crossing[];
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */

@@ -24,6 +24,7 @@ import {
   type LimiterOptions,
   type Spread,
 } from './options.js';
+import { thresholdReporter } from './observe.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
 import {
   checkProcess,
@@ -81,8 +82,9 @@ export function assembleLimiter(
       : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
   const { ban, timeout, idsFor } = checked;
+  const onThreshold = thresholdReporter(checked.onThreshold);
   const set: PolicySet = Object.freeze({
-    ...{ name: checked.name ?? defaultName, policies, ban, timeout, idsFor },
+    ...{ name: checked.name ?? defaultName, policies, ban, timeout, idsFor, onThreshold },
     dimensions: dimensionsOf(policies, ban, by),
     ...(checked.overrides && { overrides: AS_CONFIGURED }),
   });

@@ -75,7 +75,9 @@ export function claimName(
 
 function described({ policies, dimensions }: PolicySet): unknown[] {
   return [
-    policies.map(({ id, by, params, shadow, attempts }) => [id, by, params, shadow, attempts]),
+    policies.map(({ id, by, params, shadow, attempts, thresholds }) => [
+      ...[id, by, params, shadow, attempts, thresholds],
+    ]),
     dimensions,
   ];
 }

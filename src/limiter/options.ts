@@ -26,6 +26,7 @@ import type {
   StrictPolicy,
 } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
+import type { ThresholdEvent } from '../contract/thresholds.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './switch.js';
 import type { TierOptions } from './tiers.js';
@@ -72,6 +73,12 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    * decision then also reads the override of the request's key. @default false
    */
   overrides?: boolean;
+  /**
+   * Called once for each first crossing of a threshold (`thresholds` of a policy) in a window: of all processes, in the process whose request
+   * crossed it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
+   * store's option `thresholds: 'stream'`. See docs/thresholds.md.
+   */
+  onThreshold?: (event: ThresholdEvent) => void;
   /**
    * The time for which the ids of charged requests are remembered: `'1s'` to `'366d'`. See `ConsumeOptions`: `id`. @default '10m'
    */
@@ -143,6 +150,7 @@ export const LIMITER_TABLE = {
   maxWaiting: integer(1, 1e6, 10_000),
   maxWaitingPerKey: dependent('1 to `maxWaiting`'),
   overrides: boolean(false),
+  onThreshold: fn(),
   idsFor: duration('10m', { least: 1000 }),
   ...SLOT_TABLE,
   onDecision: fn(),

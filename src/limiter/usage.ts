@@ -1,4 +1,3 @@
-import { kernels } from '../algorithms/index.js';
 import { entryInForce, parseRecord, recordDimensions } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
@@ -12,6 +11,7 @@ import {
   type UsageReply,
 } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
+import { countedKey, fullQuotaOf } from '../contract/thresholds.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
 import { overrideOf, type Override } from './overrides/override.js';
 
@@ -72,10 +72,9 @@ async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
 }
 
 /** The usage in a store's answer. */
-export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: UsageReply): Usage {
+export function usageOf(subject: Subject, { now, ban, verdicts, records }: UsageReply): Usage {
+  const { set } = subject;
   const all = set.overrides?.all ?? '';
-  const keyOf = ({ by }: CompiledPolicy): string =>
-    typeof key === 'string' ? key : key[set.dimensions!.names.indexOf(by)]!;
   const shared = sharedOf(set);
   const policies = visiblePolicies(set.policies).map((configured, i): PolicyUsage => {
     const policy = overridden(configured, `${records[configured.by] ?? ''}\n${all}`, now);
@@ -83,7 +82,7 @@ export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: 
     const pool = shared.find((each) => each.policy === i)?.pool;
     const share = pool === undefined ? undefined : remainingOf(verdicts, pool);
     return {
-      ...{ name, key: keyOf(policy), limit, remaining: remainingOf(verdicts, i) },
+      ...{ name, key: countedKey(subject, policy), limit, remaining: remainingOf(verdicts, i) },
       ...(share !== undefined && { share }),
       used: Math.max(0, (share ?? fullQuotaOf(policy, now)) - remainingOf(verdicts, i)),
       unit: traits.unit ?? 'requests',
@@ -102,11 +101,4 @@ export function usageOf({ set, key }: Subject, { now, ban, verdicts, records }: 
 function overridden(policy: CompiledPolicy, record: string, now: number): CompiledPolicy {
   const parsed = parseRecord(record);
   return parsed.policies([policy], parsed.entries([policy], now))[0]!;
-}
-
-/** The units of an untouched key, by the limits in force, which may have another burst than the policy's traits. */
-function fullQuotaOf({ kernel, params }: CompiledPolicy, now: number): number {
-  const column = kernels[kernel].createColumn(1, params);
-  column.look(0, params, 0, now, false);
-  return column.remaining;
 }

@@ -57,6 +57,9 @@ export const LINE_TAG = 'w2';
 /** The tag of the ids of requests. Unlike the tags of state, it begins with a capital letter. */
 export const ID_TAG = 'Q1:';
 
+/** The tag of the marks of reported thresholds. See {@link ID_TAG} for the capital letter. */
+export const THRESHOLD_TAG = 'T1:';
+
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
@@ -147,6 +150,14 @@ export class KeyMaker {
     const heads = this.#heads(key);
     if (this.#ban) to.push(heads[this.#banAt]! + this.#ban);
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
+  }
+
+  /** Appends the keys of the marks of policies with thresholds. */
+  pushMarks(to: string[], key: Keys): void {
+    const heads = this.#heads(key);
+    this.#set.policies.forEach(({ id, thresholds }, i) => {
+      if (thresholds) to.push(`${heads[this.#at[i]!]!}}${THRESHOLD_TAG}${id}`);
+    });
   }
 
   /** Appends the key of a request's id, beside the state of the first key. Commands for operators ignore such keys. */

@@ -72,8 +72,13 @@ describe('a policy as text', () => {
     ['token-bucket 20/1s burst many', 'at character 26: "many" '],
     ['b=token-bucket 20/1s burst=many', 'at character 28: "many" '],
     ['token-bucket 20/1s burst 1 burst 2', 'at character 28: "burst" ', 'twice'],
-    ['100/1m brust 2', 'at character 8: "brust" ', 'unit, attempts, shadow. See'],
-    ['100/1m burst 4', 'at character 8: "burst" ', 'sliding-window', 'unit, attempts, shadow. See'],
+    ['100/1m brust 2', 'at character 8: "brust" ', 'unit, attempts, shadow, thresholds. See'],
+    [
+      '100/1m burst 4',
+      'at character 8: "burst" ',
+      'sliding-window',
+      'unit, attempts, shadow, thresholds. See',
+    ],
     ['concurrency 5/1s attempts', 'at character 18: "attempts" ', 'concurrency'],
     ['0/1m', '.limit: 0 ', '"0" at character 1 of "0/1m"'],
     ['a=1/1s segments 0', '.segments: 0 ', '"segments" at character 8'],
@@ -93,7 +98,7 @@ describe('a policy as text', () => {
   it('has its grammar in one line', () => {
     expect(POLICY_GRAMMAR).to.equal(
       '[name=][algorithm ]limit/window [time-zone name] [anchor day] [by name] [share name] [weight n] [burst n] [segments n] ' +
-        '[max-delay time] [unit name] [attempts] [shadow]',
+        '[max-delay time] [unit name] [attempts] [shadow] [thresholds n% ...]',
     );
   });
 

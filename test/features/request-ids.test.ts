@@ -250,6 +250,19 @@ for (const kind of serverKinds) {
     expect(await ttlOf()).to.be.within(590_000, 600_000);
     await limiter.close();
   });
+
+  it(`request ids, on ${kind}: an id of two policies takes at most 40 bytes`, async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(clients[kind], { prefix });
+    const limiter = createLimiter({ store, policies: ['a=9/1h', 'b=token-bucket 1000/30d'], timeout: '10s' });
+    const first = await limiter.consume('k', { id: 'a' });
+    const [key] = (await clients[kind].keys(`${prefix}:*Q1:*`)) as [string];
+    const { length } = (await clients[kind].getBuffer(key))!;
+    expect(length + key.length - key.indexOf('}') - 1).to.be.at.most(40);
+    const again = await limiter.consume('k', { id: 'a' });
+    expect(again.policies).to.deep.equal(first.policies);
+    await limiter.close();
+  });
 }
 
 describe('request ids', () => {

@@ -69,6 +69,7 @@ describe('share, as an option', () => {
     ],
     ['the default dimension twice', { policies: '10/1s share key' }, /HEADGATE_INVALID_OPTION .*share/],
     ['attempts', { policies: '10/1s share tenant attempts' }, /HEADGATE_INVALID_OPTION .*count/],
+    ['thresholds', { policies: '10/1s share tenant thresholds 50%' }, /HEADGATE_INVALID_OPTION .*thresholds/],
     ['a weight without a share', { policies: '10/1s weight 2' }, /HEADGATE_INVALID_OPTION .*weight/],
     ['a weight of 0', { policies: '10/1s share tenant weight 0' }, /HEADGATE_INVALID_OPTION .*weight/],
     ['slotBy', { policies: '10/1s by a share tenant', slotBy: 'a' }, /HEADGATE_INVALID_OPTION slotBy/],

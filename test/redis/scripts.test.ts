@@ -25,17 +25,19 @@ describe('scripts', () => {
     }
   });
 
-  it('are valid with their parts for usage and for ids', () => {
+  it('are valid with their parts for usage, ids and thresholds', () => {
     for (const set of combinations) {
       for (const [ban, overrides] of [
         [false, false],
         [true, true],
       ] as const) {
-        for (const extra of ['usage', 'ids'] as const)
-          luaparse.parse(assemble('evaluate', set, ban, overrides, extra).source, { luaVersion: '5.1' });
-        const adjust = assemble('adjust', set, false, overrides, 'ids');
-        luaparse.parse(adjust.source, { luaVersion: '5.1' });
-        expect(adjust.source).not.to.match(/--|^ |\n\n/m);
+        for (const extras of [['usage'], ['ids'], ['thresholds'], ['ids', 'thresholds']] as const)
+          luaparse.parse(assemble('evaluate', set, ban, overrides, extras).source, { luaVersion: '5.1' });
+        for (const extras of [['ids'], ['thresholds'], ['ids', 'thresholds']] as const) {
+          const adjust = assemble('adjust', set, false, overrides, extras);
+          luaparse.parse(adjust.source, { luaVersion: '5.1' });
+          expect(adjust.source).not.to.match(/--|^ |\n\n/m);
+        }
       }
     }
   });

@@ -9,6 +9,7 @@ import {
   type CreateLimiterOptions,
   type Store,
 } from 'headgate';
+import { createAdmin } from 'headgate/admin';
 import { redisStore as tcpStore } from 'headgate/redis';
 import { redisStore, upstashRedis, type RedisStoreOptions } from 'headgate/upstash';
 import { contractChecks } from 'headgate-testing';
@@ -135,6 +136,20 @@ describe('Redis over HTTP', () => {
     expect((await limiter.consume('ada')).remaining).to.equal(0);
   });
 
+  it('is open to headgate/admin', async () => {
+    const store = storeAt({ publish: '1m' });
+    const limiter = limiterAt(store, { ban: {} });
+    await limiter.consume('ä€');
+    await limiter.ban('bo', '1h', { by: 'olga', reason: 'ä€' });
+    const admin = createAdmin(store, { timeout: '10s' });
+    for (let i = 0; i < 4; i++) await limiter.consume('ä€');
+    const found = [];
+    for await (const { key } of admin.limited({ name: 'api', policies: [minute] })) found.push(key);
+    for await (const { key, reason } of admin.bans({ name: 'api', scan: true })) found.push(key, reason);
+    expect(found).to.deep.equal(['ä€', 'bo', 'ä€']);
+    await limiter.close();
+  });
+
   it('publishes nothing unless asked to', async () => {
     const store = storeAt();
     const limiter = limiterAt(store);
@@ -179,6 +194,14 @@ describe('Redis over HTTP', () => {
       {
         ...{ title: '429', instead: { status: 429, body: json('ERR max requests') }, charged: 0 },
         ...{ code: 'HEADGATE_STORE_ERROR', message: /status 429: ERR max requests/ },
+      },
+      {
+        ...{
+          title: 'an error of a request with status 200',
+          instead: { status: 200, body: '[]' },
+          charged: 0,
+        },
+        ...{ code: 'HEADGATE_STORE_AWAY', message: /status 200/ },
       },
       {
         ...{ title: '500', instead: { status: 500, body: 'oops' }, charged: 0 },

@@ -344,6 +344,23 @@ describe('examples', function () {
     });
   }
 
+  it('threshold-mails: a mail for each threshold, once', async () => {
+    const { url } = await serve('threshold-mails');
+    const mails = async () => (await (await fetch(`${url}/mails`)).json()) as string[];
+    const ask = (times: number) =>
+      Promise.all(Array.from({ length: times }, () => fetch(url, { headers: { 'x-api-key': 'ada' } })));
+    await ask(7);
+    expect(await mails()).to.deep.equal([]);
+    await ask(6);
+    const month = new Date().toISOString().slice(0, 7);
+    expect(await mails()).to.deep.equal([
+      `ada: 8 of 10 requests of ${month} are used (80 %).`,
+      `ada: 10 of 10 requests of ${month} are used (100 %).`,
+    ]);
+    await ask(2);
+    expect(await mails()).to.have.length(2);
+  });
+
   it('without-http', async () => {
     const { ended, output } = await run('without-http');
     expect(await ended).to.equal(0);

@@ -24,6 +24,7 @@ export const COMMANDS = `
 export const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   SET: ['EX', 'PX', 'NX', 'XX', 'KEEPTTL'],
   XADD: ['MAXLEN', '~', '*'],
+  XRANGE: ['COUNT'],
   ZADD: ['NX', 'XX', 'CH', 'INCR'],
   ZRANGEBYSCORE: ['WITHSCORES', 'LIMIT'],
   ZREVRANGE: ['WITHSCORES'],

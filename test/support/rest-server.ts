@@ -48,6 +48,8 @@ export async function startRest(redis: Redis, port = 0): Promise<RestServer> {
     const send = (status: number, body: unknown) =>
       void res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (req.headers.authorization !== `Bearer ${TOKEN}`) return send(401, { error: 'Unauthorized' });
+    const encoding = req.headers['upstash-encoding'] ?? 'json';
+    if (encoding !== 'base64' && encoding !== 'json') return send(400, { error: 'Unknown encoding' });
     if (req.method !== 'POST') return send(405, { error: 'Method Not Allowed' });
     const body = JSON.parse(await text(req)) as string[] | string[][];
     const path = req.url!;
@@ -58,7 +60,7 @@ export async function startRest(redis: Redis, port = 0): Promise<RestServer> {
     const instead = rest.instead?.(request);
     if (instead === 'stalled') return;
     if (typeof instead === 'object') return void res.writeHead(instead.status).end(instead.body);
-    const isBase64 = req.headers['upstash-encoding'] === 'base64';
+    const isBase64 = encoding === 'base64';
     const results = await Promise.all(commands.map((command) => run(command, isBase64)));
     if (instead === 'lost') return void req.socket.destroy();
     if (isAlone) send('error' in results[0]! ? 400 : 200, results[0]);

@@ -1,3 +1,5 @@
+import { CROSSINGS_LIFE_MS, type ReadCrossing } from '../../stores/crossings.js';
+import { readCrossing, readerKeys, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
 import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { PolicySet, Reply, Store } from '../../contract/store.js';
@@ -31,6 +33,7 @@ import type {
   Owner,
   RecentCounts,
   Search,
+  ServerMemory,
   State,
 } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
@@ -38,6 +41,7 @@ import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
 import { changesOf } from './changes.js';
 import { CountReader } from './count-reader.js';
+import { MemoryReader } from './memory.js';
 
 /**
  * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
@@ -64,6 +68,7 @@ export class RedisState implements State {
   readonly index: BanIndex;
   readonly #calls: Calls;
   readonly #counts: CountReader;
+  readonly #memory: MemoryReader;
   readonly #prefix: string;
   readonly #hashing: KeyHashing;
   readonly #bans: PolicySet;
@@ -79,6 +84,7 @@ export class RedisState implements State {
     this.#origin = origin;
     this.#calls = new Calls(commands, prefix, timeout);
     this.#counts = new CountReader(this.#calls);
+    this.#memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
     this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
@@ -88,7 +94,7 @@ export class RedisState implements State {
   openStore(): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
-      ...{ localDenials: undefined, publish: undefined, sample: undefined },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
     });
     return unlogged(store, this.#origin, true);
   }
@@ -292,6 +298,23 @@ export class RedisState implements State {
 
   minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
     return this.#counts.minutes(count, name);
+  }
+
+  memory(): Promise<ServerMemory[]> {
+    return this.#memory.read();
+  }
+
+  async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
+    const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
+    const script = assemble('read-crossings', [], false);
+    const entries = await this.#calls.run(script, readerKeys(this.#prefix, group), args);
+    const head = `${this.#calls.commands.keyPrefix}${this.#prefix}:{`;
+    return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
+  }
+
+  async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
+    const [, , pending] = readerKeys(this.#prefix, group);
+    await this.#calls.call('ZREM', pending, ...ids);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

@@ -62,7 +62,8 @@ function localSet(set: PolicySet, share: number): PolicySet {
   });
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', policies).map((policy, i) => {
-    return { ...policy, attempts: own[i]?.attempts ?? false };
+    // Every process has a substitute, and a threshold is reported once.
+    return { ...policy, attempts: own[i]?.attempts ?? false, thresholds: undefined };
   });
   // The substitute has no override records, so the overrides known now decide.
   return { ...set, policies: compiled, overrides: undefined, isInLine: false };

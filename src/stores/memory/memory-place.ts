@@ -7,6 +7,8 @@ import type { Keys } from '../../contract/store.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
 import type { Returns } from '../state/returns.js';
+import type { Marks } from '../state/thresholds.js';
+import type { AllMarks } from './marks.js';
 import type { MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';
 import type { Selection } from './selections.js';
@@ -23,6 +25,7 @@ export interface View {
 export class MemoryPlace implements Place {
   readonly #isAlone: boolean;
   readonly #onFull: MemoryStoreOptions['onFull'];
+  readonly #marks: AllMarks;
   #view!: View;
   /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
@@ -32,19 +35,21 @@ export class MemoryPlace implements Place {
   record: OverrideRecord = '';
   entry: OverrideEntry | undefined = undefined;
   next: Place['next'] = undefined;
-  /** The key, if the question has several. */
   #key = '';
+  #now = 0;
 
   /** @param isAlone whether the question has only this key */
-  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull']) {
+  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull'], marks: AllMarks) {
     this.#isAlone = isAlone;
+    this.#marks = marks;
     this.#onFull = onFull;
   }
 
   find(view: View, keys: Keys, now: number): void {
     const { part, table, selection } = view;
     const key = typeof keys === 'string' ? keys : part.keyOf(keys);
-    if (!this.#isAlone) this.#key = key;
+    this.#key = key;
+    this.#now = now;
     this.#view = view;
     selection.usedAt = now;
     if (table.names) table.remember(key);
@@ -78,6 +83,11 @@ export class MemoryPlace implements Place {
 
   get returns(): Returns {
     return this.#view.table.returns;
+  }
+
+  get marks(): Marks {
+    const { scope, set } = this.part;
+    return this.#marks.of(`${scope} ${set.name}`, this.#key, this.#now);
   }
 
   create(now: number, byHand: boolean): void {

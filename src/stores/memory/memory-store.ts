@@ -8,6 +8,9 @@ import { adjust, ban, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
 import type { Place } from '../state/place.js';
 import { claims, decideOnce } from '../state/request-ids.js';
+import { reportCrossings, takeCrossings } from '../../contract/thresholds.js';
+import { storedCrossing, type CrossingList } from '../crossings.js';
+import { AllMarks } from './marks.js';
 import { RequestIds } from './request-ids.js';
 import { MemoryPlace, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
@@ -53,6 +56,7 @@ export class Memory implements MemoryStore {
   readonly embedded = true;
   readonly remembersIds = true;
   readonly #ids: RequestIds;
+  readonly #marks: AllMarks;
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
@@ -64,6 +68,8 @@ export class Memory implements MemoryStore {
   #dataOf = this.#freshData();
   /** The records of all keys, by limiter name. */
   readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
+  /** The crossings of thresholds for readers. */
+  readonly stream: CrossingList | undefined;
   /** The limiters on this store. */
   readonly announced = new Set<Announcement>();
   /** The changes for operators. */
@@ -75,11 +81,19 @@ export class Memory implements MemoryStore {
 
   readonly #warn: Warn;
 
-  constructor(clock: Clock | undefined, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
+  constructor(
+    clock: Clock | undefined,
+    maxKeys: number,
+    onFull: MemoryStoreOptions['onFull'],
+    warn: Warn,
+    stream?: CrossingList,
+  ) {
+    this.stream = stream;
     // `Date.now` is looked up at each decision, so that fake timers work.
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
     this.#ids = new RequestIds(maxKeys);
+    this.#marks = new AllMarks(maxKeys);
     this.#onFull = onFull;
     this.#warn = warn;
   }
@@ -134,7 +148,7 @@ export class Memory implements MemoryStore {
   lookAt(scope: string, key: string, set: PolicySet): Reply {
     const now = this.#clock();
     const [part] = partsOf(set);
-    const place = new MemoryPlace(true, this.#onFull);
+    const place = new MemoryPlace(true, this.#onFull, this.#marks);
     place.find(this.#makeView({ ...part!, scope }), key, now);
     const query = { set, key, cost: 1, costs: undefined, peek: true, lease: '' };
     return decide([place], query, now, this.#step(now));
@@ -150,7 +164,9 @@ export class Memory implements MemoryStore {
     return perSet((set) => {
       const views = partsOf(set).map((part) => this.#makeView(part));
       const isAlone = views.length === 1;
-      const places = (this.#places[views.length] ??= views.map(() => new MemoryPlace(isAlone, this.#onFull)));
+      const places = (this.#places[views.length] ??= views.map(
+        () => new MemoryPlace(isAlone, this.#onFull, this.#marks),
+      ));
       return { views, places };
     });
   }
@@ -214,6 +230,7 @@ export class Memory implements MemoryStore {
         ? decide(places, query, now, step)
         : decideOnce(this.#ids.place(query, query.id, now), places, query, now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban), now);
+    if (this.#marks.crossings.length > 0) this.#reportCrossings(query);
     return reply;
   }
 
@@ -224,7 +241,17 @@ export class Memory implements MemoryStore {
       return adjust(this.#find(change, now), { ...change, units: units.map(() => 0) }, now, this.#step(now));
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    return adjust(this.#find(left, now), left, now, this.#step(now));
+    const reply = adjust(this.#find(left, now), left, now, this.#step(now));
+    if (this.#marks.crossings.length > 0) this.#reportCrossings(change);
+    return reply;
+  }
+
+  /** The list of crossings is emptied first, because a listener may ask this store. */
+  #reportCrossings(subject: Subject): void {
+    const crossings = takeCrossings(this.#marks.crossings);
+    for (const crossing of this.stream ? crossings : [])
+      this.stream!.add(storedCrossing(subject, crossing, this.#clock()));
+    reportCrossings(subject, crossings);
   }
 
   lease(change: LeaseChange): boolean {
@@ -269,6 +296,7 @@ export class Memory implements MemoryStore {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
     this.#ids.clear();
+    this.#marks.clear();
     this.#overridesOfAll.clear();
     this.log.clear();
     this.#dataOf = this.#freshData();

@@ -1,6 +1,7 @@
 import { choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
+import { CrossingList, thresholdsOption } from '../crossings.js';
 import { Memory } from './memory-store.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 
@@ -11,6 +12,7 @@ export const MEMORY_TABLE = {
   clock: fn(),
   maxKeys: integer(100, 16e6, 1e6),
   onFull: choice(['admit', 'deny'], 'admit'),
+  thresholds: thresholdsOption(),
   warnings: custom('`false`, or an array of codes', (_, warnings) => compileWarnings(warnings as Warnings)),
 } satisfies OptionTable<MemoryStoreOptions>;
 
@@ -26,6 +28,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
 /** Like `memoryStore`, for options whose names were already checked. */
 export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
-  const { clock, maxKeys, onFull } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
-  return new Memory(clock, maxKeys, onFull, warn);
+  const { clock, maxKeys, onFull, thresholds } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
+  return new Memory(clock, maxKeys, onFull, warn, thresholds ? new CrossingList() : undefined);
 }

@@ -27,6 +27,8 @@ export interface MemoryStoreOptions {
    * hand. Of each kind, the key that is free soonest is evicted.
    */
   onFull?: 'admit' | 'deny';
+  /** `'stream'`: crossings of thresholds are also kept for `admin.thresholds`, the last 100,000. @default false */
+  thresholds?: 'stream' | false;
   /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
   warnings?: Warnings;
 }

@@ -17,6 +17,7 @@ import type {
   Subject,
   UsageReply,
 } from '../../contract/store.js';
+import { reportCrossings } from '../../contract/thresholds.js';
 import { overrideChange, resetChange } from '../journal.js';
 import { ownerTextOfPlace, ownerTexts } from '../keys.js';
 import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
@@ -53,6 +54,8 @@ interface Settings {
   /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
+  /** Whether crossings of thresholds are appended to a stream. */
+  readonly thresholds: 'stream' | false;
 }
 
 /** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
@@ -76,13 +79,14 @@ export class RedisStore implements Store {
   readonly #traffic: Traffic | undefined;
   readonly #announced = new Set<Announcement>();
 
-  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
+  constructor(commands: Commands, settings: Settings) {
+    const { clock, prefix, localDenials, publish, sample, hashing, thresholds } = settings;
     const { text, mark } = hashing;
     this.whenReady = commands.whenReady.bind(commands);
     this.waitsFor = commands.waitsFor.bind(commands);
     this.#commands = commands;
     this.#clock = clock;
-    this.#plans = new Plans(prefix, text, clock);
+    this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher =
       publish === undefined ? undefined : new Publisher(this.#announced, commands, prefix, publish, mark);
@@ -184,10 +188,10 @@ export class RedisStore implements Store {
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
     const { set, queries, asked, withIds } = batch;
     const answers = decode(reply, queries.length, set, withIds);
-    if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
       if (answer instanceof Error) continue;
+      if (answer.crossings) reportCrossings(queries[i]!, answer.crossings);
       this.#denials?.learn(queries[i]!, answer, asked);
       if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
     }
@@ -200,6 +204,7 @@ export class RedisStore implements Store {
     const keys: string[] = [];
     for (const { key, id } of queries) {
       plan.keys.push(keys, key);
+      if (plan.watches) plan.keys.pushMarks(keys, key);
       if (id !== undefined) plan.keys.pushId(keys, key, id);
     }
     const args = plan.evaluateArgs.slice();
@@ -208,6 +213,7 @@ export class RedisStore implements Store {
     if (plan.leases) for (const query of queries) args.push(query.lease);
     if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
     plan.records?.push(queries, keys, args, this.#isCluster);
+    if (plan.watches) keys.push(...plan.stream);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
     if ((!plan.moves && !plan.records) || tries === MAX_REPETITIONS) return calls.send(call, done);
@@ -220,7 +226,10 @@ export class RedisStore implements Store {
 
   adjust(change: Change): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
-    return this.#change(change, () => operations.adjust(this.#plans, [change]));
+    return this.#change(change, () => operations.adjust(this.#plans, [change])).then((reply) => {
+      if (reply.crossings) reportCrossings(change, reply.crossings);
+      return reply;
+    });
   }
 
   usage(subject: Subject): Promise<UsageReply> {
@@ -314,6 +323,7 @@ export class RedisStore implements Store {
       publishes: this.#publisher !== undefined,
       recordsBans: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
+      streamsThresholds: this.#plans.stream,
     });
     return checkServers(this.#commands, this.#plans.prefix, limiters, uses);
   }

@@ -10,6 +10,7 @@ import {
   type OptionTable,
 } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
+import { thresholdsOption } from '../crossings.js';
 import type { Finding } from './operators/check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import type { Commands } from './clients/commands.js';
@@ -73,6 +74,11 @@ export interface RedisStoreOptions {
   publish?: Duration | false;
   /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. @default false */
   top?: boolean | TopOptions;
+  /**
+   * `'stream'`: each crossing of a threshold is also appended to a stream in Redis, in the step that charges, so that no crash of a process
+   * loses it. `admin.thresholds` reads the stream. Not for a cluster. See docs/thresholds.md. @default false
+   */
+  thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the server's clock, by which keys expire and which must not be ahead. */
   clock?: Clock;
 }
@@ -85,8 +91,15 @@ export const REDIS_TABLE = {
   slices: switched(SLICE_TABLE),
   publish: durationOrFalse('30s'),
   top: switched(TOP_TABLE),
+  thresholds: thresholdsOption(),
   clock: fn(),
 } satisfies OptionTable<RedisStoreOptions>;
+
+function streamInCluster(thresholds: unknown): Error {
+  const fix =
+    'In a cluster the stream and the keys of a decision are in different slots. Omit it, and use onThreshold.';
+  return invalidOption('redisStore.thresholds', thresholds, fix);
+}
 
 function checkPrefix(option: string, prefix: unknown): string {
   if (typeof prefix === 'string' && /^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) return prefix;
@@ -115,7 +128,8 @@ export function storeOn(commands: Commands, options: RedisStoreOptions): Checkab
     top,
     ...values
   } = readOptions(REDIS_TABLE, given, 'redisStore.');
-  const { clock, prefix } = values;
+  const { clock, prefix, thresholds } = values;
+  if (thresholds && commands.cluster) throw streamInCluster(thresholds);
   if (slicing && clock) {
     throw invalidOption(
       'redisStore.slices',
@@ -125,7 +139,7 @@ export function storeOn(commands: Commands, options: RedisStoreOptions): Checkab
   }
   const connection = { commands, prefix, hashing };
   const store = new RedisStore(commands, {
-    ...{ clock, prefix, sample: top?.sample, hashing },
+    ...{ clock, prefix, sample: top?.sample, hashing, thresholds },
     // With a clock, both are off unless the user sets them. Over HTTP each publication would be a request.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
     publish: (clock || commands.connectionless) && options.publish === undefined ? undefined : values.publish,

@@ -16,6 +16,7 @@ export const scriptNames = [
     'note-bans',
     'note-override',
     'publish',
+    'read-crossings',
     'read-override',
     'reset',
     'seal-bans',
@@ -30,7 +31,9 @@ export type ScriptName = (typeof scriptNames)[number];
 const scripts = new Map<string, Script>();
 
 /** A part of scripts for some questions only. */
-export type Extra = 'usage' | 'ids';
+export type Extra = 'usage' | 'ids' | 'thresholds';
+
+const EXTRAS: ReadonlySet<string> = new Set<Extra>(['usage', 'ids', 'thresholds']);
 
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
@@ -41,15 +44,15 @@ export function assemble(
   kernels: readonly AnyKernel[],
   ban: boolean,
   overrides = false,
-  extra?: Extra,
+  extras: readonly Extra[] = [],
 ): Script {
   const needed = [...new Set(kernels)].sort();
   const visible = kernels.filter((kernel) => kernel !== SHARES_KERNEL);
-  const outright = isOutright(name, visible, kernels.length - visible.length, extra) ? visible : [];
-  const id = [name, ...needed, ban, overrides, extra, ...outright].join();
+  const outright = isOutright(name, visible, kernels.length - visible.length, extras) ? visible : [];
+  const id = [name, ...needed, ban, overrides, ...extras, ...outright].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, policies: outright, ban, overrides, extra });
+    const source = compose(name, { kernels: needed, policies: outright, ban, overrides, extras });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -64,10 +67,10 @@ function isOutright(
   name: ScriptName,
   kernels: readonly AnyKernel[],
   hidden: number,
-  extra: Extra | undefined,
+  extras: readonly Extra[],
 ): boolean {
   const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
-  return name === 'evaluate' && extra !== 'usage' && all && hidden <= 2;
+  return name === 'evaluate' && !extras.includes('usage') && all && hidden <= 2;
 }
 
 /** The features of a script. */
@@ -77,7 +80,7 @@ interface Features {
   readonly policies: readonly AnyKernel[];
   readonly ban: boolean;
   readonly overrides: boolean;
-  readonly extra?: Extra | undefined;
+  readonly extras: readonly Extra[];
 }
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
@@ -88,8 +91,8 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`), or the algorithm has
- *   this section
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`, `thresholds`), or the
+ *   algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
@@ -126,14 +129,14 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
 
 function has(
   subject: string,
-  { kernels, policies, ban, overrides, extra }: Features,
+  { kernels, policies, ban, overrides, extras }: Features,
   algorithm: AnyKernel | undefined,
 ): boolean {
   if (subject.endsWith('outright')) return policies.length > 0 === (subject === 'outright');
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
-  if (subject === 'usage' || subject === 'ids') return extra === subject;
+  if (EXTRAS.has(subject)) return extras.includes(subject as Extra);
   return sectionOf(subject, algorithm) !== undefined;
 }
 

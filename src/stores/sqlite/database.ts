@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
+import { writeCrossings } from './crossings.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 
@@ -147,8 +148,9 @@ export class Database {
     return (this.#read.get(key) as { state: Uint8Array } | undefined)?.state;
   }
 
-  write(key: string, { changed, bytes, expiresAt, log = [] }: StateChange): void {
+  write(key: string, { changed, bytes, expiresAt, log = [], crossings }: StateChange): void {
     for (const entry of log) this.#logChange(entry);
+    if (crossings) writeCrossings(this, crossings);
     if (!changed) return;
     if (bytes) this.#write.run(key, expiresAt, bytes);
     else this.#delete.run(key);

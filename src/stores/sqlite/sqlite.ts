@@ -6,6 +6,7 @@ import { checkShape } from '../../common/validate.js';
 import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { ALL_KEYS, withScope } from '../keys.js';
+import { thresholdsOption } from '../crossings.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 import { stateStore, type Askers } from '../state/state-store.js';
 import {
@@ -41,6 +42,11 @@ export interface SqliteStoreOptions {
    * @default false
    */
   hashKeys?: string | false;
+  /**
+   * `'stream'`: each crossing of a threshold is also written to a table of the file, in the transaction that charges, so that no crash of a
+   * process loses it. `admin.thresholds` reads the table. See docs/thresholds.md. @default false
+   */
+  thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the machine's, in whole ms since the epoch. */
   clock?: Clock;
 }
@@ -49,6 +55,7 @@ export interface SqliteStoreOptions {
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
   hashKeys: hashKeysOption(),
+  thresholds: thresholdsOption(),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
 
@@ -64,14 +71,14 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   checkShape('sqliteStore', options, Object.keys(SQLITE_TABLE));
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
-  const { synchronous, hashKeys: name, clock } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
+  const { synchronous, hashKeys: name, clock, thresholds } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   const isHashed = given.hashKeys !== false;
   const announced = new Set<Announcement>();
   const configurations = new Configurations(transactions);
   const update = (keys: readonly string[], change: Update, askers: Askers): Promise<void> => {
     const names = keys.map(name);
-    const updated = transactions.update(names, hidingOwners(names, change), askers);
+    const updated = transactions.update(names, hidingOwners(names, change, thresholds !== false), askers);
     if (configurations.pending.size > 0) configurations.compare();
     return updated;
   };
@@ -112,17 +119,22 @@ export function sqliteFileOf(store: Store): SqliteFile | undefined {
 
 type Update = Parameters<Transactions['update']>[1];
 
-/** Logs changes with the owners as the file names them, because keys may be secret. */
-function hidingOwners(names: readonly string[], change: Update): Update {
+/** Logs changes and crossings with the owners as the file names them, because keys may be secret. */
+function hidingOwners(names: readonly string[], change: Update, keepsCrossings: boolean): Update {
   return (bytes, now) =>
-    change(bytes, now).map((each, i) => {
-      if (!each.log) return each;
+    change(bytes, now).map(({ crossings, ...each }, i) => {
+      if (!each.log && !crossings) return each;
       const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
       const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
-      const isOfAll = each.log.some((logged) => logged.who.endsWith(ALL_KEYS));
-      return isOfAll
-        ? each
-        : { ...each, log: each.log.map((logged) => ({ ...logged, who: whoIn(logged.who) })) };
+      const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>
+        all.map((logged) => ({ ...logged, who: whoIn(logged.who) }));
+      const { log } = each;
+      const isOfAll = log?.some((logged) => logged.who.endsWith(ALL_KEYS));
+      return {
+        ...each,
+        ...(log && !isOfAll && { log: named(log) }),
+        ...(crossings && keepsCrossings && { crossings: named(crossings) }),
+      };
     });
 }
 

@@ -10,6 +10,7 @@ import { bannedOf, columnsOf, look, NO_COSTS, noteDenial, verdictsOf } from './e
 import type { Place } from './place.js';
 import type { History } from './returns.js';
 import { adjustShares } from './shares.js';
+import { cross, NO_MARK } from './thresholds.js';
 
 /** The store's answer to `adjust`. */
 export function adjust(places: readonly Place[], change: Change, now: number, step: number): ChangeReply {
@@ -22,7 +23,7 @@ export function adjust(places: readonly Place[], change: Change, now: number, st
     if (place.row === 0 && at.some((n) => units[n]! > 0)) place.create(now, false);
     const { columns, row } = place;
     columns.forEach((column, i) => {
-      const { id, life, params, traits } = policies[i]!;
+      const { id, life, params, thresholds, traits } = policies[i]!;
       const n = at[i]!;
       const of = units[n]! < 0 ? charged : undefined;
       const from = of?.steps?.[n] ?? of?.step ?? 0;
@@ -35,10 +36,13 @@ export function adjust(places: readonly Place[], change: Change, now: number, st
       const shift = history ? history.shift(from) : 0;
       const returned = of && { mark: of.marks[n]!, at: Math.floor(from / 1000), shift };
       const longest = lifeOf(column, row, history, now, life);
+      if (thresholds) column.look(row, params, 0, now, false);
+      const before = column.remaining;
       const amount = column.adjust(row, params, units[n]!, now, returned);
       if (of && traits.drains && amount > 0)
         returns.open(id, key, now, longest).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
+      if (thresholds && done[n] > 0) cross(place, i, before, now);
     });
     if (row !== 0) noteDenial(place, now);
   }
@@ -66,12 +70,13 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
 
 /** The operation `reset` of a store. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
-  for (const { part, columns, row, returns } of places) {
+  for (const { part, columns, row, returns, marks } of places) {
     const its = part.keyOf(key);
-    part.set.policies.forEach(({ id, life }, i) => {
+    part.set.policies.forEach(({ id, life, thresholds }, i) => {
       const longest = lifeOf(columns[i]!, row, returns.find(id, its), now, life);
       returns.open(id, its, now, longest).reset(step);
       if (row !== 0) columns[i]!.clear(row);
+      if (thresholds) marks.write(id, NO_MARK);
     });
   }
 }

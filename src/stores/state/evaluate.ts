@@ -7,6 +7,7 @@ import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';
 import type { Place } from './place.js';
 import { Shares } from './shares.js';
+import { cross } from './thresholds.js';
 
 export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
@@ -133,15 +134,17 @@ function charge(
   if (row === 0) return 0;
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
-    const { params, attempts } = policies[i]!;
+    const { params, attempts, thresholds } = policies[i]!;
     const cost = costAt(costs, i);
     // A shadow that would deny charges nothing, like a policy that denies.
     if (cost === 0 || !admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(row, params, cost, now, lease);
-    if (admitted) continue;
-    // A second look includes the attempt in `retryAfter`.
-    column.look(row, params, cost, now, false);
-    column.wait = attemptWait(column.wait);
+    if (!admitted) {
+      // A second look includes the attempt in `retryAfter`.
+      column.look(row, params, cost, now, false);
+      column.wait = attemptWait(column.wait);
+    }
+    if (thresholds) cross(place, i, column.remaining + cost, now);
   }
   const struck = !admitted && ban ? place.bans.strike(row, ban, now) : 0;
   noteDenial(place, now);

@@ -8,13 +8,16 @@ import {
 } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
+import type { Crossing } from '../../contract/thresholds.js';
 import { stepAfter } from '../../contract/store.js';
+import type { StoredCrossing } from '../crossings.js';
 import type { LoggedChange } from '../journal.js';
-import { ID_TAG } from '../keys.js';
+import { ID_TAG, THRESHOLD_TAG } from '../keys.js';
 import { overriddenBy } from './overrides.js';
 import type { Place } from './place.js';
 import type { IdPlace, IdRecord } from './request-ids.js';
 import { History } from './returns.js';
+import type { Mark } from './thresholds.js';
 import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
@@ -30,6 +33,8 @@ export interface StateChange {
   readonly expiresAt: number;
   /** Changes for a log that operators read. Absent if there are none. A store without such a log ignores them. */
   readonly log?: readonly LoggedChange[];
+  /** Crossings of thresholds for a stream. Absent if there are none. A store without such a stream ignores them. */
+  readonly crossings?: readonly StoredCrossing[];
 }
 
 /** The state of one key. */
@@ -98,7 +103,8 @@ export class KeyRecord {
     };
   }
 
-  place(part: Part): Place {
+  /** @param crossings receives the crossings of thresholds */
+  place(part: Part, crossings: Crossing[]): Place {
     this.#ban ??= part.set.ban;
     const { overrides: applied } = part.set;
     return {
@@ -110,6 +116,11 @@ export class KeyRecord {
       returns: {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
+      },
+      marks: {
+        read: (policy) => this.#states.get(THRESHOLD_TAG + policy) as Mark | undefined,
+        write: (policy, mark) => this.#states.set(THRESHOLD_TAG + policy, mark),
+        crossings,
       },
       // Nothing is left to do, because each key has row 1 from the start.
       create: () => {},

@@ -1,6 +1,7 @@
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import type { OverrideRecord, RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
+import { takeCrossings, type Crossing } from '../../contract/thresholds.js';
 import type {
   Change,
   ChangeReply,
@@ -11,6 +12,7 @@ import type {
   Subject,
   UsageReply,
 } from '../../contract/store.js';
+import { storedCrossing, type StoredCrossing } from '../crossings.js';
 import {
   bannedChange,
   overrideChange,
@@ -35,6 +37,10 @@ abstract class States {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
+  /** The crossings for a stream, by the index of their record. */
+  readonly #stored: StoredCrossing[][] = [];
+  /** The crossings of thresholds by the current question. */
+  readonly #crossings: Crossing[] = [];
   /** The time of the change. */
   readonly now: number;
 
@@ -53,7 +59,7 @@ abstract class States {
     const id = query.id === undefined ? undefined : this.#idAfter(places);
     const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
     if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
-    return reply;
+    return this.#withCrossings(query, reply);
   }
 
   /** Like `Store.adjust`. */
@@ -62,7 +68,17 @@ abstract class States {
     const [places, step] = [this.#places(change), this.#nextStep()];
     const id = claim && this.#idAfter(places);
     const isVoid = id && !claims(id, claim, set, this.now);
-    return adjust(places, isVoid ? { ...change, units: units.map(() => 0) } : change, this.now, step);
+    const made = isVoid ? { ...change, units: units.map(() => 0) } : change;
+    return this.#withCrossings(change, adjust(places, made, this.now, step));
+  }
+
+  #withCrossings<T extends Reply>(subject: Subject, reply: T): T {
+    const crossings = takeCrossings(this.#crossings);
+    for (const crossing of crossings) {
+      const i = partsOf(subject.set).findIndex(({ at }) => at.includes(crossing.at));
+      (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, this.now));
+    }
+    return crossings.length > 0 ? { ...reply, crossings } : reply;
   }
 
   /** Like `Store.lease`. */
@@ -128,7 +144,8 @@ abstract class States {
   protected saveAll(): StateChange[] {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];
-      return log ? { ...record.save(), log } : record.save();
+      const crossings = this.#stored[i];
+      return { ...record.save(), ...(log && { log }), ...(crossings && { crossings }) };
     });
   }
 
@@ -136,7 +153,7 @@ abstract class States {
     const parts = partsOf(set);
     if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
-    return parts.map((part, i) => this.#records[i]!.place(part));
+    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings));
   }
 
   /** The record of an id, whose state follows the states of the keys. */

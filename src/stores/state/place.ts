@@ -4,6 +4,7 @@ import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js'
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
+import type { Marks } from './thresholds.js';
 
 /**
  * The state of one key, for a part of a set. A decision has one place for each part, and usually there is one part. The functions of
@@ -26,6 +27,8 @@ export interface Place {
   readonly row: number;
   /** The resets and returns, by policy and key. */
   readonly returns: Histories;
+  /** The thresholds that were reported. */
+  readonly marks: Marks;
   /** Creates the state of a key. If the store is full, `row` stays 0. `byHand`: for a ban by hand, for which there is always room. */
   create(now: number, byHand: boolean): void;
   /** Whether `create` would fail because the store is full. */

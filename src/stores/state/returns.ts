@@ -117,7 +117,7 @@ export class Returns implements Histories {
 const MAX_PLAIN_LENGTH = 128;
 
 /** NUL separates the parts, and begins an id with a hash. A policy's id cannot contain NUL, because names are printable. */
-function idOf(policy: string, key: string): string {
+export function idOf(policy: string, key: string): string {
   if (key.length <= MAX_PLAIN_LENGTH) return `${policy}\0${key}`;
   return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

@@ -1,6 +1,6 @@
 import type { Saved } from '../../algorithms/index.js';
 import { OVERRIDE_TAG, type OverrideRecord } from '../../contract/overrides.js';
-import { isLine } from '../keys.js';
+import { isLine, THRESHOLD_TAG } from '../keys.js';
 
 /** The version of the bytes' layout, which is part of the key, so that a version never reads another version's state. */
 export const LAYOUT_VERSION = 'k2';
@@ -39,11 +39,14 @@ export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
     denials,
     countedUntil,
     lastBanMs,
-    policies: new Map(
-      states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG || isLine(id) ? [] : [[id, until]])),
-    ),
+    policies: new Map(states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : []))),
     overrides: typeof record === 'string' ? record : '',
   };
+}
+
+/** Whether an entry is the state of a policy that operators know. */
+function isPolicy(id: string): boolean {
+  return id !== OVERRIDE_TAG && !isLine(id) && !id.startsWith(THRESHOLD_TAG);
 }
 
 const encoder = new TextEncoder();

@@ -3,6 +3,7 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
+import { reportCrossings } from '../../contract/thresholds.js';
 import type { StateChange } from './key-record.js';
 import { JointState } from './key-state.js';
 import { idKey, stateKeys } from './state-keys.js';
@@ -66,6 +67,13 @@ interface Job<T = unknown> {
   isTaken?: boolean;
   resolve?(answer: unknown): void;
   reject?(error: unknown): void;
+}
+
+/** The answer to a job whose update is written. The crossings in it are reported even if the caller no longer waits. */
+function answerOf({ subject, answer }: Job): unknown {
+  const { crossings } = (answer ?? {}) as Partial<Reply>;
+  if (crossings) reportCrossings(subject, crossings);
+  return answer;
 }
 
 /** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
@@ -162,8 +170,8 @@ class StateStore implements Store {
     }
     const jobs: Job[] = [job];
     const updated = this.#update(keys, jobs);
-    if (!isPromise(updated)) return job.answer as T;
-    const answer = updated.then(() => job.answer as T);
+    if (!isPromise(updated)) return answerOf(job) as T;
+    const answer = updated.then(() => answerOf(job) as T);
     if (keys.length === 1) void this.#work(key, jobs, updated);
     return answer;
   }
@@ -174,7 +182,7 @@ class StateStore implements Store {
       this.#jobs.set(key, jobs);
       try {
         await (updated ?? this.#update([key], jobs));
-        for (const { isTaken, resolve, answer } of jobs) if (isTaken) resolve?.(answer);
+        for (const job of jobs) if (job.isTaken) job.resolve?.(answerOf(job));
       } catch (error) {
         for (const { isTaken, reject } of jobs) if (isTaken) reject?.(error);
       }

@@ -43,13 +43,14 @@ export function adjust(plans: Plans, changes: readonly [Change, ...Change[]]): O
   const keys = all.flatMap((each, i) => each.slice(0, changes[i]!.set.policies.length));
   const histories = all.flatMap((each, i) => each.slice(changes[i]!.set.policies.length));
   const records = set.overrides ? plan.keys.records(key) : [];
+  const isOne = changes.length === 1;
   const idKeys: string[] = [];
   if (claim) plan.keys.pushId(idKeys, key, claim.id);
-  const isOne = changes.length === 1;
+  if (isOne) plan.keys.pushMarks(idKeys, key);
   const kernels = policies.map(({ kernel }) => kernel);
   return {
     script: isOne ? plan.adjust : assemble('adjust', kernels, false),
-    keys: [...keys, ...histories, ...records, ...idKeys],
+    keys: [...keys, ...histories, ...records, ...idKeys, ...(isOne ? plan.stream : [])],
     args: [
       ...(isOne ? plan.adjustArgs : policyArgs(policies, plans.now)),
       ...(claim ? claimArgs(claim, set) : []),
@@ -69,7 +70,7 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
   if (isLive) maker.pushRecords(keys, key);
   const [, ...args] = argsOf(set, false, plans.now).evaluateArgs;
   return {
-    script: assemble('evaluate', kernels, set.ban !== undefined, isLive, 'usage'),
+    script: assemble('evaluate', kernels, set.ban !== undefined, isLive, ['usage']),
     keys,
     args: [
       ...[...args, costArg(0, true), ...(leases ? [''] : [])],
@@ -115,9 +116,12 @@ export function lease(plans: Plans, change: LeaseChange): Operation<boolean> {
 }
 
 export function reset(plans: Plans, { set, key }: Subject): Operation<void> {
+  const { keys: maker } = plans.of(set);
+  const marks: string[] = [];
+  maker.pushMarks(marks, key);
   return {
     script: assemble('reset', [], false),
-    keys: plans.of(set).keys.policies(key, true),
+    keys: [...maker.policies(key, true), ...marks],
     args: set.policies.map(({ life }) => String(life)),
     read: () => {},
   };

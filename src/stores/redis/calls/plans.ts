@@ -2,9 +2,11 @@ import { SHARES_KERNEL } from '../../../algorithms/index.js';
 import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet, type Query } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
+import { hasThresholds } from '../../../contract/thresholds.js';
 import { KeyMaker, overriddenKey } from '../../keys.js';
 import type { KeyHashing } from '../secret-keys.js';
-import { assemble, type Script } from '../scripts.js';
+import { streamKey, thresholdArgs } from '../operators/threshold-stream.js';
+import { assemble, type Extra, type Script } from '../scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
 
 /** The first argument of each script: its deadline, which is set when the call is sent. */
@@ -86,6 +88,11 @@ export interface Plan {
   readonly leases: boolean;
   /** Whether a limit is shared, so that each request has a weight. */
   readonly shares: boolean;
+  /** Whether a policy has thresholds, and the arguments about them. */
+  readonly watches: boolean;
+  readonly watched: readonly string[];
+  /** The key of the stream of crossings, if the set has thresholds and the store has such a stream. */
+  readonly stream: readonly string[];
   /** Undefined if the limiter does not support overrides. */
   readonly records: Records | undefined;
 }
@@ -93,6 +100,8 @@ export interface Plan {
 /** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
 export class Plans {
   readonly prefix: string;
+  /** Whether crossings of thresholds are appended to a stream. */
+  readonly stream: boolean;
   /** The notation of keys. */
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
@@ -103,8 +112,9 @@ export class Plans {
   /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;
 
-  constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined) {
+  constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined, stream: boolean) {
     this.prefix = prefix;
+    this.stream = stream;
     this.text = text;
     this.#clock = clock;
   }
@@ -112,14 +122,19 @@ export class Plans {
   /** @param withIds whether the requests have ids */
   of(set: PolicySet, withIds = false): Plan {
     const plan = withIds ? this.#knownWithIds(set) : this.#known(set);
-    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now) } : plan;
+    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now, plan.watched) } : plan;
   }
 
   #make(set: PolicySet, withIds: boolean): Plan {
     const kernels = set.policies.map(({ kernel }) => kernel);
     const leases = holdsSlots(set);
-    const single = kernels.length === 1 && !set.ban && !leases && !withIds;
-    const extra = withIds ? 'ids' : undefined;
+    const watches = hasThresholds(set);
+    const watched = watches ? thresholdArgs(set.policies, this.stream) : [];
+    const single = kernels.length === 1 && !set.ban && !leases && !withIds && !watches;
+    const extras: Extra[] = [
+      ...(withIds ? ['ids' as const] : []),
+      ...(watches ? ['thresholds' as const] : []),
+    ];
     const live = set.overrides !== undefined;
     const keys = new KeyMaker(this.prefix, set, this.text);
     return {
@@ -129,14 +144,17 @@ export class Plans {
         kernels,
         set.ban !== undefined,
         live,
-        extra,
+        extras,
       ),
-      adjust: assemble('adjust', kernels, false, live, extra),
+      adjust: assemble('adjust', kernels, false, live, extras),
       single,
       moves: set.policies.some(({ sent }) => sent !== undefined),
-      ...argsOf(set, single, this.now),
+      ...argsOf(set, single, this.now, watched),
+      watched,
       leases,
       shares: kernels.includes(SHARES_KERNEL),
+      watches,
+      stream: watches && this.stream ? [streamKey(this.prefix)] : [],
       records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
     };
   }
@@ -163,18 +181,19 @@ export function timeToldBy(error: unknown): number | undefined {
   return time === undefined ? undefined : Number(time);
 }
 
-/** The arguments of a set's scripts at a moment. @param single whether they are for the short script */
+/** The arguments of a set's scripts at a moment. @param single whether they are for the short script @param watched those of thresholds.lua */
 export function argsOf(
   set: PolicySet,
   single: boolean,
   now: number,
+  watched: readonly string[] = [],
 ): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
   const { policies, ban, overrides: applied } = set;
   const args = policyArgs(policies, now);
   const dimensions = recordDimensions(set);
   const revisions = dimensions.map((name) => applied?.revisions[name] ?? '');
   const ids = policies.map(({ id }) => id);
-  const adjustArgs = applied ? [...args, applied.all, ...ids] : args;
+  const adjustArgs = [...args, ...watched, ...(applied ? [applied.all, ...ids] : [])];
   if (single) {
     const first = applied ? [ids[0]!, revisions[0]!, applied.all] : [];
     return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
@@ -183,5 +202,5 @@ export function argsOf(
   const last = applied ? [String(dimensions.length), ...revisions, applied.all, ...numbered] : [];
   // One text, because each argument costs the server time, and the ban's params are rarely needed.
   const banArgs = ban ? [Object.values(ban).join(' ')] : [];
-  return { evaluateArgs: [DEADLINE, ...args, ...banArgs, ...last], adjustArgs };
+  return { evaluateArgs: [DEADLINE, ...args, ...banArgs, ...watched, ...last], adjustArgs };
 }

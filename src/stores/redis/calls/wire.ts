@@ -10,6 +10,7 @@ import {
   type Reply,
   type UsageReply,
 } from '../../../contract/store.js';
+import type { Crossing } from '../../../contract/thresholds.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
@@ -19,7 +20,8 @@ export function policyArgs(policies: readonly CompiledPolicy[], now: number): st
     ...policies.flatMap((policy, i) => {
       // Of a pool and its tenant, only the pool's params are sent.
       if (policy.isHidden && policies[i - 1]?.params === policy.params) return [policy.kernel, '8'];
-      const flags = (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
+      const flags =
+        (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
       return [policy.kernel, String(flags), ...paramArgs(policy, now)];
     }),
   ];
@@ -62,6 +64,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
   const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
+  const crossings = Array.isArray(reply[reply.length - 1]) ? takeCrossings(reply) : undefined;
   const asked = numbers[0]!;
   const answers: (Reply | Error)[] = [];
   let at = 1;
@@ -108,6 +111,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
     }
   }
   if (at !== reply.length) throw malformedReply(reply);
+  if (crossings) for (const [i, own] of crossings) Object.assign(answers[i]!, { crossings: own });
   return answers;
 }
 
@@ -137,6 +141,7 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
 export function decodeChange(reply: unknown, count: number): ChangeReply {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
+  const crossings = Array.isArray(reply.at(-1)) ? takeCrossings(reply).get(0) : undefined;
   const step = numbers[0]!;
   const charged: number[] = [];
   const verdicts: number[] = [];
@@ -146,8 +151,21 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
     at = read(numbers, at + 1, verdicts);
   }
   if (at !== reply.length) throw malformedReply(reply);
-  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
+  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged, ...(crossings && { crossings }) };
 }
+
+/** Takes the crossings of `thresholds.lua` from the end of a reply, by the position of the request. */
+function takeCrossings(reply: unknown[]): Map<number, Crossing[]> {
+  const crossings = new Map<number, Crossing[]>();
+  const numbers = reply.pop() as number[];
+  for (let n = 0; n < numbers.length; n += 6) {
+    const [request, at, level, used, limit, resetAfterMs] = numbers.slice(n, n + 6) as Six;
+    crossings.set(request, [...(crossings.get(request) ?? []), { at, level, used, limit, resetAfterMs }]);
+  }
+  return crossings;
+}
+
+type Six = [number, number, number, number, number, number];
 
 /** A verdict that is one number, which is always an admission. */
 function unpacked(packed: number): number[] {

@@ -13,7 +13,7 @@ export interface UpstashOptions {
   fetch?: typeof fetch;
 }
 
-/** The members that {@link upstashRedis} uses of a `Redis` of `@upstash/redis`: its address and headers. */
+/** The members that {@link upstashRedis} uses of a `Redis` of `@upstash/redis`: its address and token. */
 export interface UpstashLike {
   pipeline(): object;
   evalsha(...args: never[]): Promise<unknown>;
@@ -59,14 +59,15 @@ interface Answer {
 /**
  * A Redis behind Upstash's REST API, or a proxy with the same protocol.
  *
- * @param options the address and the token; or a `Redis` of `@upstash/redis`, of which only the address and the headers are used, because
+ * @param options the address and the token; or a `Redis` of `@upstash/redis`, of which only the address and the token are used, because
  * the client repeats requests, which would count them twice
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function upstashRedis(options: UpstashOptions | UpstashLike | UpstashRedis): UpstashRedis {
   if (options instanceof UpstashCommands) return options;
-  const { client } = options as { client?: { baseUrl?: string; headers?: Record<string, string> } };
-  if (client?.headers) return new UpstashCommands(checkUrl(client.baseUrl), client.headers);
+  const { client } = options as { client?: { baseUrl?: string; headers?: { authorization?: string } } };
+  if (client?.headers?.authorization)
+    return new UpstashCommands(checkUrl(client.baseUrl), client.headers.authorization);
   checkShape('upstashRedis', options, ['url', 'token', 'fetch']);
   const { url, token, fetch: send } = options as Partial<UpstashOptions>;
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
@@ -74,7 +75,7 @@ export function upstashRedis(options: UpstashOptions | UpstashLike | UpstashRedi
     throw invalidOption('upstashRedis.token', typeof token === 'string' ? '***' : token, FIXES[401]!);
   if (send !== undefined && typeof send !== 'function')
     throw invalidOption('upstashRedis.fetch', send, 'Pass a function like the global fetch.');
-  return new UpstashCommands(checkUrl(url), { authorization: `Bearer ${token}` }, send);
+  return new UpstashCommands(checkUrl(url), `Bearer ${token}`, send);
 }
 
 function checkUrl(url: unknown): string {
@@ -100,9 +101,9 @@ export class UpstashCommands implements Commands, UpstashRedis {
   readonly #never = new Promise<void>(() => {});
   #turn: Waiting[] = [];
 
-  constructor(url: string, headers: Readonly<Record<string, string>>, send?: typeof fetch) {
+  constructor(url: string, authorization: string, send?: typeof fetch) {
     this.url = url;
-    this.#headers = { ...headers, 'content-type': 'application/json', 'upstash-encoding': 'base64' };
+    this.#headers = { authorization, 'content-type': 'application/json', 'upstash-encoding': 'base64' };
     this.#fetch = send;
   }
 
@@ -175,19 +176,17 @@ export class UpstashCommands implements Commands, UpstashRedis {
     this.#turn = [];
     const commands = turn.map(({ words }) => words());
     const latest = Math.max(...turn.map(({ until }) => until()));
-    try {
-      const answers = await this.#send(
-        commands,
-        latest > 0 ? latest - performance.now() + GRACE_MS : REQUEST_TIMEOUT_MS,
-      );
-      for (const [i, { done }] of turn.entries()) {
-        const { error, result } = answers[i]!;
-        if (error === undefined) done(undefined, decoded(result));
-        else done(errorOf(error, commands[i]![0]!));
-      }
-    } catch (error) {
+    const timeout = latest > 0 ? latest - performance.now() + GRACE_MS : REQUEST_TIMEOUT_MS;
+    const answers = await this.#send(commands, timeout).catch((error: Error) => error);
+    if (answers instanceof Error) {
       for (const listener of this.#listeners) listener(undefined);
-      for (const { done } of turn) done(error as Error);
+      for (const { done } of turn) done(answers);
+      return;
+    }
+    for (const [i, { done }] of turn.entries()) {
+      const { error, result } = answers[i]!;
+      if (error === undefined) done(undefined, decoded(result));
+      else done(errorOf(error, commands[i]![0]!));
     }
   }
 
@@ -207,11 +206,11 @@ export class UpstashCommands implements Commands, UpstashRedis {
         ...('cache' in Request.prototype && { cache: 'no-store' }),
       });
       status = response.status;
-      const answers = answersIn(await response.text(), commands.length);
+      const answers = answersIn(await response.text());
       const error = answers?.[0]?.error;
       // The command itself has failed, not the request.
       const isOfCommand = status === 400 && isAlone && error !== undefined;
-      if (answers && (status === 200 || isOfCommand)) return answers;
+      if (answers?.length === commands.length && (status === 200 || isOfCommand)) return answers;
       throw refusalOf(status, error ?? '');
     } catch (error) {
       if (error instanceof HeadgateError) throw error;
@@ -224,8 +223,8 @@ export class UpstashCommands implements Commands, UpstashRedis {
   }
 }
 
-/** The answers in a response; for an error of the whole request, an answer with the error. Undefined if the text is not of this protocol. */
-function answersIn(text: string, count: number): readonly Answer[] | undefined {
+/** The answers in a response. An error of the whole request is one answer. Undefined if the text is not of this protocol. */
+function answersIn(text: string): readonly Answer[] | undefined {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -239,8 +238,7 @@ function answersIn(text: string, count: number): readonly Answer[] | undefined {
       each !== null &&
       ('result' in each || typeof (each as Answer).error === 'string'),
   );
-  const isOfRequest = !Array.isArray(body) && (answers[0] as Answer | undefined)?.error !== undefined;
-  return areAnswers && (answers.length === count || isOfRequest) ? (answers as Answer[]) : undefined;
+  return areAnswers ? (answers as Answer[]) : undefined;
 }
 
 /** The error for a status other than 200. */
@@ -266,9 +264,13 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? message ?? String(error);
 }
 
-/** A result whose strings are in base64, except for `OK`. */
+/** A result whose strings are in base64, except for `OK`, and for those of a proxy that ignores the encoding. */
 function decoded(result: unknown): unknown {
   if (Array.isArray(result)) return result.map(decoded);
   if (typeof result !== 'string' || result === 'OK') return result;
-  return new TextDecoder().decode(Uint8Array.from(atob(result), (character) => character.charCodeAt(0)));
+  try {
+    return new TextDecoder().decode(Uint8Array.from(atob(result), (character) => character.charCodeAt(0)));
+  } catch {
+    return result;
+  }
 }

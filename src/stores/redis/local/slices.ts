@@ -194,7 +194,7 @@ function warnOfUnfit(policies: readonly CompiledPolicy[]): void {
   );
 }
 
-/** Whether units of each policy can be spent later than they are charged. */
+/** Whether units of each policy can be spent later than they are charged. With thresholds, units charged ahead would be reported too early. */
 function canBeSliced({ policies }: PolicySet): boolean {
-  return policies.length > 0 && policies.every(({ traits }) => traits.slices !== undefined);
+  return policies.length > 0 && policies.every(({ traits, thresholds }) => traits.slices && !thresholds);
 }

@@ -4,7 +4,7 @@
 --        policy (see overrides.lua). A history begins with the step of the last reset (0 without a reset). Cells of a step and ticks
 --        follow: the charges up to that step, back to the previous cell, have moved forward by the ticks, because earlier charges were
 --        returned
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and the
+-- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; the arguments of thresholds.lua; with overrides the record of all keys, and the
 --        id of each policy; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
 --        mark, how long a charge counts (ms); of a request with an id, before them, how long an id is remembered, '' and what `claim`
 --        of ids.lua reads
@@ -25,6 +25,11 @@
 --- include algorithm
 --- include algorithm.look
 --- include algorithm.adjust
+--- if thresholds
+--- if algorithm.capacity
+--- include algorithm.capacity
+--- end
+--- end
 --- end
 
 -- Reads the changes to a key since its charge. `stop` is the expiry for a history that has lost its TTL.
@@ -84,6 +89,12 @@ local function write_history(key, history, charge, ticks, stop)
 end
 
 local policies, at = headgate_policies(2)
+--- if thresholds
+local count = #policies
+--- include thresholds
+local mark_keys = {}
+for i = marks, 1, -1 do mark_keys[i] = table.remove(KEYS) end
+--- end
 --- if ids
 local id_key = table.remove(KEYS)
 --- end
@@ -132,11 +143,20 @@ for i, policy in ipairs(policies) do
   else
     local shift = history and policy.drains and shift_of(history, charge) or 0
     local time = math.floor(charge / 1000)
+--- if thresholds
+    local _, before
+    if units > 0 and near[i] >= 0 then _, before = policy.look(KEYS[i], policy, 0, now, false) end
+--- end
     remaining, reset, changed = policy.adjust(KEYS[i], policy, units, mark, now, time, shift)
     if not remaining then return redis.error_reply(reset) end
     if history and policy.drains and changed > 0 then
       write_history(KEYS[#policies + i], history, charge, changed, now + life)
     end
+--- if thresholds
+    if before and changed > 0 then
+      note(0, i, policy, mark_keys[mark_at[i]], before, remaining, reset)
+    end
+--- end
   end
   changes[i] = { key = KEYS[i], policy = policy, units = units, mark = mark, remaining = remaining, reset = reset }
   changes[i].charged = units > 0 and changed or 0
@@ -164,4 +184,7 @@ for _, change in ipairs(changes) do
   reply[filled + 1] = change.charged
   filled = headgate_add_verdict(reply, filled + 1, 0, change.remaining, change.reset)
 end
+--- if thresholds
+--- include thresholds.report
+--- end
 return reply

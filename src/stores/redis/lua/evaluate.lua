@@ -4,14 +4,16 @@
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
 --        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
---        the set has a ban; with overrides: the count of dimensions, per dimension the revision of the change that the params already
+--        the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
---        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with overrides, last, the kind of keys that were sent for them
+--        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
+--        overrides, last, the kind of keys that were sent for them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
---        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua
+--        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with
+--        thresholds, see thresholds.lua
 
 --- include common
 
@@ -34,9 +36,11 @@ has_weights = true
 
 -- The position in ARGV after the policies.
 local count, at = ARGV[2] + 0, 3
+--- if outright
 --- if sharing
 -- The number of the shared policy that is charged without a look, and its position in ARGV; the number of the policy before.
 local shared_at, limit_at, before_at = 0, 0, 0
+--- end
 --- end
 --- for each policy
 do
@@ -62,6 +66,10 @@ at = behind
 local ban_at = at
 at = at + ban_keys
 local stride = ban_keys + count
+--- if thresholds
+--- include thresholds
+stride = stride + marks
+--- end
 --- if ids
 stride = stride + 1
 --- end
@@ -113,6 +121,10 @@ local charged, values = 0, { nil, nil }
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright = false
 
+--- if thresholds
+--- include thresholds.decisions
+--- end
+
 --- if outright
 is_outright = true
 
@@ -148,6 +160,9 @@ local function charge_outright(
     local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
     local cost = text + 0
     if cost <= 0 then break end
+--- if thresholds
+    local is_near = false
+--- end
 --- for each policy
     do
 --- include algorithm
@@ -164,6 +179,11 @@ local function charge_outright(
         break
       end
       charged = charged + 1
+--- if thresholds
+      -- A verdict is one number with the remaining units in its lower bits, or four numbers.
+      local lowest = near[charged]
+      if lowest >= 0 and (filled - to == 1 and reply[filled] % 2 ^ 20 or reply[filled - 1]) <= lowest then is_near = true end
+--- end
       values[charged], to, policy_at = before, filled, at + 1 + kernel_params
       if per_policy == 1 and policy_at < ban_at then
         text = p[cost_at + charged + 1]
@@ -177,6 +197,17 @@ local function charge_outright(
 --- end
 --- if ids
       if remember(request, filled + 2 + ban_keys, to) then break end
+--- end
+--- if thresholds
+    if is_near then
+      local place = filled + ban_keys
+--- if ids
+      place = place + 1
+--- end
+      note_verdicts(request, place)
+    end
+--- end
+--- if ids
     end
 --- end
     request, filled = request + 1, to
@@ -187,6 +218,11 @@ end
 local done, failure =
 --- include evaluate.outright
 if not done and charged == 0 then return redis.error_reply(type(failure) == 'table' and failure.err or failure) end
+--- if thresholds
+if request == requests then
+--- include thresholds.report
+end
+--- end
 if request == requests then return reply end
 --- include evaluate.policies
 --- end
@@ -225,6 +261,11 @@ for param in string.gmatch(ARGV[ban_at], '%S+') do ban_params[#ban_params + 1] =
 --- for each algorithm
 --- include algorithm.look
 --- include algorithm.adjust
+--- if thresholds
+--- if algorithm.capacity
+--- include algorithm.capacity
+--- end
+--- end
 --- if algorithm.lease
 --- include algorithm.lease
 --- end
@@ -506,6 +547,14 @@ while request < requests do
     end
   end
 --- end
+--- if thresholds
+  for i = 1, count do
+    local verdict = verdicts[i]
+    if verdict.is_charged and near[i] >= 0 then
+      note(request, i, verdict.policy, mark_key(request, i), verdict.remaining + verdict.cost, verdict.remaining, verdict.reset)
+    end
+  end
+--- end
 --- if ids
 --- if not outright
   end
@@ -516,6 +565,9 @@ while request < requests do
 --- include evaluate.outright
 --- end
 end
+--- if thresholds
+--- include thresholds.report
+--- end
 return reply
 
 --- section policies

@@ -1,6 +1,6 @@
 -- Requests with an id: a charged request is remembered beside the state of its first key, for a time, and answered again.
 --
--- State:   the deciding policies (4 characters), then as doubles the step of the charge and the numbers of the verdicts; then, once
+-- State:   the deciding policies (4 characters), then with 7 bytes each the step of the charge and the numbers of the verdicts; then, once
 --          the charge was changed, the decision that may change the charge (5 characters). If the whole charge was returned, only the
 --          decision: the id is then free again
 -- KEYS:    per request, after the keys of the policies, the key of the id
@@ -15,8 +15,8 @@ local origin = 0
 
 local function id_read(key)
   local value = redis.pcall('GET', key)
-  if type(value) ~= 'string' or #value < 12 then return end
-  local first = struct.unpack('>d', value, 5)
+  if type(value) ~= 'string' or #value < 11 then return end
+  local first = struct.unpack('>i7', value, 5)
   if now >= math.floor(first / 1000) + id_life then return end
   if redis.call('PTTL', key) == -1 then redis.call('PEXPIREAT', key, now + id_life) end
   return value, first
@@ -40,18 +40,17 @@ local function recall(request)
   if string.sub(value, 1, 4) ~= id_policies then return false end
   reply[filled + 1], reply[filled + 2] = first, 0
   filled = filled + 1 + ban_keys
-  for place = 13, #value - 7, 8 do
+  for place = 12, #value - 6, 7 do
     filled = filled + 1
-    reply[filled] = struct.unpack('>d', value, place)
+    reply[filled] = struct.unpack('>i7', value, place)
   end
   return true
 end
 
 -- Remembers the verdicts reply[from] to reply[to] of a charged request. Returns the error, if any.
 local function remember(request, from, to)
-  local parts = { id_policies, struct.pack('>d', step) }
-  for n = from, to do parts[#parts + 1] = struct.pack('>d', reply[n]) end
-  return id_write(KEYS[request * stride + stride], table.concat(parts), id_text)
+  local value = struct.pack('>c4' .. string.rep('i7', to - from + 2), id_policies, step, unpack(reply, from, to))
+  return id_write(KEYS[request * stride + stride], value, id_text)
 end
 
 --- section changes
@@ -68,7 +67,7 @@ local function claim()
   value, first = id_read(id_key)
   if not value then return is_first end
   if first ~= id_step then return false end
-  local has_owner = (#value - 4) % 8 == 5
+  local has_owner = (#value - 4) % 7 == 5
   if has_owner and string.sub(value, -5) ~= id_owner then return false end
   local left = headgate_life(math.floor(first / 1000) + id_life - now)
   if is_last then

@@ -17,9 +17,15 @@ export interface Features {
   readonly publishes: boolean;
   readonly recordsBans: boolean;
   readonly countsTraffic: boolean;
+  readonly streamsThresholds: boolean;
 }
 
-const ALL_FEATURES: Features = { publishes: true, recordsBans: true, countsTraffic: true };
+const ALL_FEATURES: Features = {
+  publishes: true,
+  recordsBans: true,
+  countsTraffic: true,
+  streamsThresholds: true,
+};
 
 /**
  * For each command of the scripts, the arguments after the key with which the command neither reads nor writes data if the key does not
@@ -47,6 +53,7 @@ export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['HDEL', ['x']],
   ['HINCRBY', ['x', 'x']],
   ['XADD', ['x', 'x', 'x']],
+  ['XRANGE', ['-', '+']],
 ]);
 
 /** The names of the commands that a script calls, except for TIME, with which each script begins. */
@@ -122,8 +129,19 @@ function changesOfOverrides(): Script[] {
   return [scriptOf('read-override'), scriptOf('set-override')];
 }
 
+/** The stream of crossings: its writers, and its readers. */
+const STREAM_OF_THRESHOLDS: Use = {
+  name: "`thresholds: 'stream'`",
+  isEssential: false,
+  scripts: [
+    assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], false, false, ['thresholds']),
+    assemble('read-crossings', [], false),
+  ],
+};
+
 /** Uses for operators, on which limits do not depend. */
-function usesAside({ publishes, recordsBans, countsTraffic }: Features, overrides: boolean): Use[] {
+function usesAside(features: Features, overrides: boolean): Use[] {
+  const { publishes, recordsBans, countsTraffic, streamsThresholds } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];
   return [
@@ -131,6 +149,7 @@ function usesAside({ publishes, recordsBans, countsTraffic }: Features, override
     ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
     ...use(overrides, '`headgate overrides`', 'note-override'),
     ...use(countsTraffic, '`headgate top`', 'count'),
+    ...(streamsThresholds ? [STREAM_OF_THRESHOLDS] : []),
   ];
 }
 
