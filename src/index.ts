@@ -58,4 +58,4 @@ export type {
   TokenBucketPolicy,
 } from './algorithms/index.js';
 export type { Clock, Store } from './contract/store.js';
-export type { ThresholdEvent } from './contract/thresholds.js';
+export type { ThresholdEvent } from './contract/crossing.js';

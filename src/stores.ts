@@ -42,5 +42,5 @@ export type {
   Subject,
   UsageReply,
 } from './contract/store.js';
-export type { Crossing } from './contract/thresholds.js';
+export type { Crossing } from './contract/crossing.js';
 export type { StoredCrossing } from './stores/crossings.js';

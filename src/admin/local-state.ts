@@ -8,7 +8,7 @@ import type { ReadCrossing } from '../stores/crossings.js';
 import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf } from '../stores/published.js';
-import type { Finding } from '../stores/redis/operators/check.js';
+import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
 import { Published } from './published.js';
 import type {

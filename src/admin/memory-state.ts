@@ -4,7 +4,7 @@ import type { ReadCrossing } from '../stores/crossings.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
-import type { Finding } from '../stores/redis/operators/check.js';
+import type { Finding } from '../stores/redis/operators/finding.js';
 import { hashOnly, LocalState, type Row } from './local-state.js';
 import type { Owner } from './state.js';
 import type { Origin } from './unlogged.js';

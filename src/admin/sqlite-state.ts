@@ -4,7 +4,7 @@ import type { PolicySet, Reply, Store, Subject } from '../contract/store.js';
 import type { ReadCrossing } from '../stores/crossings.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
-import type { Finding } from '../stores/redis/operators/check.js';
+import type { Finding } from '../stores/redis/operators/finding.js';
 import { ackCrossings, readCrossings } from '../stores/sqlite/crossings.js';
 import type { Database } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';

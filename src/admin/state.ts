@@ -1,7 +1,7 @@
 import type { BanNote } from '../contract/ban-options.js';
 import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
-import type { Finding } from '../stores/redis/operators/check.js';
+import type { Finding } from '../stores/redis/operators/finding.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
 import type { ReadCrossing } from '../stores/crossings.js';
 import type { MinuteCounts } from '../stores/redis/operators/history.js';

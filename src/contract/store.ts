@@ -8,7 +8,7 @@ import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
 import type { Claim } from './claim.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
-import type { Crossing, ThresholdEvent } from './thresholds.js';
+import type { Crossing, ThresholdEvent } from './crossing.js';
 import { areVerdicts, countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */

@@ -12,7 +12,7 @@ import {
 } from '../contract/diagnostics.js';
 import type { Reply } from '../contract/store.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
-import type { ThresholdEvent } from '../contract/thresholds.js';
+import type { ThresholdEvent } from '../contract/crossing.js';
 import type { LimiterOptions } from './options.js';
 import type { Setup } from './setup.js';
 

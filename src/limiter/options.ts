@@ -26,7 +26,7 @@ import type {
   StrictPolicy,
 } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { ThresholdEvent } from '../contract/thresholds.js';
+import type { ThresholdEvent } from '../contract/crossing.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './switch.js';
 import type { TierOptions } from './tiers.js';

@@ -1,6 +1,6 @@
 import { invalidOption } from '../common/errors.js';
 import { optional } from '../common/options.js';
-import type { Crossing } from '../contract/thresholds.js';
+import type { Crossing } from '../contract/crossing.js';
 import { ownerText } from './keys.js';
 import type { Subject } from '../contract/store.js';
 

@@ -19,7 +19,7 @@ export const SHARED_POLICIES: readonly (string | string[])[] = [
 export const keyOf = (tenant: string | undefined) => ({ provider: 'openai', tenant });
 
 /** The parts of a decision that all stores must agree on. */
-export const seen = ({ allowed, reason, retryAfterMs, remaining, resetAfterMs, policies }: Decision) =>
+const seen = ({ allowed, reason, retryAfterMs, remaining, resetAfterMs, policies }: Decision) =>
   JSON.stringify({ allowed, reason, retryAfterMs, remaining, resetAfterMs, policies });
 
 export type Step = { wait: number; tenant: string; cost: number; weight: number | undefined; action: number };
@@ -36,7 +36,7 @@ export const shareStep = fc.record({
 });
 
 /** Carries out one step. Returns its result as text. */
-export async function carryOut(
+async function carryOut(
   limiter: Limiter,
   held: Decision[],
   { tenant, cost, weight, action }: Step,

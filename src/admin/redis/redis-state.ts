@@ -18,7 +18,8 @@ import {
 } from '../../stores/keys.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
-import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/operators/check.js';
+import { checkServers, type LiveLimiter } from '../../stores/redis/operators/check.js';
+import type { Finding } from '../../stores/redis/operators/finding.js';
 import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
 import { publishedKey } from '../../stores/redis/operators/publisher.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';

@@ -1,6 +1,6 @@
-import type { Crossing } from '../../contract/thresholds.js';
+import type { Crossing } from '../../contract/crossing.js';
 import { idOf } from '../state/returns.js';
-import type { Mark, Marks } from '../state/thresholds.js';
+import type { Mark, Marks } from '../state/place.js';
 
 /** The thresholds that were reported in a memory store. Beyond a number of keys and policies, the oldest marks are forgotten. */
 export class AllMarks {

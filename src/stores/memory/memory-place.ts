@@ -7,7 +7,7 @@ import type { Keys } from '../../contract/store.js';
 import { overriddenBy } from '../state/overrides.js';
 import type { Place } from '../state/place.js';
 import type { Returns } from '../state/returns.js';
-import type { Marks } from '../state/thresholds.js';
+import type { Marks } from '../state/place.js';
 import type { AllMarks } from './marks.js';
 import type { MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';

@@ -11,7 +11,7 @@ import {
 } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import { thresholdsOption } from '../crossings.js';
-import type { Finding } from './operators/check.js';
+import type { Finding } from './operators/finding.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import type { Commands } from './clients/commands.js';
 import { compileHashing, type KeyHashing } from './secret-keys.js';
@@ -25,7 +25,7 @@ import { RedisStore } from './redis-store.js';
 
 export type { RedisClient } from './clients/clients.js';
 
-export type { Finding } from './operators/check.js';
+export type { Finding } from './operators/finding.js';
 
 export type { SliceOptions } from './local/slice-options.js';
 

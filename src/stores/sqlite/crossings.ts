@@ -1,5 +1,9 @@
 import { CROSSINGS_LIFE_MS, MAX_CROSSINGS, type ReadCrossing, type StoredCrossing } from '../crossings.js';
-import type { Database } from './database.js';
+
+/** A database, or the transaction under way in it. */
+interface Statements {
+  all(sql: string, ...params: unknown[]): unknown[];
+}
 
 /** A row of a reader has the time at which it gets an unacknowledged crossing again. The row 0 has the last crossing that it has read. */
 const TABLES = [
@@ -14,7 +18,7 @@ interface CrossingRow {
 }
 
 /** Writes crossings in the transaction under way. The first writer of a file creates the tables. */
-export function writeCrossings(database: Database, crossings: readonly StoredCrossing[]): void {
+export function writeCrossings(database: Statements, crossings: readonly StoredCrossing[]): void {
   for (const table of TABLES) database.all(table);
   for (const crossing of crossings) {
     const insert = 'INSERT INTO headgate_crossings (at, entry) VALUES (?, ?) RETURNING id';
@@ -27,7 +31,7 @@ export function writeCrossings(database: Database, crossings: readonly StoredCro
 
 /** Reads crossings for a group of readers, in the transaction under way: unacknowledged ones of `idle` ms ago first. */
 export function readCrossings(
-  database: Database,
+  database: Statements,
   reader: string,
   most: number,
   idle: number,
@@ -53,7 +57,7 @@ export function readCrossings(
 }
 
 /** Acknowledges crossings for a group of readers. */
-export function ackCrossings(database: Database, reader: string, ids: readonly string[]): void {
+export function ackCrossings(database: Statements, reader: string, ids: readonly string[]): void {
   for (const table of TABLES) database.all(table);
   for (const id of ids)
     database.all('DELETE FROM headgate_readers WHERE reader = ? AND id = ?', reader, Number(id));

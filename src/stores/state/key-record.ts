@@ -8,16 +8,16 @@ import {
 } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { Crossing } from '../../contract/thresholds.js';
+import type { Crossing } from '../../contract/crossing.js';
 import { stepAfter } from '../../contract/store.js';
 import type { StoredCrossing } from '../crossings.js';
 import type { LoggedChange } from '../journal.js';
 import { ID_TAG, THRESHOLD_TAG } from '../keys.js';
 import { overriddenBy } from './overrides.js';
-import type { Place } from './place.js';
+import type { Mark, Place } from './place.js';
 import type { IdPlace, IdRecord } from './request-ids.js';
 import { History } from './returns.js';
-import type { Mark } from './thresholds.js';
+
 import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */

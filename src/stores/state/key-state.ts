@@ -1,7 +1,8 @@
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import type { OverrideRecord, RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
-import { takeCrossings, type Crossing } from '../../contract/thresholds.js';
+import type { Crossing } from '../../contract/crossing.js';
+import { takeCrossings } from '../../contract/thresholds.js';
 import type {
   Change,
   ChangeReply,

@@ -1,10 +1,10 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js';
+import type { Crossing } from '../../contract/crossing.js';
 import type { Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
-import type { Marks } from './thresholds.js';
 
 /**
  * The state of one key, for a part of a set. A decision has one place for each part, and usually there is one part. The functions of
@@ -45,4 +45,16 @@ export interface Next {
   ends(at: number): readonly number[];
   /** The policies at a time. */
   policies(at: number): readonly CompiledPolicy[];
+}
+
+/** The thresholds that were reported: the end of their window, then each in thousandths with the highest limit at which it was reported. */
+export type Mark = readonly [until: number, ...levels: number[]];
+
+/** The marks of a key, by the policy's id. */
+export interface Marks {
+  read(policy: string): Mark | undefined;
+  /** @param mark without an end to forget the reported thresholds */
+  write(policy: string, mark: Mark): void;
+  /** The crossings of the current question. */
+  readonly crossings: Crossing[];
 }

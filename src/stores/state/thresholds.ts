@@ -1,17 +1,5 @@
-import { fullQuotaOf, type Crossing } from '../../contract/thresholds.js';
-import type { Place } from './place.js';
-
-/** The thresholds that were reported: the end of their window, then each in thousandths with the highest limit at which it was reported. */
-export type Mark = readonly [until: number, ...levels: number[]];
-
-/** The marks of a key, by the policy's id. */
-export interface Marks {
-  read(policy: string): Mark | undefined;
-  /** @param mark without an end to forget the reported thresholds */
-  write(policy: string, mark: Mark): void;
-  /** The crossings of the current question. */
-  readonly crossings: Crossing[];
-}
+import { fullQuotaOf } from '../../contract/thresholds.js';
+import type { Mark, Place } from './place.js';
 
 export const NO_MARK: Mark = [0];
 

@@ -10,7 +10,7 @@ import {
   type Reply,
   type UsageReply,
 } from '../../../contract/store.js';
-import type { Crossing } from '../../../contract/thresholds.js';
+import type { Crossing } from '../../../contract/crossing.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
 /** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */

@@ -10,18 +10,8 @@ import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
 import { memoryFound, memoryOf } from './memory.js';
+import type { Finding } from './finding.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
-
-/** One result of a check of a store. */
-export interface Finding {
-  /** `'error'`: limits do not apply, or not those of every policy. `'warning'`: limits may stop to apply. `'ok'`: the check passed. */
-  readonly level: 'ok' | 'warning' | 'error';
-  /** The subject of the check. */
-  readonly code:
-    'connection' | 'version' | 'commands' | 'eviction' | 'memory' | 'clock' | 'client' | 'overrides';
-  /** The finding and its fix, for people. For a cluster it begins with the server's address. */
-  readonly message: string;
-}
 
 /** The time limit for an answer, ms. */
 const ANSWER_TIMEOUT_MS = 5000;

@@ -1,5 +1,5 @@
 import { fieldOf } from '../server-version.js';
-import type { Finding } from './check.js';
+import type { Finding } from './finding.js';
 
 /** The memory of a server at one moment. */
 export interface MemorySample {

@@ -1,0 +1,23 @@
+/** The first crossing of a threshold in a window. Exactly one process gets it. */
+export interface ThresholdEvent {
+  /** The limiter's name. */
+  readonly limiter: string;
+  /** The policy's name. */
+  readonly policy: string;
+  /** The key whose quota the policy counts: the request's key, or its key of the policy's dimension (`by`). */
+  readonly key: string;
+  /** The fraction that was reached: 0.8. */
+  readonly threshold: number;
+  /** The charged units after the charge that reached it. At most `limit`. */
+  readonly used: number;
+  /** The limit in force, or a bucket's burst. */
+  readonly limit: number;
+  /** The time until the policy is back at its full quota, ms. The threshold is not reported again before, unless the limit is raised. */
+  readonly resetAfterMs: number;
+}
+
+/** A crossing as a store reports it: the position of the policy in the set, and the threshold in thousandths. */
+export interface Crossing extends Pick<ThresholdEvent, 'used' | 'limit' | 'resetAfterMs'> {
+  readonly at: number;
+  readonly level: number;
+}
