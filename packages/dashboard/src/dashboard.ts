@@ -1,0 +1,56 @@
+import { HeadgateError } from 'headgate';
+import { urlOf } from './guard.js';
+import { compileOptions, type DashboardOptions } from './options.js';
+import { Service } from './service.js';
+
+/** Options of `dashboard`. */
+export interface WebDashboardOptions extends DashboardOptions {
+  /** The path of the page: `'/admin/limits'`. @default '' */
+  basePath?: string;
+}
+
+/** Facts about a request's connection. */
+export interface Connection {
+  /** The client's address. It is needed only without `actions` and `auth`. */
+  ip?: string | undefined;
+}
+
+/** Answers a request with the page, or with its data. */
+export interface DashboardHandler {
+  (request: Request, connection?: Connection): Promise<Response>;
+  /** Closes a file that the dashboard opened. */
+  close(): Promise<void>;
+}
+
+/**
+ * Creates the live page for a server whose handlers answer a `Request` with a `Response`: Hono, Next.js, SvelteKit, Bun, Deno. For Express and
+ * Fastify, see `headgate-dashboard/express` and `headgate-dashboard/fastify`.
+ *
+ * @example
+ * const page = dashboard({ store, basePath: '/admin/limits', actions: (request) => sessionOf(request)?.admin ?? null })
+ * app.all('/admin/limits/*', (c) => page(c.req.raw))
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
+ */
+export function dashboard(options: WebDashboardOptions): DashboardHandler {
+  const settings = compileOptions(options);
+  const base = basePathOf(options.basePath ?? '');
+  const service = new Service(settings as never);
+  const handler = (request: Request, connection: Connection = {}): Promise<Response> => {
+    const { pathname } = urlOf(request);
+    const path = pathname.startsWith(base) ? pathname.slice(base.length) : pathname;
+    return service.answer({
+      request,
+      path,
+      ip: connection.ip,
+      operator: async () => settings.actions?.(request),
+    });
+  };
+  return Object.assign(handler, { close: () => service.close() });
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function basePathOf(path: string): string {
+  if (typeof path === 'string' && /^(\/[^?#]*)?$/.test(path)) return path.replace(/\/+$/, '');
+  throw new HeadgateError('HEADGATE_INVALID_OPTION', "basePath: pass a path such as '/admin/limits'.");
+}

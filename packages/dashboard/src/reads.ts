@@ -1,0 +1,149 @@
+import { USE_LEVELS, type Admin, type BannedKey, type KeyView, type OverriddenKey } from 'headgate/admin';
+import { Cached } from './cached.js';
+import { changeRow, type ChangeRow } from './change-row.js';
+import type { Show, ShownKey } from './hidden.js';
+import { choice, optional, refuse, text, type Body } from './input.js';
+import type { Now } from './now.js';
+
+/** The most bans and overrides of an opened limiter. */
+const LISTED = 50;
+
+/** The most changes of a screen, and of the changes of one key. */
+const LOGGED = 500;
+const LOGGED_OF_KEY = 50;
+
+/** The bounds of a search for keys near their limit, so that no visitor causes a search of all keys. */
+const SAMPLED_KEYS = 3_000;
+const SAMPLE_TIMEOUT_MS = 2_000;
+const SAMPLE_SHOWN = 200;
+
+/** The age of the lists of an opened limiter, ms. */
+const LISTS_MS = 4_000;
+
+/** The most limiters whose lists are kept. */
+const MAX_LISTS = 100;
+
+const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
+
+interface Lists {
+  readonly bans: readonly object[];
+  readonly overrides: readonly object[];
+}
+
+/** The answers to the questions of the page. None changes anything. */
+export class Reads {
+  readonly #admin: Admin;
+  readonly #now: Now;
+  readonly #show: Show;
+  readonly #lists = new Map<string, Cached<Lists>>();
+
+  constructor(admin: Admin, now: Now, show: Show) {
+    this.#admin = admin;
+    this.#now = now;
+    this.#show = show;
+  }
+
+  /** The keys, bans and overrides of an opened limiter. */
+  async limiter(name: string): Promise<object> {
+    let lists = this.#lists.get(name);
+    if (!lists) {
+      if (this.#lists.size >= MAX_LISTS) this.#lists.clear();
+      lists = new Cached(LISTS_MS, () => this.#readLists(name));
+      this.#lists.set(name, lists);
+    }
+    const [keys, { bans, overrides }] = await Promise.all([this.#now.keysOf(name), lists.get()]);
+    return { name, keys, bans, overrides };
+  }
+
+  /** Makes the next reading show a change that was made just now. */
+  expire(): void {
+    this.#lists.clear();
+  }
+
+  async #readLists(name: string): Promise<Lists> {
+    const bans = await firstOf(this.#admin.bans({ name }), LISTED);
+    const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
+    return {
+      bans: bans.map((ban: BannedKey) => ({ ...ban, ...this.#hidden(ban) })),
+      overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
+    };
+  }
+
+  #hidden({ key, within }: { key?: ShownKey; within?: string }): { key?: ShownKey; within?: ShownKey } {
+    return {
+      ...(key !== undefined && { key: this.#show(key) }),
+      ...(within !== undefined && { within: this.#show(within) }),
+    };
+  }
+
+  /** The answers of all limiters to a typed key, and the changes of this key. */
+  async key(body: Body): Promise<object> {
+    const key = text(body, 'key');
+    const dimension = optional(body, 'dimension', text);
+    const views = await this.#admin.key(key, { ...(dimension !== undefined && { dimension }) });
+    const changes: ChangeRow[] = [];
+    for await (const change of this.#admin.log({ key })) {
+      // The visitor typed this key, so it is not hidden here.
+      changes.push(changeRow(change, (each) => each as never));
+      if (changes.length === LOGGED_OF_KEY) break;
+    }
+    return { key, views: views satisfies KeyView[], changes };
+  }
+
+  /** The changes, the newest first. */
+  async log(query: URLSearchParams): Promise<object> {
+    const since = choice('since', query.get('since') ?? '1d', AGES);
+    const name = query.get('name') || undefined;
+    const options = { ...(since !== 'all' && { since }), ...(name !== undefined && { name }) };
+    const rows = await firstOf(this.#admin.log(options), LOGGED);
+    return { rows: rows.map((row) => changeRow(row, this.#show)), isCut: rows.length === LOGGED };
+  }
+
+  /** The distribution of use of a limiter's policies in the last hour. */
+  async use(name: string): Promise<object> {
+    const { limiters } = await this.#admin.history({ minutes: 60, name });
+    const use = limiters.find((each) => each.name === name)?.use ?? {};
+    const sums = Object.entries(use).map(([policy, minutes]) => [
+      policy,
+      USE_LEVELS.map((_, i) => minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0)),
+    ]);
+    return { levels: USE_LEVELS, use: Object.fromEntries(sums) as Record<string, number[]> };
+  }
+
+  /** A sample of keys with their use of a policy in the current window, the highest first. */
+  async sample(body: Body): Promise<object> {
+    const name = text(body, 'name');
+    const policy = text(body, 'policy');
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), SAMPLE_TIMEOUT_MS);
+    try {
+      const search = await this.#admin.keys({ name, kinds: ['admitted', 'limited'], signal: stop.signal });
+      const found: { key: ShownKey; used: number; limit: number }[] = [];
+      for await (const find of search) {
+        if (find.kind !== 'admitted' && find.kind !== 'limited') continue;
+        const verdict = find.policies.find((each) => each.name === policy);
+        if (!verdict) continue;
+        found.push({ key: this.#show(find.key), used: verdict.limit - verdict.remaining, limit: verdict.limit });
+        if (found.length >= SAMPLED_KEYS) stop.abort();
+      }
+      found.sort((a, b) => b.used - a.used);
+      return { keys: found.slice(0, SAMPLE_SHOWN), count: found.length, isCut: stop.signal.aborted };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+async function firstOf<T>(items: AsyncIterable<T>, most: number): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) {
+    found.push(item);
+    if (found.length === most) break;
+  }
+  return found;
+}
+
+/** The limiter in a query. */
+export function nameIn(query: URLSearchParams): string {
+  return query.get('name') || refuse('name: missing. Pass the name of a limiter.');
+}
