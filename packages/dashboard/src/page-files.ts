@@ -7,9 +7,9 @@ const packages = createRequire(import.meta.url);
 /** Libraries of the page, as scripts that define globals: preact, preactHooks, htm. */
 const LIBRARIES = ['preact/dist/preact.umd.js', 'preact/hooks/dist/hooks.umd.js', 'htm/dist/htm.umd.js'];
 
-/** The scripts of the page, in the order in which they run. They share one scope. */
-const SCRIPTS = [
-  ...['text', 'command', 'state', 'parts', 'charts', 'dialog'],
+/** The modules of the page, each after those that it imports. */
+const MODULES = [
+  ...['lib', 'text', 'command', 'state', 'parts', 'charts', 'dialog'],
   ...['now', 'key', 'what-if', 'log', 'main'],
 ];
 
@@ -23,8 +23,14 @@ function library(path: string): string {
   return text.replace(/\n\/\/# sourceMappingURL=.*/, '');
 }
 
+/** A module as a part of one script: its names are unique in the page, so imports and exports are left out. */
+const linked = (name: string): string =>
+  own(`${name}.js`)
+    .replace(/^import [^;]*;\n/gm, '')
+    .replace(/^export /gm, '');
+
 export const pageFiles = {
   libraries: LIBRARIES.map(library).join('\n'),
-  script: SCRIPTS.map((name) => own(`${name}.js`)).join('\n'),
+  script: MODULES.map(linked).join('\n'),
   style: own('page.css'),
 };
