@@ -71,7 +71,7 @@ export class Now {
   readonly #minutes: Cached<Minutes>;
   readonly #limiters: Cached<readonly LimiterView[]>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
-  readonly #changes: Cached<readonly ChangeRow[]>;
+  readonly #changes: Cached<ChangeRow[]>;
   #last: Parts = {};
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {

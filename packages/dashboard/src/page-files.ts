@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 
 const packages = createRequire(import.meta.url);
 
-/** Libraries of the page, as scripts that define globals: preact, preactHooks, htm. */
-const LIBRARIES = ['preact/dist/preact.umd.js', 'preact/hooks/dist/hooks.umd.js', 'htm/dist/htm.umd.js'];
+/** Libraries of the page, which define globals: preact, preactHooks, htm. */
+const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
@@ -15,12 +15,10 @@ const MODULES = [
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
 
-/** The folder of a package whose `exports` hide the file. */
-function library(path: string): string {
-  const [name = ''] = path.split('/');
-  const manifest = packages.resolve(`${name}/package.json`);
-  const text = readFileSync(manifest.replace('package.json', path.slice(name.length + 1)), 'utf8');
-  return text.replace(/\n\/\/# sourceMappingURL=.*/, '');
+/** A library as a script. It is beside the library's module. */
+function library(name: string): string {
+  const file = packages.resolve(name).replace(/\.js$/, '.umd.js');
+  return readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*/, '');
 }
 
 /** A module as a part of one script: its names are unique in the page, so imports and exports are left out. */

@@ -9,7 +9,7 @@ function line(values, width, y) {
 }
 
 /** The admitted and denied requests of each minute, one above the other. @param {any} props */
-export function Spark({ spark, minutes = [], width = 168, height = 34, large = false }) {
+export function Spark({ spark, minutes = [], width = 140, height = 34, large = false }) {
   if (!spark || spark.admitted.length === 0) return html`<svg class="spark" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label="no counts yet"><line x1="0" x2=${width} y1=${height - 1} y2=${height - 1} class="axis" /></svg>`;
   // The current minute is incomplete and would look like a collapse.
   const end = spark.admitted.length > 2 ? -1 : undefined;

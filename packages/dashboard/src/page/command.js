@@ -3,7 +3,7 @@
 /** A word of a POSIX shell. Undefined if no shell can pass the text. @param {string} text */
 export function shellWord(text) {
   if (text.includes('\0') || !text.isWellFormed()) return undefined;
-  if (/^[\w@%+:,./][\w@%+:,./=-]*$/.test(text)) return text;
+  if (/^[\w@%+:,./=-]+$/.test(text)) return text;
   // Invisible characters as escapes, which bash and zsh read.
   if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text)) {
     const escaped = text

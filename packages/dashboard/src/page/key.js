@@ -5,7 +5,7 @@ import { isAmbiguous } from './command.js';
 import { multiplied } from './now.js';
 import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, percent, printable, shortened, span } from './text.js';
+import { count, many, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 export const keyPath = (key, by) => `#/key/${encodeURIComponent(key.toWellFormed())}${by ? `?by=${encodeURIComponent(by)}` : ''}`;
@@ -38,11 +38,15 @@ function Answers({ of, by }) {
   // A denial matters more than an admission, and both more than an answer that nothing is known.
   const weight = (/** @type {any} */ view) => (view.allowed === false ? 0 : view.stored ? 1 : view.allowed === null ? 3 : 2);
   const sorted = [...views].sort((a, b) => weight(a) - weight(b));
+  const isPlain = (/** @type {any} */ view) => view.allowed !== false && !view.stored && !view.override;
+  const shown = sorted.filter((view) => !isPlain(view));
+  const others = sorted.filter(isPlain);
   const denied = views.filter((/** @type {any} */ view) => view.allowed === false);
   const stored = views.filter((/** @type {any} */ view) => view.stored);
   return html`${answer.error && html`<${Problem} text=${answer.error} />`}
     <p class=${denied.length > 0 ? 'verdict bad' : 'verdict good'} role="status"><i class="dot" aria-hidden="true"></i>${denied.length > 0 ? html`Denied by ${printable([...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', '))}` : views.length === 0 ? 'No limiter is known' : stored.length === 0 ? 'Admitted. No limiter has a record of this key' : 'Admitted by every limiter'}</p>
-    ${sorted.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+    ${others.length > 0 && html`<details class="others" open=${shown.length === 0}><summary>No record in ${many(others.length, 'other answer')}: ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}</summary>${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}</details>`}
     <section><h3>Changes of this key</h3>${changes.length === 0 ? html`<p class="quiet">There are none.</p>` : html`<ol class="changes">${changes.map((/** @type {any} */ row) => html`<li><p><b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)} <span class="effect">${effectOf(row)}</span></p>${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}<p class="meta"><${Time} at=${row.at} /><${Undo} row=${row} rows=${changes} /></p></li>`)}</ol>`}</section>`;
 }
 

@@ -8,6 +8,9 @@ import { bytes, causeText, count, many, percent, printable, rate, span } from '.
 
 const MORE = 100;
 
+/** The sign for nothing, which keeps the eye on the numbers. */
+const None = html`<span class="quiet"><span aria-hidden="true">–</span><span class="hidden">none</span></span>`;
+
 const SORTS = /** @type {Record<string, [label: string, by: (row: any) => number | string]>} */ ({
   denied: ['most denied', (row) => -row.rates.denied * 1e6 - row.rates.admitted],
   requests: ['most requests', (row) => -(row.rates.admitted + row.rates.denied)],
@@ -58,7 +61,7 @@ export function NowScreen() {
           <label class="inline"><span class="hidden">Order</span><select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>${Object.entries(SORTS).map(([value, [label]]) => html`<option value=${value}>${label}</option>`)}</select></label></div>
         ${rows.length === 0 ? html`<${NoLimiters} />` : html`<table class="limiters"><thead><tr>
           <th scope="col">Limiter</th><th scope="col">Last 15 minutes</th><th scope="col" class="number">Requests/s</th><th scope="col">Denied</th>
-          <th scope="col" class="number"><abbr title="Keys that have used 70 % or more of a limit in the last 5 minutes">Near limit</abbr></th><th scope="col">Waiting</th><th scope="col" class="number">Processes</th></tr></thead>
+          <th scope="col" class="number"><abbr title="Keys that have used 70 % or more of a limit in the last 5 minutes">Near limit</abbr></th><th scope="col">Waiting</th><th scope="col" class="number"><abbr title="Processes with this limiter">Procs</abbr></th></tr></thead>
           ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${parts[`spark ${row.name}`]} minutes=${parts.minutes} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
         </table>`}
         ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
@@ -84,7 +87,7 @@ function Summary({ parts, rows }) {
       <p class="quiet">${instances === 0 ? 'no process counts them' : `counted by ${many(instances, 'process').replace('processs', 'processes')}`}</p></div>
       <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} /></section>
     <section class="tile" aria-label="Denied"><h2>Denied</h2><p class=${denied > 0 ? 'figure bad' : 'figure'}>${percent(denied, admitted + denied)}</p>
-      <p class="quiet">${worst ? html`${rate(denied)}/s, most by <b>${causeText(worst.name)}</b> of ${printable(worst.of)}` : 'nothing is denied now'}</p></section>
+      <p class="quiet">${worst ? html`${rate(denied)}/s, most ${worst.name === 'default' ? 'in' : html`by <b>${causeText(worst.name)}</b> of`} ${printable(worst.of)}` : 'nothing is denied now'}</p></section>
     <section class="tile" aria-label="Waiting"><h2>Waiting</h2><p class="figure">${count(waiting)}</p>
       <p class="quiet">${count(held)} held, ${many(slots, 'slot')} in use</p></section>
     <section class="tile" aria-label="Store"><h2>Store</h2><p class=${store.state === 'up' ? 'figure good' : 'figure bad'}><i class="dot" aria-hidden="true"></i>${store.state === 'up' ? 'Up' : 'Down'}</p>
@@ -114,16 +117,22 @@ function Limiter({ row, spark, minutes, isOpen, toggle }) {
     [rates.slots, 'in use'],
   ].filter(([n]) => n > 0);
   return html`<tbody class=${isOpen ? 'open' : ''}><tr>
-    <th scope="row"><button type="button" class="row-name" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} onClick=${toggle}><svg class="arrow" viewBox="0 0 10 10" aria-hidden="true"><path d="M3 1l4 4-4 4" /></svg><span>${printable(name)}</span></button>
-      ${row.shadow && html`<span class="chip">shadow</span>`}${row.isOverridden && html`<span class="chip warn">all overridden</span>`}
-      <div class="policies">${policies.map((/** @type {string} */ text) => html`<code>${printable(text)}</code>`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}</div></th>
+    <th scope="row"><button type="button" class="row-name" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} onClick=${toggle}><svg class="arrow" viewBox="0 0 10 10" aria-hidden="true"><path d="M3 1l4 4-4 4" /></svg><span class="name">${printable(name)}</span></button>
+      ${row.shadow && html`<span class="chip">shadow</span>`}${configurations > 1 && html`<span class="chip warn" title="Processes have different options, as during a deployment">${configurations} configurations</span>`}${row.isOverridden && html`<span class="chip warn">all overridden</span>`}
+      <div class="policies">${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}</div></th>
     <td data-label="Last 15 minutes"><${Spark} spark=${spark} minutes=${minutes} /></td>
     <td class="number" data-label="Requests/s">${rate(all)}</td>
-    <td class="denied-cell" data-label="Denied">${rates.denied === 0 ? html`<span class="quiet">none</span>` : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? html` by ${causeText(causes[0].name)}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}</td>
-    <td class="number" data-label="Near limit">${spark?.near > 0 ? html`<b>${many(spark.near, 'key')}</b>` : html`<span class="quiet">none</span>`}</td>
-    <td data-label="Waiting">${queue.length === 0 ? html`<span class="quiet">none</span>` : queue.map(([n, what]) => html`<div>${count(n)} ${what}</div>`)}</td>
-    <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}${configurations > 1 && html`<div class="warn">${configurations} configurations</div>`}${rates.degraded > 0 && html`<div class="bad">${rate(rates.degraded)}/s degraded</div>`}</td>
+    <td class="denied-cell" data-label="Denied">${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] && causes[0].name !== 'default' ? html` by ${causeText(causes[0].name)}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}</td>
+    <td class="number" data-label="Near limit">${spark?.near > 0 ? html`${count(spark.near)} <span class="hidden">keys</span>` : None}</td>
+    <td data-label="Waiting">${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}</td>
+    <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}${rates.degraded > 0 && html`<div class="bad">${rate(rates.degraded)}/s degraded</div>`}</td>
   </tr>${isOpen && html`<tr class="details" id=${id}><td colspan="7"><${Details} row=${row} /></td></tr>`}</tbody>`;
+}
+
+/** @param {any} props */
+function PolicyText({ text }) {
+  const { name, rest, isNamed } = policyParts(text);
+  return html`<span class="policy">${isNamed ? `${printable(name)} ` : ''}<code>${printable(rest)}</code></span>`;
 }
 
 /** The change that gives a key, or all keys, a multiple of its limits. @param {any} row @param {any} subject @param {number} factor */

@@ -50,7 +50,7 @@ export function Command({ text, label = 'Command line' }) {
   }</div>`;
 }
 
-/** The limits of an override. @param {any} change */
+/** The limits of an override. @param {any} change @returns {string} */
 export function limitsText(change) {
   if (change === undefined || change === null) return '';
   if (typeof change === 'string') return printable(change);

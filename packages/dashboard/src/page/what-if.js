@@ -68,12 +68,13 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
   const denied = counts ? above(levels, counts, limit / most) : 0;
   const bars = counts ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({ from: level, to: levels[i + 1] ?? 1, keys: counts[i] - (counts[i + 1] ?? 0) })) : [];
   const top = Math.max(1, ...bars.map((/** @type {any} */ bar) => bar.keys));
+  const labels = bars.map((/** @type {any} */ bar) => count(Math.ceil(bar.from * most)));
   const column = WIDTH / Math.max(1, bars.length);
   const y = (/** @type {number} */ keys) => (keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top)));
   return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)}</span></h3>
     ${error ? html`<${Problem} text=${error} />` : ''}
     ${counts ? html`<svg class="distribution" viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`} role="img" aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}>
-        ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || (bar.from + bar.to) / 2 * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * most)} to ${Math.ceil(bar.to * most)} units: ${count(bar.keys)} keys`}</title></rect>${i % 3 === 0 || i === bars.length - 1 ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${count(Math.ceil(bar.from * most))}</text>` : ''}`)}
+        ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || (bar.from + bar.to) / 2 * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * most)} to ${Math.ceil(bar.to * most)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
       </svg>` : html`<p class="quiet">${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}</p>`}
     <label class="slider" for=${id}><span>Limit</span><output><b>${count(limit)}</b>${limit === most ? ' (configured)' : `, configured ${count(most)}`}</output></label>
     <input id=${id} type="range" min="1" max=${Math.max(2, most)} step=${Math.max(1, Math.round(most / STEPS))} value=${limit} aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`} onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))} />
