@@ -1,5 +1,7 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HeadgateError } from 'headgate';
 import { urlOf } from './guard.js';
+import { send, webRequest } from './node.js';
 import { compileOptions, type DashboardOptions } from './options.js';
 import { Service } from './service.js';
 
@@ -18,6 +20,13 @@ export interface Connection {
 /** Answers a request with the page, or with its data. */
 export interface DashboardHandler {
   (request: Request, connection?: Connection): Promise<Response>;
+  /**
+   * Answers a request of Node's server.
+   *
+   * @example
+   * createServer(page.node).listen(7420, '127.0.0.1')
+   */
+  readonly node: (req: IncomingMessage, res: ServerResponse) => void;
   /** Closes a file that the dashboard opened. */
   close(): Promise<void>;
 }
@@ -46,7 +55,16 @@ export function dashboard(options: WebDashboardOptions): DashboardHandler {
       operator: async () => settings.actions?.(request),
     });
   };
-  return Object.assign(handler, { close: () => service.close() });
+  const node = (req: IncomingMessage, res: ServerResponse): void => {
+    const isSecure = 'encrypted' in req.socket;
+    void webRequest(req, req.url ?? '/', isSecure)
+      .then((request) => handler(request, { ip: req.socket.remoteAddress }))
+      .then(
+        (response) => send(response, res),
+        () => res.destroy(),
+      );
+  };
+  return Object.assign(handler, { node, close: () => service.close() });
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
