@@ -6,32 +6,37 @@ import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 
 /** The limiters, and the requests a second that the site sends through each. */
-const LIMITERS: Readonly<Record<string, { options: Partial<LimiterOptions>; rate: number; cost?: number }>> = {
-  api: {
-    options: { policies: ['second=token-bucket 20/1s burst 40', 'minute=300/1m'], ban: {}, overrides: true },
-    rate: 92,
-  },
-  login: {
-    options: {
-      policies: ['address=10/1m', 'account=20/1h by account'],
-      ban: { after: 500, within: '10m', for: '15m' },
-      overrides: true,
+const LIMITERS: Readonly<Record<string, { options: Partial<LimiterOptions>; rate: number; cost?: number }>> =
+  {
+    api: {
+      options: {
+        policies: ['second=token-bucket 20/1s burst 40', 'minute=300/1m'],
+        ban: {},
+        overrides: true,
+      },
+      rate: 92,
     },
-    rate: 6,
-  },
-  search: { options: { policies: ['60/10s'], overrides: true, ban: {} }, rate: 38 },
-  checkout: { options: { policies: ['30/1m'], ban: {} }, rate: 6 },
-  webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 5 },
-  'image-upload': { options: { policies: ['concurrency 6/30s'] }, rate: 4 },
-  'chat-tokens': {
-    options: { policies: ['tokens=90000/1m', 'month=calendar 20000000/month by org'], overrides: true },
-    rate: 7,
-    cost: 850,
-  },
-  signup: { options: { policies: ['5/1h'], shadow: true }, rate: 0.7 },
-  exports: { options: { policies: ['10/1h'] }, rate: 0.3 },
-  'password-reset': { options: { policies: ['3/1h'], ban: {} }, rate: 0.2 },
-};
+    login: {
+      options: {
+        policies: ['address=10/1m', 'account=20/1h by account'],
+        ban: { after: 500, within: '10m', for: '15m' },
+        overrides: true,
+      },
+      rate: 6,
+    },
+    search: { options: { policies: ['60/10s'], overrides: true, ban: {} }, rate: 38 },
+    checkout: { options: { policies: ['30/1m'], ban: {} }, rate: 6 },
+    webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 5 },
+    'image-upload': { options: { policies: ['concurrency 6/30s'] }, rate: 4 },
+    'chat-tokens': {
+      options: { policies: ['tokens=90000/1m', 'month=calendar 20000000/month by org'], overrides: true },
+      rate: 7,
+      cost: 850,
+    },
+    signup: { options: { policies: ['5/1h'], shadow: true }, rate: 0.7 },
+    exports: { options: { policies: ['10/1h'] }, rate: 0.3 },
+    'password-reset': { options: { policies: ['3/1h'], ban: {} }, rate: 0.2 },
+  };
 
 const ATTACKER = '203.0.113.86';
 const ORGS = ['acme', 'globex', 'initech', 'umbrella', 'hooli'];
@@ -76,7 +81,8 @@ export function startSite(url: string): () => Promise<void> {
         { key: `org:${org}`, org },
         { cost: Math.round(300 + 1400 * Math.random()) },
       ));
-    if (name === 'login') return void (await limiter.consume({ key, account: `user-${Math.floor(4000 * Math.random() ** 2)}` }));
+    if (name === 'login')
+      return void (await limiter.consume({ key, account: `user-${Math.floor(4000 * Math.random() ** 2)}` }));
     await limiter.consume(key);
   };
 
@@ -118,11 +124,21 @@ export async function makeChanges(url: string): Promise<void> {
   const admin = createAdmin(redisStore(redis));
   const changes: (() => Promise<unknown>)[] = [
     () => admin.ban('198.51.100.0/28', '7d', { name: 'api', by: 'ops-bot', reason: 'abuse feed, list 12' }),
-    () => admin.override('customer:4711', { minute: '900/1m' }, { name: 'api', for: '7d', by: 'grace', reason: 'migration, SUP-2214' }),
+    () =>
+      admin.override(
+        'customer:4711',
+        { minute: '900/1m' },
+        { name: 'api', for: '7d', by: 'grace', reason: 'migration, SUP-2214' },
+      ),
     () => admin.ban('45.83.64.17', '2h', { name: 'search', by: 'linus', reason: 'scraping product pages' }),
     () => admin.reset('91.74.202.34', { name: 'checkout', by: 'ada', reason: 'customer called, SUP-2231' }),
     () => admin.unban('45.83.64.17', { name: 'search', by: 'ada', reason: 'it is our price monitor' }),
-    () => admin.override('org:globex', { tokens: '200000/1m' }, { name: 'chat-tokens', for: '1d', by: 'grace', reason: 'launch day' }),
+    () =>
+      admin.override(
+        'org:globex',
+        { tokens: '200000/1m' },
+        { name: 'chat-tokens', for: '1d', by: 'grace', reason: 'launch day' },
+      ),
     () => admin.ban('192.0.2.44', '1d', { name: 'api', by: 'linus', reason: 'credential stuffing, INC-41' }),
   ];
   for (const change of changes) await change();

@@ -21,11 +21,7 @@ const VARIABLE = 'HEADGATE_HASH_KEYS';
 type Use = (source: AdminSource, settings: AdminOptions) => Promise<void>;
 
 /** Opens the state that the options name, and closes it when `use` has ended. @throws CliError of the connection, or an explained error of `use` */
-export const withAdmin = (
-  options: Options,
-  io: Io,
-  use: (admin: Admin) => Promise<void>,
-): Promise<void> =>
+export const withAdmin = (options: Options, io: Io, use: (admin: Admin) => Promise<void>): Promise<void> =>
   withState(options, io, (source, settings) => use(createAdmin(source, settings)));
 
 /** Like `withAdmin`, for commands that need a server. */

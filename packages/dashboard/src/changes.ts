@@ -10,7 +10,11 @@ export interface Changed {
 
 type Note = { readonly by: string; readonly reason: string };
 
-type Change = (admin: Admin, body: Body, note: Note) => Promise<readonly { warnings: readonly AdminWarning[] }[]>;
+type Change = (
+  admin: Admin,
+  body: Body,
+  note: Note,
+) => Promise<readonly { warnings: readonly AdminWarning[] }[]>;
 
 /** The key options of a body: the limiter's exact key, or a typed address or network. */
 function keyOptions(body: Body) {
@@ -77,7 +81,12 @@ export async function change(admin: Admin, body: Body, by: string): Promise<Chan
 export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
   const reason = text(body, 'reason');
   const ids = body['ids'];
-  if (!Array.isArray(ids) || ids.length === 0 || ids.length > 1000 || !ids.every((id) => typeof id === 'string'))
+  if (
+    !Array.isArray(ids) ||
+    ids.length === 0 ||
+    ids.length > 1000 ||
+    !ids.every((id) => typeof id === 'string')
+  )
     return refuse('ids: pass the ids of entries of the log.');
   const warnings: AdminWarning[] = [];
   for (const id of ids as string[]) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
@@ -92,7 +101,8 @@ async function entriesOf(
 ): Promise<string[]> {
   const ids: string[] = [];
   for await (const entry of admin.log({ since: '1m' })) {
-    if (entry.action === made.action && entry.by === made.by && entry.reason === made.reason) ids.push(entry.id);
+    if (entry.action === made.action && entry.by === made.by && entry.reason === made.reason)
+      ids.push(entry.id);
     if (ids.length === count) break;
   }
   return ids;

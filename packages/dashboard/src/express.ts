@@ -26,7 +26,9 @@ export interface DashboardMiddleware {
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
  */
-export function dashboard<Req extends Request = Request>(options: DashboardOptions<Req>): DashboardMiddleware {
+export function dashboard<Req extends Request = Request>(
+  options: DashboardOptions<Req>,
+): DashboardMiddleware {
   const settings = compileOptions(options);
   const service = new Service(settings as never);
   const answer = async (req: Request, res: ServerResponse): Promise<void> => {

@@ -33,7 +33,10 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (fast
   const service = new Service(settings as never);
   fastify.addHook('onClose', () => service.close());
   const base = fastify.prefix.replace(/\/$/, '');
-  const handler = async (request: FastifyRequest, reply: { hijack(): unknown; raw: never }): Promise<void> => {
+  const handler = async (
+    request: FastifyRequest,
+    reply: { hijack(): unknown; raw: never },
+  ): Promise<void> => {
     const path = request.url.split('?')[0]!;
     const incoming = Object.assign(request.raw, { body: request.body });
     const response = await service.answer({

@@ -36,8 +36,7 @@ export function refuseForeign(request: Request): Refusal | undefined {
 export function refuseForged(request: Request): Refusal | undefined {
   const { headers } = request;
   const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
-  if (type !== 'application/json')
-    return { status: 415, message: 'Pass content-type: application/json.' };
+  if (type !== 'application/json') return { status: 415, message: 'Pass content-type: application/json.' };
   const site = headers.get('sec-fetch-site');
   // Browsers omit the field on plain HTTP to other machines, where Origin is left.
   const isSame = site === null ? isOwnOrigin(request) : site === 'same-origin';

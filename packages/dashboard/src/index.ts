@@ -3,10 +3,5 @@
  *
  * @module
  */
-export {
-  dashboard,
-  type Connection,
-  type DashboardHandler,
-  type WebDashboardOptions,
-} from './dashboard.js';
+export { dashboard, type Connection, type DashboardHandler, type WebDashboardOptions } from './dashboard.js';
 export type { DashboardOptions, Operator } from './options.js';

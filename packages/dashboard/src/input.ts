@@ -40,7 +40,11 @@ export function flag(body: Body, field: string): boolean {
   return value;
 }
 
-export function optional<T>(body: Body, field: string, read: (body: Body, field: string) => T): T | undefined {
+export function optional<T>(
+  body: Body,
+  field: string,
+  read: (body: Body, field: string) => T,
+): T | undefined {
   return body[field] === undefined || body[field] === null ? undefined : read(body, field);
 }
 

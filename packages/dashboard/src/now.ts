@@ -142,10 +142,7 @@ async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Min
       const fresh = starts.map((_, i) => after?.[column][i] ?? 0);
       return [...old, ...fresh].slice(-MINUTES);
     };
-    return [
-      name,
-      { admitted: join('admitted'), denied: join('denied'), use: after?.use ?? {} },
-    ] as const;
+    return [name, { admitted: join('admitted'), denied: join('denied'), use: after?.use ?? {} }] as const;
   });
   return { starts: all, limiters: new Map(merged) };
 }

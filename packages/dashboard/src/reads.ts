@@ -123,7 +123,11 @@ export class Reads {
         if (find.kind !== 'admitted' && find.kind !== 'limited') continue;
         const verdict = find.policies.find((each) => each.name === policy);
         if (!verdict) continue;
-        found.push({ key: this.#show(find.key), used: verdict.limit - verdict.remaining, limit: verdict.limit });
+        found.push({
+          key: this.#show(find.key),
+          used: verdict.limit - verdict.remaining,
+          limit: verdict.limit,
+        });
         if (found.length >= SAMPLED_KEYS) stop.abort();
       }
       found.sort((a, b) => b.used - a.used);

@@ -114,7 +114,8 @@ export class Service {
   }
 
   async #stream(asked: Asked): Promise<Response> {
-    const stream = asked.request.method === 'HEAD' ? null : eventStream(this.poller, await this.#visitor(asked));
+    const stream =
+      asked.request.method === 'HEAD' ? null : eventStream(this.poller, await this.#visitor(asked));
     return new Response(stream, {
       headers: { ...HEADERS, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
     });

@@ -15,8 +15,30 @@ const note = { reason: NOTE[3] };
 
 describe('the command line of a button', () => {
   for (const key of [
-    ...['user:42', "it's", '"quoted"', '$(reboot)', '`reboot`', 'a b', '!x', '~', '-v', '--all', '*?[a]', 'a\\b'],
-    ...['\u202Eevil', 'a\nb', '\u001b[2J', 'zero\u200bwidth', "mixed ' \\ \u0007", '日本', '<img onerror>', 'k'.repeat(2000)],
+    ...[
+      'user:42',
+      "it's",
+      '"quoted"',
+      '$(reboot)',
+      '`reboot`',
+      'a b',
+      '!x',
+      '~',
+      '-v',
+      '--all',
+      '*?[a]',
+      'a\\b',
+    ],
+    ...[
+      '\u202Eevil',
+      'a\nb',
+      '\u001b[2J',
+      'zero\u200bwidth',
+      "mixed ' \\ \u0007",
+      '日本',
+      '<img onerror>',
+      'k'.repeat(2000),
+    ],
   ])
     it(`passes the key ${JSON.stringify(key.slice(0, 24))}`, () => {
       const line = commandLine({ action: 'ban', name: 'the api', key, for: '2h', ...note }, 'ada')!;
@@ -36,25 +58,53 @@ describe('the command line of a button', () => {
   it('has the flags of each action', () => {
     const of = (change: object) => wordsIn(commandLine({ name: 'api', reason: 'r', ...change }, 'ada')!);
     const end = ['--by', 'ada', '--reason', 'r'];
-    expect(of({ action: 'override', key: 'k', change: '200/1m', for: '1d' })).to.deep.equal(
-      ['override', 'k', '200/1m', '--name', 'api', '--for', '1d', ...end],
-    );
+    expect(of({ action: 'override', key: 'k', change: '200/1m', for: '1d' })).to.deep.equal([
+      'override',
+      'k',
+      '200/1m',
+      '--name',
+      'api',
+      '--for',
+      '1d',
+      ...end,
+    ]);
     const change = { minute: '200/1m', 'per day': '9/1d' };
     const [, key, json, ...rest] = of({ action: 'override', key: 'k', change, until: '2030-01-31T12:00Z' });
     expect([key, JSON.parse(json!)]).to.deep.equal(['k', change]);
     expect(rest).to.deep.equal(['--name', 'api', '--until', '2030-01-31T12:00Z', ...end]);
-    expect(of({ action: 'override', all: true, change: { minute: '1/1m' } })).to.deep.equal(
-      ['override', 'minute=1/1m', '--all', '--name', 'api', ...end],
-    );
-    expect(of({ action: 'remove', key: 'k', dimension: 'org' })).to.deep.equal(
-      ['override', 'k', '--remove', '--name', 'api', '--dimension', 'org', ...end],
-    );
-    expect(of({ action: 'unban', key: '2001:db8::/56', raw: true })).to.deep.equal(
-      ['unban', '2001:db8::/56', '--name', 'api', '--raw', ...end],
-    );
-    expect(of({ action: 'ban', key: 'k', for: '2h', all: true })).to.deep.equal(
-      ['ban', 'k', '2h', '--all-limiters', ...end],
-    );
+    expect(of({ action: 'override', all: true, change: { minute: '1/1m' } })).to.deep.equal([
+      'override',
+      'minute=1/1m',
+      '--all',
+      '--name',
+      'api',
+      ...end,
+    ]);
+    expect(of({ action: 'remove', key: 'k', dimension: 'org' })).to.deep.equal([
+      'override',
+      'k',
+      '--remove',
+      '--name',
+      'api',
+      '--dimension',
+      'org',
+      ...end,
+    ]);
+    expect(of({ action: 'unban', key: '2001:db8::/56', raw: true })).to.deep.equal([
+      'unban',
+      '2001:db8::/56',
+      '--name',
+      'api',
+      '--raw',
+      ...end,
+    ]);
+    expect(of({ action: 'ban', key: 'k', for: '2h', all: true })).to.deep.equal([
+      'ban',
+      'k',
+      '2h',
+      '--all-limiters',
+      ...end,
+    ]);
   });
 });
 
@@ -66,13 +116,25 @@ describe('the texts of policies', () => {
   });
 
   it('are taken apart', () => {
-    expect(policyParts('100/1m')).to.deep.include({ name: 'default', rest: '100/1m', dimension: 'key', limit: 100, isNamed: false });
-    expect(policyParts('minute=token-bucket 20/1s by org')).to.deep.include({ name: 'minute', dimension: 'org', limit: 20 });
+    expect(policyParts('100/1m')).to.deep.include({
+      name: 'default',
+      rest: '100/1m',
+      dimension: 'key',
+      limit: 100,
+      isNamed: false,
+    });
+    expect(policyParts('minute=token-bucket 20/1s by org')).to.deep.include({
+      name: 'minute',
+      dimension: 'org',
+      limit: 20,
+    });
     expect(policyParts('"per \\"day\\""=5/1d')).to.deep.include({ name: 'per "day"', rest: '5/1d' });
   });
 
   it('mark keys that would be read as an address', () => {
-    for (const key of ['', '1.2.3', '10.0.0.0/8', '2001:db8::1', '2001:db8::/56', '::', 'fe80:']) expect(isAmbiguous(key), key).to.equal(true);
-    for (const key of ['203.0.113.7', 'user:42', 'ada', 'org:acme', 'abc.def.example', 'v1.2']) expect(isAmbiguous(key), key).to.equal(false);
+    for (const key of ['', '1.2.3', '10.0.0.0/8', '2001:db8::1', '2001:db8::/56', '::', 'fe80:'])
+      expect(isAmbiguous(key), key).to.equal(true);
+    for (const key of ['203.0.113.7', 'user:42', 'ada', 'org:acme', 'abc.def.example', 'v1.2'])
+      expect(isAmbiguous(key), key).to.equal(false);
   });
 });

@@ -82,7 +82,9 @@ for (const [name, start] of Object.entries(frameworks)) {
 describe('dashboard', () => {
   it('refuses unknown and wrong options with the fix', () => {
     const store = memoryStore();
-    expect(() => dashboard({ store, refresh: 1 } as never)).to.throw(/unknown option 'refresh'. Known options: store/);
+    expect(() => dashboard({ store, refresh: 1 } as never)).to.throw(
+      /unknown option 'refresh'. Known options: store/,
+    );
     expect(() => dashboard({ store, actions: 'ada' } as never)).to.throw(/actions: pass a function/);
     expect(() => dashboard({ store, auth: true } as never)).to.throw(/auth: pass 'upstream' or 'none'/);
     expect(() => dashboard({ store, basePath: 'admin' })).to.throw(/basePath: pass a path/);

@@ -37,12 +37,19 @@ for (const [name, start] of Object.entries(frameworks)) {
     });
 
     const change = (fields: Record<string, string | undefined>, body = BAN) => {
-      const headers = Object.entries({ ...good, ...fields }).filter((entry): entry is [string, string] => entry[1] !== undefined);
+      const headers = Object.entries({ ...good, ...fields }).filter(
+        (entry): entry is [string, string] => entry[1] !== undefined,
+      );
       return send(`${site.url}api/change`, 'POST', Object.fromEntries(headers), body);
     };
 
     it('changes that a form can send', async () => {
-      for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', undefined])
+      for (const type of [
+        'text/plain',
+        'application/x-www-form-urlencoded',
+        'multipart/form-data; boundary=x',
+        undefined,
+      ])
         expect(await change({ 'content-type': type }), type).to.be.oneOf([400, 415]);
     });
 
@@ -73,7 +80,13 @@ for (const [name, start] of Object.entries(frameworks)) {
     });
 
     it('changes by GET, and bodies that are not JSON, too large, or without a reason', async () => {
-      const query = new URLSearchParams({ action: 'ban', name: 'api', key: 'victim', for: '1h', reason: 'r' });
+      const query = new URLSearchParams({
+        action: 'ban',
+        name: 'api',
+        key: 'victim',
+        for: '1h',
+        reason: 'r',
+      });
       expect(await send(`${site.url}api/change?${query}`, 'GET', good)).to.equal(404);
       for (const body of ['', 'null', '[]', '{', JSON.stringify({ ...JSON.parse(BAN), reason: ' ' })])
         expect(await change({}, body), body).to.equal(400);
@@ -114,11 +127,14 @@ describe('dashboard for Request handlers without actions and auth', () => {
   it('needs the address of the client, which must be of this machine', async () => {
     expect((await ask({}))[0]).to.equal(403);
     expect((await ask({}, '203.0.113.9'))[0]).to.equal(403);
-    for (const ip of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) expect((await ask({}, ip))[0], ip).to.equal(200);
+    for (const ip of ['127.0.0.1', '::1', '::ffff:127.0.0.1'])
+      expect((await ask({}, ip))[0], ip).to.equal(200);
     expect((await ask({ auth: 'upstream' }))[0]).to.equal(200);
   });
 
   it('names the fix', async () => {
-    expect((await ask({}))[1]).to.contain("`auth: 'upstream'`").and.to.contain('actions');
+    expect((await ask({}))[1])
+      .to.contain("`auth: 'upstream'`")
+      .and.to.contain('actions');
   });
 });

@@ -36,13 +36,15 @@ export function register(program: CliCommand, io: Io): void {
 
 function withUrl(url: string | undefined, options: Options): Options {
   if (url === undefined) return options;
-  if (options.redis !== undefined) throw usageError('--redis and the argument name a server. Pass one of them.');
+  if (options.redis !== undefined)
+    throw usageError('--redis and the argument name a server. Pass one of them.');
   return { ...options, redis: url };
 }
 
 async function serve(options: Options, io: Io): Promise<void> {
   const { by } = noteOf(options, io);
-  if (by === undefined || by === null) throw usageError('--by: missing. Pass your name for the log: --by ada.');
+  if (by === undefined || by === null)
+    throw usageError('--by: missing. Pass your name for the log: --by ada.');
   // Loaded here, because no other command needs the page.
   const { dashboard } = await import('headgate-dashboard');
   const { readOnly = false, hideKeys = false, title } = options;
@@ -62,7 +64,10 @@ async function serve(options: Options, io: Io): Promise<void> {
     const url = `http://127.0.0.1:${port}/?token=${token}`;
     await (io.json
       ? writeJson(io, { url, by, readOnly })
-      : write(io, `${url}\nOpen this address in a browser. ${readOnly ? 'Nothing can be changed' : `Changes are logged as ${printable(by)}`}. Ctrl-C ends the page.\n`));
+      : write(
+          io,
+          `${url}\nOpen this address in a browser. ${readOnly ? 'Nothing can be changed' : `Changes are logged as ${printable(by)}`}. Ctrl-C ends the page.\n`,
+        ));
     await stopped;
     server.close();
     server.closeAllConnections();
@@ -76,7 +81,10 @@ async function listen(server: Server, port: number): Promise<void> {
   try {
     await once(server, 'listening');
   } catch (error) {
-    throw failure(`--port: port ${port} cannot be used: ${(error as Error).message}. Pass another port, or 0.`, error);
+    throw failure(
+      `--port: port ${port} cannot be used: ${(error as Error).message}. Pass another port, or 0.`,
+      error,
+    );
   }
 }
 

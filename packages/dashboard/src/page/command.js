@@ -6,12 +6,12 @@ export function shellWord(text) {
   if (/^[\w@%+:,./=-]+$/.test(text)) return text;
   // Invisible characters as escapes, which bash and zsh read.
   if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text)) {
-    const escaped = text
-      .replace(/[\\']/g, '\\$&')
-      .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => {
-        const code = /** @type {number} */ (c.codePointAt(0));
-        return code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`;
-      });
+    const escaped = text.replace(/[\\']/g, '\\$&').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => {
+      const code = /** @type {number} */ (c.codePointAt(0));
+      return code < 0x10000
+        ? `\\u${code.toString(16).padStart(4, '0')}`
+        : `\\U${code.toString(16).padStart(8, '0')}`;
+    });
     return `$'${escaped}'`;
   }
   return `'${text.replaceAll("'", "'\\''")}'`;
@@ -88,5 +88,11 @@ export function policyParts(text) {
   const rest = text.slice((quoted ?? plain)?.[0].length ?? 0);
   const [, dimension] = / by (\S+)/.exec(rest) ?? [];
   const [, limit = '0'] = /(\d+)\s*\//.exec(rest) ?? [];
-  return { name, rest, dimension: dimension ?? 'key', limit: Number(limit), isNamed: Boolean(quoted ?? plain) };
+  return {
+    name,
+    rest,
+    dimension: dimension ?? 'key',
+    limit: Number(limit),
+    isNamed: Boolean(quoted ?? plain),
+  };
 }

@@ -6,19 +6,53 @@ import { app, changed, openChange, post, refresh, useApp } from './state.js';
 import { keyText, printable, shortened } from './text.js';
 
 /** @param {any} change */
-const subjectText = ({ key, all }) => (key === undefined || (all && key === undefined) ? 'all keys' : shortened(keyText(key), 80));
+const subjectText = ({ key, all }) =>
+  key === undefined || (all && key === undefined) ? 'all keys' : shortened(keyText(key), 80);
 
 /** The texts of each action. @type {Record<string, { title: (change: any) => string, verb: string, done: string, kind: string, hint: string }>} */
 const TEXTS = {
-  ban: { title: (c) => `Ban ${subjectText(c)}`, verb: 'Ban', done: 'Banned', kind: 'danger', hint: 'Every request of this key is denied until the ban ends.' },
-  unban: { title: (c) => `Unban ${subjectText(c)}`, verb: 'Unban', done: 'Unbanned', kind: '', hint: 'Ends the ban, and forgets the denials before it.' },
-  override: { title: (c) => `Change the limits of ${c.all ? 'all keys' : subjectText(c)}`, verb: 'Change limits', done: 'Changed the limits of', kind: '', hint: 'At once, in every process. Spent units stay spent.' },
-  remove: { title: (c) => `End the override of ${c.all ? 'all keys' : subjectText(c)}`, verb: 'End override', done: 'Ended the override of', kind: '', hint: 'The configured limits apply again.' },
-  reset: { title: (c) => `Reset ${subjectText(c)}`, verb: 'Reset', done: 'Reset', kind: '', hint: 'Forgets the charges of the key: its quota is full again. A ban stays. This cannot be undone.' },
+  ban: {
+    title: (c) => `Ban ${subjectText(c)}`,
+    verb: 'Ban',
+    done: 'Banned',
+    kind: 'danger',
+    hint: 'Every request of this key is denied until the ban ends.',
+  },
+  unban: {
+    title: (c) => `Unban ${subjectText(c)}`,
+    verb: 'Unban',
+    done: 'Unbanned',
+    kind: '',
+    hint: 'Ends the ban, and forgets the denials before it.',
+  },
+  override: {
+    title: (c) => `Change the limits of ${c.all ? 'all keys' : subjectText(c)}`,
+    verb: 'Change limits',
+    done: 'Changed the limits of',
+    kind: '',
+    hint: 'At once, in every process. Spent units stay spent.',
+  },
+  remove: {
+    title: (c) => `End the override of ${c.all ? 'all keys' : subjectText(c)}`,
+    verb: 'End override',
+    done: 'Ended the override of',
+    kind: '',
+    hint: 'The configured limits apply again.',
+  },
+  reset: {
+    title: (c) => `Reset ${subjectText(c)}`,
+    verb: 'Reset',
+    done: 'Reset',
+    kind: '',
+    hint: 'Forgets the charges of the key: its quota is full again. A ban stays. This cannot be undone.',
+  },
   undo: { title: () => 'Undo this change', verb: 'Undo', done: 'Undid', kind: '', hint: '' },
 };
 
-const LENGTHS = /** @type {Record<string, string[]>} */ ({ ban: ['15m', '2h', '1d', '7d'], override: ['1h', '1d', '7d', ''] });
+const LENGTHS = /** @type {Record<string, string[]>} */ ({
+  ban: ['15m', '2h', '1d', '7d'],
+  override: ['1h', '1d', '7d', ''],
+});
 
 /** The end of this day, where the operator is. */
 function tomorrow() {
@@ -33,11 +67,20 @@ function Length({ change, update }) {
   const options = LENGTHS[change.action];
   const label = (/** @type {string} */ value) => (value === '' ? 'no end' : value);
   const choose = (/** @type {string} */ value) => update({ for: value || undefined, until: undefined });
-  return html`<fieldset><legend>For how long</legend><div class="chips">
-    ${options.map((value) => html`<label class="pick"><input type="radio" name="length" checked=${chosen === value} onChange=${() => choose(value)} /><span>${label(value)}</span></label>`)}
-    ${change.action === 'override' ? html`<label class="pick"><input type="radio" name="length" checked=${chosen === 'tomorrow'} onChange=${() => update({ for: undefined, until: tomorrow() })} /><span>until tomorrow</span></label>` : ''}
-    <input class="length" aria-label="Another duration" placeholder="3h" value=${options.includes(chosen) || chosen === 'tomorrow' ? '' : chosen} onInput=${(/** @type {any} */ event) => choose(event.target.value.trim())} />
-  </div></fieldset>`;
+  return html`<fieldset>
+    <legend>For how long</legend>
+    <div class="chips">
+      ${options.map((value) => html`<label class="pick"><input type="radio" name="length" checked=${chosen === value} onChange=${() => choose(value)} /><span>${label(value)}</span></label>`)}
+      ${change.action === 'override' ? html`<label class="pick"><input type="radio" name="length" checked=${chosen === 'tomorrow'} onChange=${() => update({ for: undefined, until: tomorrow() })} /><span>until tomorrow</span></label>` : ''}
+      <input
+        class="length"
+        aria-label="Another duration"
+        placeholder="3h"
+        value=${options.includes(chosen) || chosen === 'tomorrow' ? '' : chosen}
+        onInput=${(/** @type {any} */ event) => choose(event.target.value.trim())}
+      />
+    </div>
+  </fieldset>`;
 }
 
 /** The new limits of an override, by policy. @param {any} props */
@@ -46,8 +89,16 @@ function Limits({ change, update }) {
   const set = (/** @type {string} */ name, /** @type {string} */ text) =>
     update({ change: name === '' ? text : { ...texts, [name]: text } });
   return Object.entries(texts).map(
-    ([name, text]) => html`<label class="field"><span>${name === '' ? 'Limit' : `Limit of ${printable(name)}`}</span>
-      <input value=${text} required spellcheck="false" autocomplete="off" onInput=${(/** @type {any} */ event) => set(name, event.target.value)} /></label>`,
+    ([name, text]) =>
+      html`<label class="field"
+        ><span>${name === '' ? 'Limit' : `Limit of ${printable(name)}`}</span>
+        <input
+          value=${text}
+          required
+          spellcheck="false"
+          autocomplete="off"
+          onInput=${(/** @type {any} */ event) => set(name, event.target.value)}
+      /></label>`,
   );
 }
 
@@ -55,7 +106,10 @@ function Limits({ change, update }) {
 async function make(change) {
   const { what, ...body } = change;
   const { warnings, entries } = await post(change.action === 'undo' ? 'api/undo' : 'api/change', body);
-  const text = change.action === 'undo' ? `Undid: ${what}` : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${change.name ? ` in ${printable(change.name)}` : ''}`;
+  const text =
+    change.action === 'undo'
+      ? `Undid: ${what}`
+      : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${change.name ? ` in ${printable(change.name)}` : ''}`;
   const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   refresh();
@@ -95,16 +149,35 @@ function Form({ given }) {
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => openChange(null)}>
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
-      <p class="quiet">${change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}</p>
+      <p class="quiet">
+        ${change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+      </p>
       ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
       ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters</label>`}
-      <label class="field"><span>Reason</span><input name="reason" required maxlength="500" autofocus autocomplete="off" placeholder="such as a ticket: INC-7" value=${change.reason ?? ''} onInput=${(/** @type {any} */ event) => update({ reason: event.target.value })} /></label>
-      <div class="equivalent"><span class="quiet">The same on the command line</span>
-        ${command === undefined ? html`<p class="quiet">A shell cannot pass this key.</p>` : html`<${Command} text=${command} label="The same on the command line" />`}</div>
+      <label class="field"
+        ><span>Reason</span
+        ><input
+          name="reason"
+          required
+          maxlength="500"
+          autofocus
+          autocomplete="off"
+          placeholder="such as a ticket: INC-7"
+          value=${change.reason ?? ''}
+          onInput=${(/** @type {any} */ event) => update({ reason: event.target.value })}
+      /></label>
+      <div class="equivalent">
+        <span class="quiet">The same on the command line</span>
+        ${command === undefined ? html`<p class="quiet">A shell cannot pass this key.</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+      </div>
       ${state.error && html`<${Problem} text=${state.error} />`}
-      <div class="buttons"><span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
-        <button type="submit" class=${`primary ${texts.kind}`} disabled=${state.isBusy || reason === ''}>${texts.verb}</button></div>
+      <div class="buttons">
+        <span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
+        <button type="submit" class=${`primary ${texts.kind}`} disabled=${state.isBusy || reason === ''}>
+          ${texts.verb}
+        </button>
+      </div>
     </form>
   </dialog>`;
 }
@@ -118,11 +191,26 @@ export function Notes() {
   };
   const undo = (/** @type {any} */ note) => {
     close(note);
-    openChange({ action: 'undo', ids: note.entries, what: note.text, reason: `undo: ${note.reason}`.slice(0, 500) });
+    openChange({
+      action: 'undo',
+      ids: note.entries,
+      what: note.text,
+      reason: `undo: ${note.reason}`.slice(0, 500),
+    });
   };
-  return html`<div class="notes" role="status" aria-live="polite">${notes.map(
-    (note) => html`<div class="note" key=${note.id}><div><b>${printable(note.text)}</b>${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}</div>
-      ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-      <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>✕</button></div>`,
-  )}</div>`;
+  return html`<div class="notes" role="status" aria-live="polite">
+    ${notes.map(
+      (note) =>
+        html`<div class="note" key=${note.id}>
+          <div>
+            <b>${printable(note.text)}</b
+            >${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+          </div>
+          ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
+          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>
+            ✕
+          </button>
+        </div>`,
+    )}
+  </div>`;
 }

@@ -8,11 +8,17 @@ import { ago, fullTime, keyText, printable, shortened, span } from './text.js';
 export function Key({ of, dimension, link = true }) {
   const text = keyText(of);
   const isPlain = typeof of === 'string';
-  const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}>${shortened(text)}</code>`;
-  const href = isPlain ? `#/key/${encodeURIComponent(of.toWellFormed())}${dimension ? `?by=${encodeURIComponent(dimension)}` : ''}` : '';
-  return html`<span class="key">${
-    isPlain && link && of.length <= 1000 ? html`<a href=${href}>${shown}</a>` : shown
-  }${dimension ? html` <span class="chip">${printable(dimension)}</span>` : ''}</span>`;
+  const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}
+    >${shortened(text)}</code
+  >`;
+  const href = isPlain
+    ? `#/key/${encodeURIComponent(of.toWellFormed())}${dimension ? `?by=${encodeURIComponent(dimension)}` : ''}`
+    : '';
+  return html`<span class="key"
+    >${
+      isPlain && link && of.length <= 1000 ? html`<a href=${href}>${shown}</a>` : shown
+    }${dimension ? html` <span class="chip">${printable(dimension)}</span>` : ''}</span
+  >`;
 }
 
 /** The fields of a change of a key that the store contains. @param {string} name @param {any} find */
@@ -24,7 +30,14 @@ export function subjectOf(name, { key, dimension, within }) {
 /** A button that opens the dialog of a change. Hidden from visitors that may not change limits. @param {any} props */
 export function Act({ label, change, kind = '', title }) {
   if (!app.me || !change) return null;
-  return html`<button type="button" class=${`small ${kind}`} title=${title} onClick=${() => openChange(change)}>${label}</button>`;
+  return html`<button
+    type="button"
+    class=${`small ${kind}`}
+    title=${title}
+    onClick=${() => openChange(change)}
+  >
+    ${label}
+  </button>`;
 }
 
 /** @param {any} props */
@@ -45,9 +58,16 @@ export function Command({ text, label = 'Command line' }) {
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     });
-  return html`<div class="command"><pre tabindex="0" aria-label=${label}>${text}</pre>${
-    navigator.clipboard ? html`<button type="button" class="small ghost" onClick=${copy}>${isCopied ? 'Copied' : 'Copy'}</button>` : ''
-  }</div>`;
+  return html`<div class="command">
+    <pre tabindex="0" aria-label=${label}>${text}</pre>
+    ${
+      navigator.clipboard
+        ? html`<button type="button" class="small ghost" onClick=${copy}>
+            ${isCopied ? 'Copied' : 'Copy'}
+          </button>`
+        : ''
+    }
+  </div>`;
 }
 
 /** The limits of an override. @param {any} change @returns {string} */
@@ -57,7 +77,8 @@ export function limitsText(change) {
   if (typeof change === 'number') return span(change);
   if (Array.isArray(change)) return printable(change.join(', '));
   if (typeof change !== 'object') return printable(String(change));
-  if (typeof change.tier === 'string' && Object.keys(change).length === 1) return `tier ${printable(change.tier)}`;
+  if (typeof change.tier === 'string' && Object.keys(change).length === 1)
+    return `tier ${printable(change.tier)}`;
   if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
   const entries = Object.entries(change).map(([name, value]) => {
     const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
@@ -76,10 +97,16 @@ const VERBS = /** @type {Record<string, string>} */ ({
   configure: 'changed the configuration',
 });
 
-const AUTHORS = /** @type {Record<string, string>} */ ({ denials: 'Denials', program: 'The program', cli: 'Somebody', admin: 'Somebody' });
+const AUTHORS = /** @type {Record<string, string>} */ ({
+  denials: 'Denials',
+  program: 'The program',
+  cli: 'Somebody',
+  admin: 'Somebody',
+});
 
 /** @param {any} row */
-export const authorOf = (row) => (row.by === null || row.by === undefined ? AUTHORS[row.from] : printable(row.by));
+export const authorOf = (row) =>
+  row.by === null || row.by === undefined ? AUTHORS[row.from] : printable(row.by);
 
 /** @param {any} row */
 export const verbOf = (row) => (row.undoes ? `undid: ${VERBS[row.action]}` : VERBS[row.action]);
@@ -98,10 +125,17 @@ const UNDOABLE = ['ban', 'unban', 'override', 'remove'];
 /** The button that undoes a logged change. @param {any} props */
 export function Undo({ row, rows }) {
   if (!app.me || !UNDOABLE.includes(row.action)) return null;
-  if (rows.some((/** @type {any} */ other) => other.undoes === row.id)) return html`<span class="quiet">undone</span>`;
+  if (rows.some((/** @type {any} */ other) => other.undoes === row.id))
+    return html`<span class="quiet">undone</span>`;
   const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : ''}`;
-  return html`<button type="button" class="small ghost" onClick=${() =>
-    openChange({ action: 'undo', ids: [row.id], what, reason: row.reason ? `undo: ${row.reason}` : '' })}>Undo</button>`;
+  return html`<button
+    type="button"
+    class="small ghost"
+    onClick=${() =>
+      openChange({ action: 'undo', ids: [row.id], what, reason: row.reason ? `undo: ${row.reason}` : '' })}
+  >
+    Undo
+  </button>`;
 }
 
 /** The key, the keys or the network of a logged change. @param {any} props */

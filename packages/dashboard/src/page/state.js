@@ -138,7 +138,8 @@ async function read(response) {
         : `The server answered with status ${response.status}.`,
     );
   }
-  if (!response.ok) throw new Error(body.error ?? body.detail ?? `The server answered with status ${response.status}.`);
+  if (!response.ok)
+    throw new Error(body.error ?? body.detail ?? `The server answered with status ${response.status}.`);
   return body;
 }
 

@@ -4,7 +4,9 @@ const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** @param {string} text a text from clients. Invisible characters become escapes, as the command line shows them */
 export function printable(text) {
-  return text.toWellFormed().replace(HIDDEN, (c) => `\\u{${/** @type {number} */ (c.codePointAt(0)).toString(16)}}`);
+  return text
+    .toWellFormed()
+    .replace(HIDDEN, (c) => `\\u{${/** @type {number} */ (c.codePointAt(0)).toString(16)}}`);
 }
 
 /** @param {any} key a key, or its hash */
@@ -31,7 +33,9 @@ export function rate(n) {
 export function percent(part, whole) {
   if (whole === 0 || part === 0) return '0 %';
   const share = (100 * part) / whole;
-  return share < 0.1 ? '< 0.1 %' : `${share < 10 ? share.toFixed(1).replace(/\.0$/, '') : Math.round(share)} %`;
+  return share < 0.1
+    ? '< 0.1 %'
+    : `${share < 10 ? share.toFixed(1).replace(/\.0$/, '') : Math.round(share)} %`;
 }
 
 const UNITS = /** @type {const} */ ([
@@ -61,7 +65,8 @@ export function ago(at) {
 }
 
 /** @param {number} at */
-export const clockTime = (at) => new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+export const clockTime = (at) =>
+  new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
 
 /** @param {number} at */
 export function fullTime(at) {

@@ -33,12 +33,24 @@ describe('the page', function () {
     sites.push(site);
     return { site, ...(await openTab(browser, site.url, { user: 'ada', ...options })) };
   };
-  const limiterOf = (store: LimiterOptions['store'], name: string, options: Partial<LimiterOptions> = {}): Limiter => {
-    const limiter = createLimiter({ store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options } as LimiterOptions);
+  const limiterOf = (
+    store: LimiterOptions['store'],
+    name: string,
+    options: Partial<LimiterOptions> = {},
+  ): Limiter => {
+    const limiter = createLimiter({
+      store,
+      name,
+      policies: ['5/1h'],
+      ban: {},
+      overrides: true,
+      ...options,
+    } as LimiterOptions);
     limiters.push(limiter);
     return limiter;
   };
-  const row = (page: Page, name: string) => page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
+  const row = (page: Page, name: string) =>
+    page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
 
   it('shows known rates: an attacker among ordinary clients', async () => {
     const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
@@ -79,12 +91,22 @@ describe('the page', function () {
     const store = memoryStore();
     const name = '<b onmouseover=alert(2)>api</b>';
     const limiter = limiterOf(store, name);
-    for (const key of HOSTILE) await limiter.ban(key, '1h', { by: '<i>ops</i>', reason: `<script>alert(3)</script>${key.slice(0, 20)}`.toWellFormed() });
+    for (const key of HOSTILE)
+      await limiter.ban(key, '1h', {
+        by: '<i>ops</i>',
+        reason: `<script>alert(3)</script>${key.slice(0, 20)}`.toWellFormed(),
+      });
     const { page, problems } = await open({ store });
     await row(page, name).getByRole('button').first().click();
-    await page.locator('.list li').nth(HOSTILE.length - 1).waitFor();
+    await page
+      .locator('.list li')
+      .nth(HOSTILE.length - 1)
+      .waitFor();
     const shown = await page.locator('.details').innerText();
-    expect(shown).to.contain('<img src=x onerror=alert(1)>').and.to.contain('\\u{202e}txt.exe').and.to.contain('nul\\u{0}byte');
+    expect(shown)
+      .to.contain('<img src=x onerror=alert(1)>')
+      .and.to.contain('\\u{202e}txt.exe')
+      .and.to.contain('nul\\u{0}byte');
     expect(shown).not.to.contain('\u202E');
     for (const screen of ['log', 'what-if', `key/${encodeURIComponent(HOSTILE[0]!)}`]) {
       await page.evaluate(`location.hash = '#/${screen}'`);
@@ -92,7 +114,9 @@ describe('the page', function () {
     }
     await page.locator('.verdict').waitFor();
     expect(await page.locator('.verdict').innerText()).to.contain('Denied');
-    expect(await page.locator('img, i:not([aria-hidden]):not(.bar i), script:not([src]):nth-of-type(3)').count()).to.equal(0);
+    expect(
+      await page.locator('img, i:not([aria-hidden]):not(.bar i), script:not([src]):nth-of-type(3)').count(),
+    ).to.equal(0);
     expect(problems).to.deep.equal([]);
   });
 
@@ -107,7 +131,8 @@ describe('the page', function () {
       const text = key.includes('\0') ? 'nul\\u{0}byte' : '\\u{202e}txt.exe';
       await page.locator('.list li', { hasText: text }).getByRole('button', { name: 'Unban' }).click();
       await page.getByLabel('Reason').fill('test');
-      if (key.includes('\0')) expect(await page.getByRole('dialog').innerText()).to.contain('A shell cannot pass this key');
+      if (key.includes('\0'))
+        expect(await page.getByRole('dialog').innerText()).to.contain('A shell cannot pass this key');
       await page.getByRole('button', { name: 'Unban', exact: true }).last().click();
       await page.locator('.note', { hasText: text }).waitFor();
       expect((await limiter.peek(key)).allowed).to.equal(true);
@@ -122,7 +147,9 @@ describe('the page', function () {
     const body = JSON.stringify({ action: 'ban', name: 'api', key: 'victim', for: '1h', reason: 'x' });
     const evil = createServer((req, res) => {
       res.setHeader('content-type', 'text/html');
-      res.end(`<iframe src="${site.url}"></iframe><form id="f" method="post" action="${target}" enctype="text/plain"><input name='${body.slice(0, -1)},"a":"' value='"}'></form>`);
+      res.end(
+        `<iframe src="${site.url}"></iframe><form id="f" method="post" action="${target}" enctype="text/plain"><input name='${body.slice(0, -1)},"a":"' value='"}'></form>`,
+      );
     });
     evil.listen(0, '127.0.0.1');
     await once(evil, 'listening');
@@ -137,7 +164,12 @@ describe('the page', function () {
           { body: json, headers: { 'content-type': 'application/json', 'x-headgate-token': 'x'.repeat(24) } },
         ];
         return Promise.all(
-          attempts.map((each) => fetch(url!, { method: 'POST', credentials: 'include', ...each }).then((r) => r.type, () => 'refused')),
+          attempts.map((each) =>
+            fetch(url!, { method: 'POST', credentials: 'include', ...each }).then(
+              (r) => r.type,
+              () => 'refused',
+            ),
+          ),
         );
       },
       [target, body],
@@ -177,7 +209,10 @@ describe('the page', function () {
     for (const screen of ['now', 'key/ada', 'what-if', 'log']) {
       await page.evaluate(`location.hash = '#/${screen}'`);
       await sleep(500);
-      expect(await page.getByRole('button', { name: /ban|undo|reset|limits|override/i }).count(), screen).to.equal(0);
+      expect(
+        await page.getByRole('button', { name: /ban|undo|reset|limits|override/i }).count(),
+        screen,
+      ).to.equal(0);
     }
   });
 
@@ -200,7 +235,9 @@ describe('the page', function () {
 
   it('handles 1,000 limiters', async () => {
     const prefix = freshPrefix();
-    const stores = Array.from({ length: 10 }, () => redisStore(clients.redis, { prefix, top: true, publish: '100ms' }));
+    const stores = Array.from({ length: 10 }, () =>
+      redisStore(clients.redis, { prefix, top: true, publish: '100ms' }),
+    );
     for (let i = 0; i < 1000; i++)
       await limiterOf(stores[i % 10], `limiter-${String(i).padStart(4, '0')}`, { ban: {} }).consume('k');
     const { page, problems } = await open({ store: stores[0]! });
@@ -221,17 +258,25 @@ describe('the page', function () {
   /** A store with something on every screen. */
   const busyStore = async () => {
     const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
-    const api = limiterOf(store, 'api', { policies: ['second=token-bucket 20/1s burst 40', 'a-policy-with-a-long-name=5/1h'] });
+    const api = limiterOf(store, 'api', {
+      policies: ['second=token-bucket 20/1s burst 40', 'a-policy-with-a-long-name=5/1h'],
+    });
     limiterOf(store, 'a-limiter-with-a-name-that-is-rather-long-for-a-phone');
     for (let i = 0; i < 30; i++) await api.consume(i % 2 === 0 ? '2001:db8:aaaa:bbbb::/56' : `customer:${i}`);
-    await api.ban('203.0.113.7', '2h', { by: 'ops', reason: 'a reason that somebody wrote with care and at length, INC-7' });
+    await api.ban('203.0.113.7', '2h', {
+      by: 'ops',
+      reason: 'a reason that somebody wrote with care and at length, INC-7',
+    });
     await api.override('customer:1', { second: '40/1s' }, { for: '1d', by: 'grace', reason: 'launch' });
     return store;
   };
   const SCREENS = ['now', 'key/203.0.113.7', 'what-if/api', 'log'];
 
   it('fits into 360 pixels, on all screens', async () => {
-    const { page, problems } = await open({ store: await busyStore(), title: 'production' }, { viewport: { width: 360, height: 740 }, hasTouch: true });
+    const { page, problems } = await open(
+      { store: await busyStore(), title: 'production' },
+      { viewport: { width: 360, height: 740 }, hasTouch: true },
+    );
     await row(page, 'api').getByRole('button').first().click();
     await page.locator('.details .keys').first().waitFor();
     for (const screen of SCREENS) {
@@ -254,7 +299,9 @@ describe('the page', function () {
     const focusOn = async (name: RegExp) => {
       for (let i = 0; i < 60; i++) {
         await page.keyboard.press('Tab');
-        const text = await page.evaluate<string>("document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''");
+        const text = await page.evaluate<string>(
+          "document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''",
+        );
         if (name.test(text)) return;
       }
       throw new Error(`The key Tab does not lead to ${String(name)}.`);
@@ -280,10 +327,14 @@ describe('the page', function () {
 
   for (const colorScheme of ['light', 'dark'] as const)
     it(`has no violation that axe finds, ${colorScheme}`, async () => {
-      const { page } = await open({ store: await busyStore(), title: 'production' }, { colorScheme, bypassCSP: true });
+      const { page } = await open(
+        { store: await busyStore(), title: 'production' },
+        { colorScheme, bypassCSP: true },
+      );
       await page.addScriptTag({ path: axe });
       const check = async (where: string) => {
-        const source = "({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)";
+        const source =
+          "({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)";
         const found = await page.evaluate<string[]>(`axe.run().then(${source})`);
         expect(found, where).to.deep.equal([]);
       };
@@ -315,7 +366,9 @@ describe('the page', function () {
     };
     // As many updates as ten minutes bring.
     const updates = (n: number) =>
-      page.evaluate<void>(`(async () => { for (let i = 0; i < ${n}; i++) { document.querySelector('select').dispatchEvent(new Event('change', { bubbles: true })); await new Promise((done) => setTimeout(done)); } })()`);
+      page.evaluate<void>(
+        `(async () => { for (let i = 0; i < ${n}; i++) { document.querySelector('select').dispatchEvent(new Event('change', { bubbles: true })); await new Promise((done) => setTimeout(done)); } })()`,
+      );
     await updates(50);
     const before = await size();
     await updates(300);

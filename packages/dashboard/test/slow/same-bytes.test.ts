@@ -15,15 +15,21 @@ const client = clients.redis;
 
 /** The content of all keys of a prefix, without the publications and counts of processes. Times become T, and the prefix P. */
 async function contentOf(prefix: string): Promise<Record<string, unknown>> {
-  const keys = (await client.keys(`${prefix}:*`)).filter((key) => !/:(live|published|instances|top|history|minutes)\b/.test(key));
+  const keys = (await client.keys(`${prefix}:*`)).filter(
+    (key) => !/:(live|published|instances|top|history|minutes)\b/.test(key),
+  );
   const masked = (value: unknown): unknown =>
     JSON.parse(
       JSON.stringify(value)
         .replaceAll(prefix, 'P')
         .replace(/\b1[5-9]\d{11}(-\d+)?\b/g, 'T')
-        .replace(/\b(\d{2,})\b/g, (text, digits: string) => (Number(digits) > 1000 ? roundedTo(Number(digits)) : text)),
+        .replace(/\b(\d{2,})\b/g, (text, digits: string) =>
+          Number(digits) > 1000 ? roundedTo(Number(digits)) : text,
+        ),
     );
-  const entries = keys.sort().map(async (key) => [key.replace(prefix, 'P'), masked(await valueOf(key))] as const);
+  const entries = keys
+    .sort()
+    .map(async (key) => [key.replace(prefix, 'P'), masked(await valueOf(key))] as const);
   return Object.fromEntries(await Promise.all(entries));
 }
 
@@ -96,7 +102,13 @@ describe('buttons and command lines', function () {
     const line = await page.getByRole('dialog').locator('pre').innerText();
     await page.getByRole('dialog').locator('button[type=submit]').click();
     await page.locator('.note').waitFor();
-    const { code, stderr } = await headgate([...wordsIn(line), '--redis', servers.redis.url, '--prefix', prefixes[1]]);
+    const { code, stderr } = await headgate([
+      ...wordsIn(line),
+      '--redis',
+      servers.redis.url,
+      '--prefix',
+      prefixes[1],
+    ]);
     expect(code, `${line}\n${stderr}`).to.equal(0);
     const [ours, theirs] = [await contentOf(prefixes[0]), await contentOf(prefixes[1])];
     expect(Object.keys(ours).length, 'keys').to.be.greaterThan(0);
@@ -118,7 +130,8 @@ describe('buttons and command lines', function () {
     await press('user:42', 'Unban');
   });
 
-  it('a ban of another length', () => press('user:42', 'Ban', () => page.getByText('7d', { exact: true }).click()));
+  it('a ban of another length', () =>
+    press('user:42', 'Ban', () => page.getByText('7d', { exact: true }).click()));
 
   it('× 10 until tomorrow', () => press('user:42', '× 10', () => page.getByText('until tomorrow').click()));
 
@@ -126,7 +139,9 @@ describe('buttons and command lines', function () {
     press('user:42', 'Limits × 2', () => page.getByLabel('Limit of minute').fill('7/10s')));
 
   it('End override', async () => {
-    await both((limiter) => limiter.override('user:42', { minute: '40/1h' }, { for: '1d', by: 'ops', reason: 'x' }));
+    await both((limiter) =>
+      limiter.override('user:42', { minute: '40/1h' }, { for: '1d', by: 'ops', reason: 'x' }),
+    );
     await press('user:42', 'End override');
   });
 
