@@ -53,4 +53,3 @@ export { DEFAULT_SUBNET } from './http/client-key.js';
 export type { RedisClient } from './stores/redis/clients/clients.js';
 export type { Finding } from './stores/redis/operators/check.js';
 export type { SqliteDatabase } from './stores/sqlite/sqlite.js';
-export const USE_LEVELS = Array.from({ length: 16 }, (_, i) => (i === 0 ? 0 : 2 ** ((i - 15) / 2)));

@@ -28,8 +28,7 @@ async function textOf(req: Incoming): Promise<string> {
   let bytes = 0;
   for await (const chunk of req as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) break;
-    chunks.push(chunk);
+    if (bytes <= MAX_BODY_BYTES) chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();
 }
