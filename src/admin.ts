@@ -16,6 +16,7 @@ export type {
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export type { BannedKey, Find, JudgedKey, PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
+export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
@@ -29,7 +30,9 @@ export type {
 export type { Configuration, Instance } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
-export type { LimiterRates, Traffic, TrafficOptions } from './admin/traffic.js';
+export type { StoreHealth } from './stores/redis/operators/traffic.js';
+export type { DecisionRates, KeyRates, Rates } from './admin/rates.js';
+export type { LimiterRates, LimiterWaits, ProcessState, Traffic, TrafficOptions } from './admin/traffic.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type {
@@ -40,6 +43,7 @@ export type {
   LimitersView,
   LimiterView,
 } from './admin/views.js';
+export { USE_LEVELS } from './stores/use.js';
 // Helpers for programs that present all of this to people.
 export { MAX_DURATION_MS, toMilliseconds, toText } from './common/duration.js';
 export { withoutPage } from './common/errors.js';

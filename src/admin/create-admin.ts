@@ -11,6 +11,7 @@ import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js'
 import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
 import { banFunctions } from './bans.js';
 import type { Context } from './context.js';
+import { historyFunctions } from './history.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
 import { overrideFunctions } from './overrides.js';
@@ -67,6 +68,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
     ...resetFunctions(context),
     ...logFunctions(context),
     ...usageFunctions(context),
+    ...historyFunctions(context),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
@@ -143,7 +145,8 @@ type Functions = ReturnType<typeof viewFunctions> &
   ReturnType<typeof overrideFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
-  ReturnType<typeof usageFunctions>;
+  ReturnType<typeof usageFunctions> &
+  ReturnType<typeof historyFunctions>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -191,6 +194,8 @@ export interface Admin {
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key, if stores on Redis count (`top: true`). Otherwise empty. */
   traffic(options?: TrafficOptions): Promise<Traffic>;
+  /** The decisions of the last hour by limiter, policy and minute, and the use of policies, if stores on Redis count. Otherwise empty. */
+  history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */

@@ -10,7 +10,16 @@ import { instanceOf } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
 import { Published } from './published.js';
-import type { BanChange, BanState, Found, Owner, Search, State } from './state.js';
+import type {
+  BanChange,
+  BanState,
+  Found,
+  MinutesByLimiter,
+  Owner,
+  RecentCounts,
+  Search,
+  State,
+} from './state.js';
 import { wrongArgument } from './typed-keys.js';
 import { unlogged, type Origin } from './unlogged.js';
 
@@ -186,8 +195,12 @@ export abstract class LocalState implements State {
   }
 
   /** Decisions are counted in Redis only. */
-  counts(): Promise<readonly string[]> {
-    return Promise.resolve([]);
+  counts(): Promise<RecentCounts> {
+    return Promise.resolve({ now: this.now(), counts: [] });
+  }
+
+  minutes(): Promise<MinutesByLimiter> {
+    return Promise.resolve({ minutes: [], limiters: new Map() });
   }
 
   close(): Promise<void> {

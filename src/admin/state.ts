@@ -3,6 +3,8 @@ import type { PolicySet, Reply, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
+import type { MinuteCounts } from '../stores/redis/operators/history.js';
+import type { Counted } from '../stores/redis/operators/traffic.js';
 import type { Change, LoggedChange } from '../stores/journal.js';
 import type { Published } from './published.js';
 
@@ -69,6 +71,20 @@ export interface Sealing {
   end(): Promise<void>;
 }
 
+/** The counts of decisions in the last minute, the oldest first. */
+export interface RecentCounts {
+  /** The time by the store's clock, ms since 1970. */
+  readonly now: number;
+  readonly counts: readonly { readonly at: number; readonly counted: Counted }[];
+}
+
+/** The counts of limiters by the minute, the oldest first. */
+export interface MinutesByLimiter {
+  /** The starts of the minutes by the store's clock, ms since 1970. The last one is the current minute. */
+  readonly minutes: readonly number[];
+  readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
+}
+
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
   readonly kind: 'redis' | 'sqlite' | 'memory';
@@ -109,8 +125,10 @@ export interface State {
   forget?(found: Found): Promise<void>;
   /** The bytes that each state takes, or `undefined` if the store cannot tell. */
   bytes(found: readonly Found[]): Promise<(number | undefined)[]>;
-  /** The counts of decisions in the last `spanMs`, as JSON. Empty if the store does not count. */
-  counts(spanMs: number): Promise<readonly string[]>;
+  /** The counts of decisions in the last minute. Empty if the store does not count. */
+  counts(): Promise<RecentCounts>;
+  /** The counts of the last minutes, of one limiter or of all. Empty if the store does not count. */
+  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

@@ -1,26 +1,44 @@
 import { checkInteger } from '../common/validate.js';
-import { parseOwnerText, type Hash } from '../stores/keys.js';
-import type { Counted } from '../stores/redis/operators/traffic.js';
-import type { State } from './state.js';
+import type { Counted, StoreHealth } from '../stores/redis/operators/traffic.js';
+import { byDenials, LimiterSums, weigh, type DecisionRates } from './rates.js';
+import type { RecentCounts, State } from './state.js';
 
-/** Decisions per second. */
-export interface Rates {
-  /** Admitted requests a second. */
-  readonly admitted: number;
-  /** Denied requests a second. */
-  readonly denied: number;
+/** The decisions of one limiter per second, and its waits. */
+export interface LimiterRates extends DecisionRates {
+  /** The requests of all processes that wait now. */
+  readonly waiting: number;
+  /** The requests of all processes that are held until their turn (`maxDelay`). */
+  readonly held: number;
+  /** The concurrency slots of all processes in use. */
+  readonly slots: number;
 }
 
-/** The decisions of one limiter per second. */
-export interface LimiterRates extends Rates {
+/** The waiting requests and the slots of a limiter in one process. */
+export interface LimiterWaits {
   /** The name of the limiter. */
   readonly name: string;
-  /** The denials of each policy. */
-  readonly policies: readonly { readonly name: string; readonly denied: number }[];
-  /** Denials by reasons other than a policy. */
-  readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
-  /** The keys with most requests. */
-  readonly keys: readonly (Rates & { readonly key: string | Hash })[];
+  /** Requests that wait. */
+  readonly waiting: number;
+  /** Requests that are held until their turn (`maxDelay`). */
+  readonly held: number;
+  /** The most requests of each kind, `maxWaiting`. */
+  readonly maxWaiting: number;
+  /** Concurrency slots in use. */
+  readonly slots: number;
+}
+
+/** A process that counts decisions: one store of the process. */
+export interface ProcessState {
+  /** The id of the store in the counts. */
+  readonly id: string;
+  /** The name of the host. */
+  readonly host: string;
+  /** The number of the process on its host. */
+  readonly pid: number;
+  /** The health of the store, as the limiter with the worst health sees it. */
+  readonly health: StoreHealth;
+  /** The limiters with waiting or held requests, or slots in use. */
+  readonly limiters: readonly LimiterWaits[];
 }
 
 /** The recent counts of all processes. */
@@ -31,92 +49,92 @@ export interface Traffic {
   readonly instances: number;
   /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
-  /** The limiters, the busiest first. */
+  /** The limiters with most denials, then those with most requests. */
   readonly limiters: readonly LimiterRates[];
+  /** The processes that counted decisions, or had waiting requests or slots, in the last seconds. */
+  readonly processes: readonly ProcessState[];
 }
 
 /** The selection of counts. */
 export interface TrafficOptions {
-  /** The span of time, 1 to 60 seconds. @default 5 */
+  /** The span of time, 1 to 60 seconds. Keys with few requests are averaged over up to 30 seconds. @default 5 */
   seconds?: number | undefined;
   /** The limiter. @default all limiters */
   name?: string | undefined;
-  /** The number of keys of each limiter, the busiest first: 0 to 20. @default 5 */
+  /** The number of keys of each limiter: 0 to 20. @default 5 */
   keys?: number | undefined;
 }
 
-/** Counts by name. */
-class Counts {
-  readonly #sums = new Map<string, [admitted: number, denied: number]>();
+/** The longer spans over which rare keys are averaged, s: a single request in 5 seconds is not a rate. */
+const LONGER_SPANS = [10, 30];
 
-  add(name: string, [admitted, denied]: readonly [number, number]): void {
-    const sum = this.#sums.get(name);
-    this.#sums.set(name, [(sum?.[0] ?? 0) + admitted, (sum?.[1] ?? 0) + denied]);
-  }
+/** The fewest counted requests from which the rate of a key is calculated, except over the longest span. */
+const MIN_REQUESTS = 10;
 
-  /** Decisions per second, busiest first. */
-  rates(seconds: number): (Rates & { readonly name: string })[] {
-    return [...this.#sums]
-      .map(([name, [admitted, denied]]) => ({
-        name,
-        admitted: aSecond(admitted, seconds),
-        denied: aSecond(denied, seconds),
-      }))
-      .sort((a, b) => b.admitted + b.denied - a.admitted - a.denied);
-  }
-}
+/** The age up to which the waits of a process count as current, ms. A process with waiting requests sends them every second. */
+const MAX_WAITS_AGE_MS = 2500;
 
-const aSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
-
-/** Reads the counts of the last seconds, for one limiter or for all, with its busiest keys. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Reads the counts of the last seconds, for one limiter or for all. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export async function readTraffic(state: State, options: TrafficOptions): Promise<Traffic> {
   const { name } = options;
   const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
   const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
-  const entries = (await state.counts(1000 * seconds)).flatMap(parse);
-  const totals = new Counts();
-  const details = new Map<string, { policies: Counts; reasons: Counts; keys: Counts }>();
-  for (const limiter of entries.flatMap(({ limiters }) => limiters)) {
-    if (name !== undefined && limiter.name !== name) continue;
-    totals.add(limiter.name, limiter.counts);
-    const { policies, reasons = {}, keys } = limiter;
-    const own = details.get(limiter.name) ?? {
-      policies: new Counts(),
-      reasons: new Counts(),
-      keys: new Counts(),
-    };
-    details.set(limiter.name, own);
-    for (const [policy, denied] of Object.entries(policies)) own.policies.add(policy, [0, denied]);
-    for (const [reason, denied] of Object.entries(reasons)) own.reasons.add(reason, [0, denied]);
-    for (const [key, counts] of Object.entries(keys)) own.keys.add(key, counts);
-  }
-  const limiters = totals.rates(seconds).map((total) => {
-    const { policies, reasons, keys } = details.get(total.name)!;
-    return {
-      ...total,
-      policies: policies.rates(seconds).map(({ name, denied }) => ({ name, denied })),
-      reasons: reasons.rates(seconds).map(({ name: reason, denied }) => ({ reason, denied })),
-      keys: keys
-        .rates(seconds)
-        .slice(0, most)
-        .map(({ name, ...rates }) => {
-          return { key: parseOwnerText(`x:${name}`)?.key ?? name, ...rates };
-        }),
-    };
+  const spans = [seconds, ...LONGER_SPANS.filter((each) => each > seconds)];
+  const recent = await state.counts();
+  const weighted = weigh(recent, spans);
+  const sums = new Map<string, LimiterSums>();
+  for (const each of weighted)
+    for (const limiter of each.counted.limiters) {
+      if (name !== undefined && limiter.name !== name) continue;
+      const own = sums.get(limiter.name) ?? new LimiterSums(spans.length);
+      sums.set(limiter.name, own);
+      own.add(limiter, each);
+    }
+  const sample = Math.max(1, ...weighted.map(({ counted }) => counted.sample));
+  const processes = processesOf(recent);
+  const limiters = [...sums].flatMap(([each, own]): LimiterRates[] => {
+    const waits = waitsOf(processes, each);
+    if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
+    const { keys, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
+    return [{ ...rates, ...waits, keys: keys.slice(0, most) }];
   });
+  const counting = weighted.filter(({ weights }) => weights[0]! > 0);
   return {
     spanMs: 1000 * seconds,
-    instances: new Set(entries.map(({ id }) => id)).size,
-    isSampled: entries.some(({ sample }) => sample > 1),
-    limiters,
+    instances: new Set(counting.map(({ counted }) => counted.id)).size,
+    isSampled: sample > 1,
+    limiters: limiters.sort(byDenials),
+    processes,
   };
 }
 
-function parse(text: string): Counted[] {
-  try {
-    const counted = JSON.parse(text) as Counted;
-    return Array.isArray(counted.limiters) ? [counted] : [];
-  } catch {
-    return [];
+/** The newest state of each process, unless it is too old. */
+function processesOf({ now, counts }: RecentCounts): ProcessState[] {
+  const newest = new Map<string, Counted>();
+  for (const { at, counted } of counts) if (at > now - MAX_WAITS_AGE_MS) newest.set(counted.id, counted);
+  return [...newest.values()].map(({ id, host = '', pid = 0, health = UP, limiters }) => ({
+    ...{ id, host, pid, health },
+    limiters: limiters.flatMap(({ name, now: waits }) => {
+      if (!waits) return [];
+      const [waiting, held, maxWaiting, slots] = waits;
+      return [{ name, waiting, held, maxWaiting, slots }];
+    }),
+  }));
+}
+
+const UP: StoreHealth = { state: 'up', failures: 0, late: 0 };
+
+/** The sums of a limiter's waits over processes. */
+function waitsOf(
+  processes: readonly ProcessState[],
+  name: string,
+): Pick<LimiterRates, 'waiting' | 'held' | 'slots'> {
+  const sum = { waiting: 0, held: 0, slots: 0 };
+  for (const each of processes.flatMap(({ limiters }) => limiters)) {
+    if (each.name !== name) continue;
+    sum.waiting += each.waiting;
+    sum.held += each.held;
+    sum.slots += each.slots;
   }
+  return sum;
 }

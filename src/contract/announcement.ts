@@ -1,9 +1,12 @@
 import type { CompiledBan } from '../algorithms/ban.js';
 import type { Decision } from '../common/decision.js';
+import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** A limiter as a store may show it to operators. */
 export interface Announcement {
+  /** The store that was passed to the limiter. */
+  readonly source: object;
   /** The limiter's scope. */
   readonly name: string;
   /** The ban options, or undefined if the limiter never bans. */
@@ -26,10 +29,22 @@ export interface Announcement {
   readonly tiers: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
+/** A decision to count, with the keys and the policies that decided. */
+export type CountedDecision = Decision & {
+  readonly set: {
+    readonly policies: readonly CompiledPolicy[];
+    readonly dimensions?: { readonly names: readonly string[]; readonly banBy: string } | undefined;
+  };
+  /** The key, or a key for each of the dimensions, and the cost. */
+  readonly subject: Costs & { readonly key: string | readonly string[] };
+  /** Whether nothing was to be charged. */
+  readonly isLook: boolean;
+};
+
 /** A store's handle of an announcement. */
 export interface Announced {
   /** Ends the announcement. */
   withdraw(): void;
   /** Receives each decision of the limiter. Absent if the store does not count decisions. */
-  readonly count?: ((decision: Decision) => void) | undefined;
+  readonly count?: ((decision: CountedDecision) => void) | undefined;
 }

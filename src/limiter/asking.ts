@@ -134,7 +134,19 @@ export class Asking {
     const overrides = this.#live !== undefined;
     const shadow = this.#shadow;
     this.#announced = store.announce?.({
-      ...{ name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers },
+      ...{
+        source: store,
+        name,
+        ban,
+        banBy,
+        slotBy,
+        shadow,
+        dynamic,
+        overrides,
+        ipv6Subnets,
+        policies,
+        tiers,
+      },
     });
     this.reports.count = this.#announced?.count;
   }

@@ -4,7 +4,7 @@ import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
+import { perSet, type PolicySet, type Query, type Reply } from '../contract/store.js';
 import {
   countOf,
   NEVER,
@@ -130,7 +130,7 @@ class OwnDecision implements DecisionFields {
   }
 
   /** @internal */
-  get subject(): Subject {
+  get subject(): Query {
     return this.#query;
   }
 

@@ -56,6 +56,18 @@ export function columns(
   return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
 }
 
+/** The beginning of a line that fits into a number of columns. Colours and wide characters count as a terminal shows them. */
+export function cut(line: string, width: number): string {
+  if (stringWidth(line) <= width) return line;
+  let kept = '';
+  // eslint-disable-next-line no-control-regex -- escape sequences have no width
+  for (const part of line.match(/\u001b\[[\d;]*m|./gsu) ?? []) {
+    if (!part.startsWith('\u001b') && stringWidth(kept + part) > width - 1) continue;
+    kept += part;
+  }
+  return `${kept}…`;
+}
+
 /** A list of items: lines of JSON for programs; for people a table, or a sentence if the list is empty. */
 export interface Listing<T> {
   readonly json: (item: T) => object;

@@ -9,7 +9,7 @@ import { inFlags, orUsage } from './errors.js';
 /** The input and output of a command. Tests pass their own. */
 export interface Streams {
   readonly stdin: Readable;
-  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The directory for relative paths, and for finding packages. */

@@ -19,16 +19,25 @@ import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ba
 import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/operators/check.js';
 import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
 import { publishedKey } from '../../stores/redis/operators/publisher.js';
-import { topKey } from '../../stores/redis/operators/traffic.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type { BanChange, BanState, Found, Owner, Search, State } from '../state.js';
+import type {
+  BanChange,
+  BanState,
+  Found,
+  MinutesByLimiter,
+  Owner,
+  RecentCounts,
+  Search,
+  State,
+} from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
 import { changesOf } from './changes.js';
+import { CountReader } from './count-reader.js';
 
 /**
  * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
@@ -45,9 +54,6 @@ const BATCH_SIZE = 500;
 /** The time for which an override is still read after its end in the index, ms, because clocks differ. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
-/** The maximum number of counts that are read. */
-const MAX_COUNTS = 5000;
-
 /** The reply of PTTL for a missing key. */
 const NO_KEY = -2;
 
@@ -57,6 +63,7 @@ export class RedisState implements State {
   readonly timeout: number;
   readonly index: BanIndex;
   readonly #calls: Calls;
+  readonly #counts: CountReader;
   readonly #prefix: string;
   readonly #hashing: KeyHashing;
   readonly #bans: PolicySet;
@@ -71,6 +78,7 @@ export class RedisState implements State {
     this.timeout = timeout;
     this.#origin = origin;
     this.#calls = new Calls(commands, prefix, timeout);
+    this.#counts = new CountReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
     this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
@@ -278,13 +286,12 @@ export class RedisState implements State {
     );
   }
 
-  async counts(spanMs: number): Promise<string[]> {
-    const [server] = await this.#calls.servers();
-    const [seconds, micros] = (await this.#calls.ask(server!.send(['TIME']))) as [string, string];
-    const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - spanMs;
-    const range = ['+', String(Math.max(0, since)), 'COUNT', String(MAX_COUNTS)];
-    const found = await this.#calls.call('XREVRANGE', topKey(this.#prefix), ...range);
-    return (found as [id: string, fields: string[]][]).map(([, [, text = '']]) => text);
+  counts(): Promise<RecentCounts> {
+    return this.#counts.read();
+  }
+
+  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
+    return this.#counts.minutes(count, name);
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

@@ -87,7 +87,8 @@ export class RedisStore implements Store {
     this.#publisher =
       publish === undefined ? undefined : new Publisher(this.#announced, commands, prefix, publish, mark);
     this.#book = clock ? undefined : new BanBook(commands, prefix, text);
-    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample, text);
+    this.#traffic =
+      sample === undefined ? undefined : new Traffic(commands, { prefix, sample, text }, this.#announced);
     this.#isCluster = commands.cluster;
     const isCluster = (): boolean => this.#isCluster;
     this.#batcher = new Batcher({
@@ -291,6 +292,7 @@ export class RedisStore implements Store {
   announce(limiter: Announcement): Announced {
     this.#announced.add(limiter);
     this.#publisher?.begin();
+    this.#traffic?.begin();
     const withdraw = (): void => {
       this.#announced.delete(limiter);
       if (this.#announced.size === 0) this.#publisher?.close();

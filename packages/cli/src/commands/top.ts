@@ -1,14 +1,15 @@
 import { setTimeout } from 'node:timers/promises';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
-import { columns, many, printable } from '../format.js';
+import { columns, cut, many, printable } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import type { LimiterRates, Traffic } from 'headgate/admin';
 import { withRedis } from '../open.js';
-import { showText, textOrHash } from '../keys.js';
+import { showKey, textOrHash } from '../keys.js';
 
 interface Options extends Shared {
   readonly once?: boolean;
   readonly keys: number;
+  readonly seconds: number;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -16,11 +17,12 @@ export function register(program: CliCommand, io: Io): void {
     .command('top')
     .summary('admitted and denied requests per second, live')
     .description(
-      'Shows the admitted and denied requests per second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The ' +
-        'stores must count: redisStore(client, { top: true }).',
+      'Shows the admitted and denied requests per second, by limiter, key and policy, until Ctrl-C. Most ' +
+        'denials come first. The stores must count: redisStore(client, { top: true }).',
     )
     .option('--once', 'print the counts once')
     .option('--keys <n>', 'the number of keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
+    .option('--seconds <n>', 'the span of time of the averages: 1 to 60', integer('--seconds', 1, 60), 5)
     .nameOption()
     .serverOptions()
     .example('top --redis redis://127.0.0.1:6379')
@@ -34,11 +36,12 @@ const READ_INTERVAL_MS = 1000;
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
-  const { name, keys } = options;
+  const { name, keys, seconds } = options;
+  const wanted = { name, keys, seconds };
   await withRedis(options, io, async (admin) => {
     if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
     if (options.once) {
-      const snapshot = await admin.traffic({ name, keys });
+      const snapshot = await admin.traffic(wanted);
       await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
       return;
     }
@@ -46,9 +49,10 @@ async function top(options: Options, io: Io): Promise<void> {
     const ignore = io.onInterrupt?.(() => stop.abort());
     try {
       while (!stop.signal.aborted) {
-        const snapshot = await admin.traffic({ name, keys });
+        const snapshot = await admin.traffic(wanted);
+        const height = io.isTTY ? io.stdout.rows : undefined;
         if (io.json) await writeJsonLine(io, json(snapshot));
-        else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
+        else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io, height)}${io.isTTY ? '' : '\n'}`);
         await setTimeout(READ_INTERVAL_MS, undefined, { signal: stop.signal }).catch(() => {});
       }
     } finally {
@@ -68,25 +72,58 @@ function json({ limiters, ...snapshot }: Traffic): object {
 }
 
 const NOTHING =
-  'There are no counts of the last five seconds. Stores count with the option top: redisStore(client, { top: true }).\n';
+  'There are no counts of this time. Stores count with the option top: redisStore(client, { top: true }).\n';
 
-function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io): string {
+/** @param height the most lines, or `undefined` for all */
+function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, height?: number): string {
   if (limiters.length === 0) return NOTHING;
-  const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
-  const note = isSampled ? '; the numbers of keys are estimates' : '';
-  const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
-  return `${table}\n${many(instances, 'instance')}, the last ${spanMs / 1000} seconds${note}.\n`;
+  const details = limiters.map((limiter) => detailsOf(limiter, io));
+  const shown = height === undefined ? details : fit(details, height - FIXED_LINES);
+  const rows = shown.flatMap((some, i) => [headOf(limiters[i]!, io), ...some]);
+  const left = limiters.length - shown.length;
+  const notes = [
+    ...(left > 0 ? [`${many(left, 'more limiter')}`] : []),
+    ...(isSampled ? ['the numbers of keys are estimates'] : []),
+  ];
+  const table = columns(io, ['', 'admitted/s', 'denied/s', 'denied by'], rows);
+  const lines = height === undefined ? table : cutLines(table, io.width);
+  return `${lines}\n${[`${many(instances, 'instance')}, the last ${spanMs / 1000} seconds`, ...notes].join('; ')}.\n`;
 }
 
-function rowsOf(
-  { name, admitted, denied, policies, reasons, keys }: LimiterRates,
-  { colors }: Io,
-): string[][] {
-  const deniedText = (rate: number): string => (rate > 0 ? colors.red(String(rate)) : String(rate));
+/** The lines of the live table other than rows: the heading, an empty line, the sentence and the cursor. */
+const FIXED_LINES = 4;
+
+/** The rows of details for a number of lines. Every limiter has a line, and the first ones keep their details. */
+function fit(details: readonly string[][][], lines: number): string[][][] {
+  const some = details.slice(0, Math.max(1, lines));
+  let left = Math.max(0, lines - some.length);
+  return some.map((rows) => {
+    const kept = rows.slice(0, left);
+    left -= kept.length;
+    return kept;
+  });
+}
+
+/** Cuts long lines, which would otherwise take two lines of the terminal. */
+function cutLines(table: string, width: number): string {
+  return table.replace(/^.*$/gm, (line) => cut(line, width));
+}
+
+function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
+  return [io.colors.bold(printable(name)), String(admitted), deniedText(denied, io), ''];
+}
+
+/** The busiest keys come first, because they are the reason for most visits. */
+function detailsOf({ policies, reasons, keys }: LimiterRates, io: Io): string[][] {
   return [
-    [colors.bold(printable(name)), String(admitted), deniedText(denied)],
-    ...policies.map((policy) => [`  by policy ${printable(policy.name)}`, '', deniedText(policy.denied)]),
-    ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied)]),
-    ...keys.map((key) => [`  ${showText(key.key)}`, String(key.admitted), deniedText(key.denied)]),
+    ...keys.map(({ admitted, denied, policy, ...key }) => {
+      return [`  ${showKey(key)}`, String(admitted), deniedText(denied, io), policy ? printable(policy) : ''];
+    }),
+    ...policies.map(({ name, denied }) => [`  by policy ${printable(name)}`, '', deniedText(denied, io), '']),
+    ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied, io), '']),
   ];
+}
+
+function deniedText(rate: number, { colors }: Io): string {
+  return rate > 0 ? colors.red(String(rate)) : String(rate);
 }

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore, type RedisStoreOptions } from 'headgate/redis';
-import { topKey } from '../../../../src/stores/redis/operators/traffic.js';
+import { topKey } from '../../../../src/stores/redis/operators/count-keys.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../../../../test/support/stores.js';
 import { headgate, json } from '../cli.js';
@@ -20,7 +20,7 @@ interface Shown {
     name: string;
     policies: { name: string; denied: number }[];
     reasons: { reason: string; denied: number }[];
-    keys: (Rates & { key?: string; keyHash?: string })[];
+    keys: (Rates & { key?: string; keyHash?: string; policy?: string })[];
   })[];
 }
 
@@ -75,8 +75,8 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(api).to.include({ name: 'api', admitted: 1.6, denied: 1.8 });
       expect(api!.policies).to.deep.equal([{ name: 'few', denied: 1.8 }]);
       expect(api!.keys.slice(0, 2)).to.deep.equal([
-        { key: '{a}:*', admitted: 0.6, denied: 1.4 },
-        { key: 'b', admitted: 0.6, denied: 0.4 },
+        { key: '{a}:*', admitted: 0.6, denied: 1.4, policy: 'few' },
+        { key: 'b', admitted: 0.6, denied: 0.4, policy: 'few' },
       ]);
       expect(api!.keys[2]).to.include({ admitted: 0.4, denied: 0 });
       expect(api!.keys[2]!.keyHash).to.match(/^[\w-]{43}$/);
@@ -92,7 +92,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         .to.match(/^api +1\.6 +1\.8$/m)
         .and.match(/^ {2}by policy few +1\.8$/m);
       expect(stdout)
-        .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4$/m)
+        .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4 +few$/m)
         .and.match(/\n3 instances, the last 5 seconds\.\n$/);
     });
 
@@ -165,10 +165,11 @@ for (const kind of ['redis', 'valkey'] as const) {
       const shadow = on('shadow', { top: true }, { shadow: true });
       for (let i = 0; i < 5; i++) await shadow.consume('a');
       const { limiters: found, isSampled } = await shownWith(2);
-      expect(isSampled).to.equal(true);
-      expect(found[0]).to.include({ name: 'leased', admitted: 20, denied: 0 });
-      expect(found[1]).to.include({ name: 'shadow', admitted: 1, denied: 0 });
-      expect(found[1]!.policies).to.deep.equal([{ name: 'few', denied: 0.4 }]);
+      expect(isSampled).to.equal(false);
+      const [leases, shadows] = found;
+      expect(leases).to.include({ name: 'leased', admitted: 20, denied: 0 });
+      expect(shadows).to.include({ name: 'shadow', admitted: 1, denied: 0 });
+      expect(shadows!.policies).to.deep.equal([{ name: 'few', denied: 0.4 }]);
       await leased.close();
     });
 
@@ -177,7 +178,8 @@ for (const kind of ['redis', 'valkey'] as const) {
       const keys = Array.from({ length: 16_000 }, (_, i) => (i % 4 === 0 ? 'quarter' : 'rest'));
       await Promise.all(keys.map((key) => limiter.consume(key)));
       await limiter.consume('late');
-      const { limiters: found } = await shownWith(1);
+      const { limiters: found, isSampled } = await shownWith(1);
+      expect(isSampled).to.equal(true);
       const rateOf = (name: string) => found[0]!.keys.find(({ key }) => key === name)!.admitted;
       const share = rateOf('quarter') / (rateOf('quarter') + rateOf('rest'));
       expect(share).to.be.within(0.18, 0.32);
@@ -193,7 +195,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       const [[, [, text]]] = (await client.xrange(topKey(prefix), '-', '+')) as [[string, string[]]];
       const [counted] = (JSON.parse(text!) as { limiters: { name: string; keys: object }[] }).limiters;
       expect(counted!.name).to.equal('api');
-      expect(Object.keys(counted!.keys)).to.have.length(20);
+      expect(Object.keys(counted!.keys)).to.have.length(40);
       expect(await client.pttl(topKey(prefix))).to.be.within(50_000, 60_000);
       const fill = `for i = 1, 4000 do redis.call('XADD', KEYS[1], '1-' .. i, 'counts', '{}') end`;
       await client.del(topKey(prefix));
@@ -224,6 +226,37 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect(code).to.equal(0);
         expect(written).to.contain('api').and.not.contain('\u001b');
         if (args.length > 0) expect(JSON.parse(written.trim().split('\n')[0]!)).to.include({ instances: 1 });
+      }
+    });
+
+    it('fits into the terminal: every limiter has a line, and the first ones have their keys', async () => {
+      const names = Array.from({ length: 12 }, (_, i) => `limiter-${i}-${'x'.repeat(40)}`);
+      const made = names.map((name) => on(name, { top: true }));
+      for (const [i, limiter] of made.entries()) for (let n = 0; n < 5 + i; n++) await limiter.consume('a');
+      await shownWith(12);
+      for (const [rows, limiterLines] of [
+        [20, 12],
+        [10, 6],
+      ] as const) {
+        let interrupt = () => {};
+        const onInterrupt = (listener: () => void) => {
+          interrupt = listener;
+          return () => {};
+        };
+        const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 40, rows });
+        let written = '';
+        stdout.on('data', (chunk: Buffer) => {
+          written += chunk.toString();
+          interrupt();
+        });
+        await headgate(['top', ...where], { stdout, onInterrupt, env: { NO_COLOR: '1' } });
+        const lines = written.replace('\u001b[H\u001b[J', '').split('\n');
+        expect(lines.length).to.be.at.most(rows);
+        for (const line of lines.slice(0, -2)) expect(line.length).to.be.at.most(40);
+        expect(lines.filter((line) => line.startsWith('limiter-'))).to.have.length(limiterLines);
+        expect(lines[1]).to.match(/^limiter-11-/);
+        if (rows === 20) expect(lines[2]).to.match(/^ {2}a +/);
+        else expect(lines.at(-2)).to.contain('; 6 more limiters.');
       }
     });
 

@@ -27,7 +27,11 @@ export class Aside {
   }
 
   /** @param done called when the call ended; `isDone` is true if it succeeded */
-  send(keys: readonly string[], args: readonly string[], done: (isDone: boolean) => void = () => {}): void {
+  send(
+    keys: readonly string[],
+    args: readonly string[],
+    done: (isDone: boolean, reply?: unknown) => void = () => {},
+  ): void {
     if (!this.#isPermitted || !this.#commands.ready()) {
       done(false);
       return;
@@ -38,9 +42,9 @@ export class Aside {
       keys,
       args: ['', ...args],
       deadline: () => NO_DEADLINE,
-      done: (error) => {
+      done: (error, reply) => {
         if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;
-        done(error === undefined);
+        done(error === undefined, reply);
       },
     };
     try {

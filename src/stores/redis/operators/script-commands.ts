@@ -45,6 +45,7 @@ export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['ZSCORE', ['x']],
   ['HSET', ['x', 'x', 'x']],
   ['HDEL', ['x']],
+  ['HINCRBY', ['x', 'x']],
   ['XADD', ['x', 'x', 'x']],
 ]);
 

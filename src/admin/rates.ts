@@ -1,0 +1,187 @@
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { CountedLimiter } from '../stores/counts.js';
+import { parseOwnerText, type Hash } from '../stores/keys.js';
+import type { Counted } from '../stores/redis/operators/traffic.js';
+import type { RecentCounts } from './state.js';
+
+/** Decisions per second. */
+export interface Rates {
+  /** Admitted requests a second. */
+  readonly admitted: number;
+  /** Denied requests a second. */
+  readonly denied: number;
+}
+
+/** The decisions by one key per second. */
+export interface KeyRates extends Rates {
+  /** The key of the deciding policy. */
+  readonly key: string | Hash;
+  /** The dimension of the key. Absent for the default dimension. */
+  readonly dimension?: string;
+  /** The policy that denied the key last. Absent without denials by a policy. */
+  readonly policy?: string;
+}
+
+/** The decisions of one limiter per second. */
+export interface DecisionRates extends Rates {
+  /** The name of the limiter. */
+  readonly name: string;
+  /** Decisions of `onStoreError` a second, because the store had failed. */
+  readonly degraded: number;
+  /** The denials of each policy. */
+  readonly policies: readonly { readonly name: string; readonly denied: number }[];
+  /** Denials by reasons other than a policy. */
+  readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
+  /** The keys with most denials, then those with most requests. */
+  readonly keys: readonly KeyRates[];
+}
+
+/** The age of the last counts up to which a process counts as active, so that its current second is not known yet, ms. */
+const MAX_SILENCE_MS = 1500;
+
+/** The duration of counts of a version that did not write it, ms. */
+const DEFAULT_DURATION_MS = 1000;
+
+/** Counts, and the part of them that lies in each span. */
+export interface Weighted {
+  readonly counted: Counted;
+  readonly weights: readonly number[];
+  /** The age of the first of these decisions, ms. */
+  readonly age: number;
+}
+
+/**
+ * The weights of counts in spans that end with the last counts of their process. A process writes once a second, so its current second is
+ * not known: spans up to now would show less than there is.
+ */
+export function weigh({ now, counts }: RecentCounts, spans: readonly number[]): Weighted[] {
+  const last = new Map<string, number>();
+  for (const { at, counted } of counts) last.set(counted.id, Math.max(last.get(counted.id) ?? 0, at));
+  return counts.flatMap(({ at, counted }) => {
+    const end = Math.max(last.get(counted.id)!, now - MAX_SILENCE_MS);
+    const { ms = DEFAULT_DURATION_MS } = counted;
+    const weights = spans.map((span) => {
+      const inSpan = Math.min(at, end) - Math.max(at - ms, end - 1000 * span);
+      return Math.max(0, Math.min(1, inSpan / ms));
+    });
+    return weights.some((weight) => weight > 0) ? [{ counted, weights, age: now - at + ms }] : [];
+  });
+}
+
+/** The decisions in each of several spans. */
+class Sums {
+  readonly #admitted: number[];
+  readonly #denied: number[];
+  /** The policy that denied last. */
+  policy: string | undefined;
+
+  constructor(spans: number) {
+    this.#admitted = Array<number>(spans).fill(0);
+    this.#denied = Array<number>(spans).fill(0);
+  }
+
+  /** @param weights the part of the counts that lies in each span */
+  add(admitted: number, denied: number, weights: readonly number[]): void {
+    for (const [i, weight] of weights.entries()) {
+      this.#admitted[i]! += admitted * weight;
+      this.#denied[i]! += denied * weight;
+    }
+  }
+
+  requests(span: number): number {
+    return this.#admitted[span]! + this.#denied[span]!;
+  }
+
+  rates(span: number, seconds: number): Rates {
+    const rate = (count: number): number => Math.round((10 * count) / seconds) / 10;
+    return { admitted: rate(this.#admitted[span]!), denied: rate(this.#denied[span]!) };
+  }
+}
+
+/** Sums by name. */
+class SumsByName {
+  readonly #spans: number;
+  readonly #sums = new Map<string, Sums>();
+
+  constructor(spans: number) {
+    this.#spans = spans;
+  }
+
+  of(name: string): Sums {
+    let sums = this.#sums.get(name);
+    if (!sums) this.#sums.set(name, (sums = new Sums(this.#spans)));
+    return sums;
+  }
+
+  entries(): [name: string, sums: Sums][] {
+    return [...this.#sums].filter(([, sums]) => sums.requests(0) > 0);
+  }
+}
+
+/** The decisions of one limiter in each of several spans. */
+export class LimiterSums {
+  readonly total: Sums;
+  /** The time for which the limiter has been counted, ms. */
+  age = 0;
+  readonly #degraded: Sums;
+  readonly #policies: SumsByName;
+  readonly #reasons: SumsByName;
+  readonly #keys: SumsByName;
+
+  constructor(spans: number) {
+    this.total = new Sums(spans);
+    this.#degraded = new Sums(spans);
+    this.#policies = new SumsByName(spans);
+    this.#reasons = new SumsByName(spans);
+    this.#keys = new SumsByName(spans);
+  }
+
+  /** @param age the age of the first of these decisions, ms */
+  add(
+    { counts, degraded = 0, policies, reasons = {}, keys }: CountedLimiter,
+    { weights, age }: Pick<Weighted, 'weights' | 'age'>,
+  ): void {
+    this.age = Math.max(this.age, age);
+    this.total.add(...counts, weights);
+    this.#degraded.add(0, degraded, weights);
+    for (const [policy, denied] of Object.entries(policies))
+      this.#policies.of(policy).add(0, denied, weights);
+    for (const [reason, denied] of Object.entries(reasons)) this.#reasons.of(reason).add(0, denied, weights);
+    for (const [text, [admitted, denied, policy]] of Object.entries(keys)) {
+      const sums = this.#keys.of(text);
+      sums.add(admitted, denied, weights);
+      sums.policy = policy ?? sums.policy;
+    }
+  }
+
+  /** @param least the fewest requests from which the rate of a key is calculated */
+  rates(name: string, spans: readonly number[], least: number): DecisionRates {
+    const seconds = spans.map((span) => Math.max(spans[0]!, Math.min(span, this.age / 1000)));
+    const denials = (sums: SumsByName) =>
+      sums
+        .entries()
+        .map(([each, own]) => ({ name: each, denied: own.rates(0, spans[0]!).denied }))
+        .sort((a, b) => b.denied - a.denied);
+    const keys = this.#keys.entries().map(([text, sums]): KeyRates => {
+      const enough = spans.findIndex((_, i) => sums.requests(i) >= least);
+      const span = enough === -1 ? spans.length - 1 : enough;
+      const { key = text, by = DEFAULT_DIMENSION } = parseOwnerText(`x:${text}`) ?? {};
+      return {
+        key,
+        ...(by !== DEFAULT_DIMENSION && { dimension: by }),
+        ...sums.rates(span, seconds[span]!),
+        ...(sums.policy !== undefined && { policy: sums.policy }),
+      };
+    });
+    return {
+      name,
+      ...this.total.rates(0, spans[0]!),
+      degraded: this.#degraded.rates(0, spans[0]!).denied,
+      policies: denials(this.#policies),
+      reasons: denials(this.#reasons).map(({ name: reason, denied }) => ({ reason, denied })),
+      keys: keys.sort(byDenials),
+    };
+  }
+}
+
+export const byDenials = (a: Rates, b: Rates): number => b.denied - a.denied || b.admitted - a.admitted;

@@ -1,0 +1,133 @@
+// The counts by the minute in admin.history, and the state of processes in admin.traffic.
+import { hostname } from 'node:os';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { createLimiter, type Limiter } from 'headgate';
+import { createAdmin, USE_LEVELS, type Admin } from 'headgate/admin';
+import { redisStore } from 'headgate/redis';
+import type { CountedDecision } from '../../src/contract/announcement.js';
+import { escapeKey } from '../../src/stores/keys.js';
+import { commandsOf } from '../../src/stores/redis/clients/clients.js';
+import { MAX_HISTORIES } from '../../src/stores/redis/operators/history.js';
+import { minuteKey, namesKey, topKey } from '../../src/stores/redis/operators/count-keys.js';
+import { Traffic } from '../../src/stores/redis/operators/traffic.js';
+import { clients, freshPrefix } from '../support/stores.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
+import { until } from './stores.js';
+
+for (const kind of serverKinds) {
+  describe(`the history of decisions on ${kind}`, () => {
+    const client = clients[kind];
+    let prefix: string;
+    let admin: Admin;
+    const traffics: Traffic[] = [];
+
+    beforeEach(() => {
+      prefix = freshPrefix();
+      admin = createAdmin(client, { prefix });
+    });
+    afterEach(async () => {
+      for (const traffic of traffics.splice(0)) traffic.close();
+      for (const key of await client.keys(`${prefix}:*`)) await client.del(key);
+    });
+
+    /** A process that counts. */
+    const process_ = (own = client) => {
+      const traffic = new Traffic(commandsOf(own), { prefix, sample: 16, text: escapeKey }, new Set());
+      traffics.push(traffic);
+      return traffic;
+    };
+    const count = async (traffic: Traffic, limiter: Limiter, key: string, cost = 1) =>
+      traffic.count(limiter.name, (await limiter.consume(key, { cost })) as CountedDecision);
+    const sums = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
+
+    it('has the decisions of all processes by the minute, and the use of each policy', async () => {
+      const policies = [{ name: 'few', limit: 8, window: '1h' }];
+      const [one, two] = [process_(), process_()];
+      const first = createLimiter({ name: '<api>:', policies });
+      const second = createLimiter({ name: '<api>:', policies, onStoreError: 'local' });
+      for (let i = 0; i < 10; i++) await count(one, first, 'a');
+      await count(two, second, 'b', 2);
+      await count(two, second, 'c', 0);
+      for (const traffic of [one, two]) traffic.flush();
+      await until(async () => sums((await admin.history()).limiters[0]?.admitted ?? []) === 10);
+      const { minutes, limiters } = await admin.history({ minutes: 60 });
+      expect(minutes).to.have.length(60);
+      expect(
+        minutes.every((minute, i) => minute % 60_000 === 0 && minute === minutes[0]! + i * 60_000),
+      ).to.equal(true);
+      const [api] = limiters;
+      expect(limiters.map(({ name }) => name)).to.deep.equal(['<api>:']);
+      expect([api!.admitted, api!.denied, api!.degraded].map(sums)).to.deep.equal([10, 2, 0]);
+      expect(Object.keys(api!.policies)).to.deep.equal(['few']);
+      expect(sums(api!.policies['few']!)).to.equal(2);
+      expect(api!.reasons).to.deep.equal({});
+      // Key a used 8 of 8 units, and key b used 2.
+      const use = USE_LEVELS.map((_, level) => sums(api!.use['few']!.map((levels) => levels[level]!)));
+      expect(use).to.deep.equal(USE_LEVELS.map((level) => (level <= 0.25 ? 2 : 1)));
+      expect((await admin.history({ name: 'other' })).limiters).to.deep.equal([]);
+      for (const key of await client.keys(`${prefix}:*`)) expect(await client.pttl(key), key).to.be.above(0);
+      expect(await client.pttl(namesKey(prefix))).to.be.within(3_590_000, 3_600_000);
+    });
+
+    it('is bounded', async () => {
+      const traffic = process_();
+      const limiter = createLimiter({ name: 'api', limit: 8, window: '1h' });
+      const names = Array.from({ length: MAX_HISTORIES }, (_, i) => [Date.now(), `limiter-${i}`]);
+      await client.zadd(namesKey(prefix), ...names.flat());
+      await client.pexpire(namesKey(prefix), 60_000);
+      await count(traffic, limiter, 'a');
+      traffic.flush();
+      await until(async () => (await client.xlen(topKey(prefix))) === 1);
+      expect(await client.zscore(namesKey(prefix), 'api')).to.equal(null);
+      expect((await admin.history({ minutes: 1 })).limiters.length).to.equal(MAX_HISTORIES);
+      const minutes = [0, 1].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000);
+      for (const minute of minutes) expect(await client.exists(minuteKey(prefix, 'api', minute))).to.equal(0);
+    });
+
+    it('a user who may not write hashes has no history, and still counts', async () => {
+      await client.call('ACL', 'SETUSER', 'counts', 'reset', 'on', '>password', '~*', '+@all', '-hincrby');
+      const few = new Redis(servers[kind].port, { username: 'counts', password: 'password' });
+      try {
+        const traffic = process_(few);
+        const limiter = createLimiter({ name: 'api', limit: 8, window: '1h' });
+        await few.ping();
+        await count(traffic, limiter, 'a');
+        traffic.flush();
+        await until(async () => (await admin.traffic()).limiters[0]?.admitted === 0.2);
+        expect((await admin.history()).limiters).to.deep.equal([]);
+      } finally {
+        few.disconnect();
+        await client.call('ACL', 'DELUSER', 'counts');
+      }
+    });
+
+    it('traffic shows waiting requests and slots of each process, also while nothing is decided', async () => {
+      const store = redisStore(client, { prefix, publish: false, top: true });
+      const limiter = createLimiter({
+        ...{ name: 'reports', store, maxWaiting: 7, maxWaitingPerKey: 7 },
+        policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' }],
+      });
+      const held = await limiter.acquire('a');
+      const waits = [1, 2].map(() => limiter.wait('a'));
+      const reports = async () => (await admin.traffic()).limiters.find(({ name }) => name === 'reports');
+      await until(async () => {
+        const { admitted, waiting } = (await reports()) ?? {};
+        return admitted === 0.2 && waiting === 2;
+      });
+      expect(await reports()).to.include({ waiting: 2, held: 0, slots: 1, degraded: 0, denied: 0 });
+      const { processes } = await admin.traffic();
+      expect(processes.map(({ id: _, ...rest }) => rest)).to.deep.equal([
+        {
+          ...{ host: hostname(), pid: process.pid, health: { state: 'up', failures: 0, late: 0 } },
+          limiters: [{ name: 'reports', waiting: 2, held: 0, maxWaiting: 7, slots: 1 }],
+        },
+      ]);
+      await held.release();
+      for (const wait of waits) await (await wait).release();
+      await until(async () => (await reports())?.waiting === 0 && (await reports())?.slots === 0);
+      await limiter.close();
+      await store.close?.();
+    });
+  });
+}

@@ -1,0 +1,124 @@
+// The rates of keys in admin.traffic, by the counts that processes write each second.
+import { expect } from 'chai';
+import { createLimiter, type Decision, type Key } from 'headgate';
+import { createAdmin, type Admin } from 'headgate/admin';
+import type { CountedDecision } from '../../src/contract/announcement.js';
+import { LimiterCounts } from '../../src/stores/counts.js';
+import { escapeKey } from '../../src/stores/keys.js';
+import { topKey } from '../../src/stores/redis/operators/count-keys.js';
+import { Traffic, type Counted } from '../../src/stores/redis/operators/traffic.js';
+import { sequence } from '../support/fleet.js';
+import { clients, freshPrefix } from '../support/stores.js';
+
+describe('traffic', () => {
+  let prefix: string;
+  let admin: Admin;
+
+  beforeEach(() => {
+    prefix = freshPrefix();
+    admin = createAdmin(clients.redis, { prefix });
+  });
+  afterEach(() => clients.redis.del(topKey(prefix)));
+
+  /** Writes the messages of a process, in the order of their times, the last one now. */
+  async function write(...processes: { ms?: number; seconds: readonly (readonly Decision[])[] }[]) {
+    const [now] = await clients.redis.time();
+    const messages = processes.flatMap(({ ms = 1000, seconds }, id) =>
+      seconds.map((decisions, i) => {
+        const counts = new LimiterCounts();
+        for (const decision of decisions as CountedDecision[]) {
+          counts.add(decision);
+          counts.addKey(decision, 1);
+        }
+        const limiters = [counts.summary('api', escapeKey)];
+        const counted: Counted = { id: `process ${id}`, sample: 1, ms, limiters };
+        return { at: 1000 * Number(now) - (seconds.length - 1 - i) * ms, counted };
+      }),
+    );
+    for (const { at, counted } of messages.sort((a, b) => a.at - b.at))
+      await clients.redis.xadd(topKey(prefix), `${at}-*`, 'counts', JSON.stringify(counted));
+    await clients.redis.pexpire(topKey(prefix), 60_000);
+  }
+
+  it('an attacker of 20/s among 60/s of 2,000 keys is shown as such, and no key of 0.03/s above 0.3/s', async () => {
+    const random = sequence(49);
+    const limiter = createLimiter({ policies: [{ name: 'burst', limit: 15, window: '1h' }] });
+    const seconds: Decision[][] = [];
+    for (let second = 0; second < 40; second++) {
+      const keys = Array.from({ length: 60 }, () => `user:${Math.floor(2000 * random())}`);
+      for (let i = 0; i < 20; i++) keys.push('attacker');
+      seconds.push(await Promise.all(keys.map((key) => limiter.consume(key))));
+    }
+    await write({ seconds });
+    const { limiters, isSampled } = await admin.traffic({ keys: 20 });
+    const [api] = limiters;
+    const [first, ...others] = api!.keys;
+    expect(first).to.deep.equal({ key: 'attacker', admitted: 0, denied: 20, policy: 'burst' });
+    expect(api).to.include({ admitted: 60, denied: 20 });
+    expect(others).to.have.length(19);
+    for (const { key, admitted } of others) expect(admitted, JSON.stringify(key)).to.be.at.most(0.3);
+    expect(isSampled).to.equal(false);
+  });
+
+  it('rates do not depend on the phase and the length of the seconds of processes', async () => {
+    const limiter = createLimiter({ limit: 1e6, window: '1h' });
+    const second = await Promise.all(Array.from({ length: 21 }, () => limiter.consume('a')));
+    const seconds = Array.from({ length: 8 }, () => second);
+    await write(...[1001, 1050, 1200].map((ms) => ({ ms, seconds })));
+    const [api] = (await admin.traffic()).limiters;
+    expect(api!.admitted).to.be.closeTo(21 / 1.001 + 21 / 1.05 + 21 / 1.2, 0.1);
+  });
+
+  it('keys with most denials come first, by the dimension and the policy that decide', async () => {
+    const limiter = createLimiter({
+      policies: [
+        { name: 'address', limit: 100, window: '1h' },
+        { name: 'login', limit: 2, window: '1h', by: 'account' },
+      ],
+      ban: { after: 1000, by: 'account' },
+    });
+    await limiter.ban({ account: 'banned' }, '1h');
+    const asked: Key[] = [];
+    for (let i = 0; i < 9; i++) asked.push({ key: `10.0.0.${i}`, account: 'ada' });
+    for (let i = 0; i < 30; i++) asked.push({ key: '10.0.1.1' });
+    for (let i = 0; i < 5; i++) asked.push({ key: '10.0.2.2', account: 'banned' });
+    await write({ seconds: [await Promise.all(asked.map((key) => limiter.consume(key)))] });
+    const [api] = (await admin.traffic({ keys: 3 })).limiters;
+    expect(api!.keys.map(({ key, dimension, policy }) => [key, dimension, policy])).to.deep.equal([
+      ['ada', 'account', 'login'],
+      ['banned', 'account', undefined],
+      ['10.0.1.1', undefined, undefined],
+    ]);
+    expect(api!.reasons).to.deep.equal([{ reason: 'banned', denied: 1 }]);
+  });
+
+  it('all keys of the first 500 decisions of a second are counted, and later ones without bias', async () => {
+    const sent: Counted[] = [];
+    const commands = {
+      ready: () => true,
+      run: (_: string, __: string, call: { args: string[]; done(): void }) => {
+        sent.push(JSON.parse(call.args[1]!) as Counted);
+        call.done();
+      },
+    };
+    const limiter = createLimiter({ limit: 1e9, window: '1h' });
+    const decision = async (key: string) => (await limiter.consume(key)) as CountedDecision;
+    const [rare, often] = [await decision('rare'), await decision('often')];
+    let estimated = 0;
+    const rounds = 30;
+    for (let round = 0; round < rounds; round++) {
+      const traffic = new Traffic(commands as never, { prefix, sample: 16, text: escapeKey }, new Set());
+      for (let i = 0; i < 500; i++) traffic.count('api', i % 100 === 0 ? rare : often);
+      if (round > 0) for (let i = 0; i < 4000; i++) traffic.count('api', i % 4 === 0 ? rare : often);
+      traffic.flush();
+      const { keys, counts } = sent.at(-1)!.limiters[0]!;
+      if (round === 0) expect(keys).to.deep.equal({ often: [495, 0], rare: [5, 0] });
+      else estimated += keys['rare']![0];
+      expect(counts).to.deep.equal([round === 0 ? 500 : 4500, 0]);
+      expect(sent.at(-1)!.sample).to.equal(round === 0 ? 1 : 16);
+      traffic.close();
+    }
+    // 1,005 of 4,500 decisions, in the mean of 29 samples of some 250 decisions.
+    expect(estimated / (rounds - 1)).to.be.closeTo(1005, 100);
+  });
+});
