@@ -43,7 +43,7 @@ const ORGS = ['acme', 'globex', 'initech', 'umbrella', 'hooli'];
 
 /** A client: few are frequent, most are rare. */
 function client(): string {
-  const n = Math.floor(1800 * Math.random() ** 3);
+  const n = 23 + Math.floor(2400 * Math.random() ** 1.7);
   return `${[84, 91, 178, 188][n % 4]}.${(n * 37) % 251}.${(n * 101) % 253}.${(n * 17) % 249}`;
 }
 
