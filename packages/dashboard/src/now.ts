@@ -1,7 +1,7 @@
 import type { Admin, KeyRates, LimiterHistory, LimiterRates, LimiterView, Traffic } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
-import type { Show, ShownKey } from './hidden.js';
+import type { Show } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -66,7 +66,6 @@ interface Minutes {
 
 /** Reads the state of the first screen. Each part is read as often as it changes, whatever the number of viewers. */
 export class Now {
-  readonly #show: Show;
   readonly #traffic: Cached<Traffic>;
   readonly #minutes: Cached<Minutes>;
   readonly #limiters: Cached<readonly LimiterView[]>;
@@ -75,7 +74,6 @@ export class Now {
   #last: Parts = {};
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
-    this.#show = show;
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
@@ -104,10 +102,9 @@ export class Now {
   }
 
   /** The busiest keys of a limiter, the most denied first. */
-  async keysOf(name: string): Promise<(Omit<KeyRates, 'key'> & { key: ShownKey })[]> {
+  async keysOf(name: string): Promise<readonly KeyRates[]> {
     const { limiters } = await this.#traffic.get();
-    const keys = limiters.find((each) => each.name === name)?.keys ?? [];
-    return keys.map((each) => ({ ...each, key: this.#show(each.key) }));
+    return limiters.find((each) => each.name === name)?.keys ?? [];
   }
 
   /** Makes the next reading show a change that was made just now. */

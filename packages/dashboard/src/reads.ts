@@ -1,4 +1,11 @@
-import { USE_LEVELS, type Admin, type BannedKey, type KeyView, type OverriddenKey } from 'headgate/admin';
+import {
+  USE_LEVELS,
+  type Admin,
+  type BannedKey,
+  type KeyRates,
+  type KeyView,
+  type OverriddenKey,
+} from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import type { Show, ShownKey } from './hidden.js';
@@ -25,7 +32,19 @@ const MAX_LISTS = 100;
 
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
+/** The denied keys of an opened limiter whose state is read, too. */
+const JUDGED = 8;
+
+/** The state of a denied key. */
+interface Judged {
+  readonly retryAfterMs: number | null;
+  readonly bannedForMs: number;
+  readonly isOverridden: boolean;
+}
+
 interface Lists {
+  /** By dimension and key. */
+  readonly judged: ReadonlyMap<string, Judged>;
   readonly bans: readonly object[];
   readonly overrides: readonly object[];
 }
@@ -51,7 +70,8 @@ export class Reads {
       lists = new Cached(LISTS_MS, () => this.#readLists(name));
       this.#lists.set(name, lists);
     }
-    const [keys, { bans, overrides }] = await Promise.all([this.#now.keysOf(name), lists.get()]);
+    const [rates, { judged, bans, overrides }] = await Promise.all([this.#now.keysOf(name), lists.get()]);
+    const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), key: this.#show(each.key) }));
     return { name, keys, bans, overrides };
   }
 
@@ -63,10 +83,26 @@ export class Reads {
   async #readLists(name: string): Promise<Lists> {
     const bans = await firstOf(this.#admin.bans({ name }), LISTED);
     const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
+    const denied = (await this.#now.keysOf(name)).filter((each) => each.denied > 0).slice(0, JUDGED);
+    const judged = await Promise.all(
+      denied.map(async (each) => [idOf(each), await this.#judge(name, each)] as const),
+    );
     return {
+      judged: new Map(judged),
       bans: bans.map((ban: BannedKey) => ({ ...ban, ...this.#hidden(ban) })),
       overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
     };
+  }
+
+  /** The state of a key. Without a ban or a wait if the limiter's answer depends on the request. */
+  async #judge(name: string, { key, dimension }: KeyRates): Promise<Judged> {
+    const unknown = { retryAfterMs: null, bannedForMs: 0, isOverridden: false };
+    if (typeof key !== 'string') return unknown;
+    const options = { name, raw: true, ...(dimension !== undefined && { dimension }) };
+    const [view] = await this.#admin.key(key, options).catch(() => []);
+    if (!view) return unknown;
+    const { retryAfterMs, bannedForMs, override } = view;
+    return { retryAfterMs, bannedForMs, isOverridden: override !== null && !override.all };
   }
 
   #hidden({ key, within }: { key?: ShownKey; within?: string }): { key?: ShownKey; within?: ShownKey } {
@@ -137,6 +173,9 @@ export class Reads {
     }
   }
 }
+
+const idOf = ({ key, dimension = '' }: Pick<KeyRates, 'key' | 'dimension'>): string =>
+  JSON.stringify([dimension, key]);
 
 async function firstOf<T>(items: AsyncIterable<T>, most: number): Promise<T[]> {
   const found: T[] = [];

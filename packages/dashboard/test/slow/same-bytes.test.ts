@@ -13,28 +13,21 @@ import { startPage, type Site } from '../servers.js';
 
 const client = clients.redis;
 
-/** The content of all keys of a prefix, without the publications and counts of processes. Times become T, and the prefix P. */
-async function contentOf(prefix: string): Promise<Record<string, unknown>> {
-  const keys = (await client.keys(`${prefix}:*`)).filter(
-    (key) => !/:(live|published|instances|top|history|minutes)\b/.test(key),
-  );
-  const masked = (value: unknown): unknown =>
-    JSON.parse(
-      JSON.stringify(value)
-        .replaceAll(prefix, 'P')
-        .replace(/\b1[5-9]\d{11}(-\d+)?\b/g, 'T')
-        .replace(/\b(\d{2,})\b/g, (text, digits: string) =>
-          Number(digits) > 1000 ? roundedTo(Number(digits)) : text,
-        ),
-    );
+/** The content of all keys of a prefix, without the publications of processes. Times become T. */
+async function contentOf(prefix: string): Promise<Record<string, string>> {
+  const keys = (await client.keys(`${prefix}:*`)).filter((key) => !key.startsWith(`${prefix}:{limiters}`));
+  const masked = (value: unknown): string =>
+    JSON.stringify(value)
+      .replace(/\b1[5-9]\d{11,14}(-\d+)?\b/g, 'T')
+      .replace(/\b\d{6,9}\b/g, (digits) => roundedTo(Number(digits)));
   const entries = keys
     .sort()
-    .map(async (key) => [key.replace(prefix, 'P'), masked(await valueOf(key))] as const);
+    .map(async (key) => [masked(key.slice(prefix.length)), masked(await valueOf(key))] as const);
   return Object.fromEntries(await Promise.all(entries));
 }
 
 /** The rest of a ban or an override, which differs by the time between the two changes. */
-const roundedTo = (n: number): string => String(Math.round(n / 60_000) * 60_000 || n);
+const roundedTo = (ms: number): string => String(Math.round(ms / 60_000) * 60_000);
 
 async function valueOf(key: string): Promise<unknown> {
   switch (await client.type(key)) {
@@ -102,13 +95,9 @@ describe('buttons and command lines', function () {
     const line = await page.getByRole('dialog').locator('pre').innerText();
     await page.getByRole('dialog').locator('button[type=submit]').click();
     await page.locator('.note').waitFor();
-    const { code, stderr } = await headgate([
-      ...wordsIn(line),
-      '--redis',
-      servers.redis.url,
-      '--prefix',
-      prefixes[1],
-    ]);
+    const [command = '', ...words] = wordsIn(line);
+    const where = ['--redis', servers.redis.url, '--prefix', prefixes[1]];
+    const { code, stderr } = await headgate([command, ...where, ...words]);
     expect(code, `${line}\n${stderr}`).to.equal(0);
     const [ours, theirs] = [await contentOf(prefixes[0]), await contentOf(prefixes[1])];
     expect(Object.keys(ours).length, 'keys').to.be.greaterThan(0);
