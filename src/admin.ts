@@ -18,6 +18,7 @@ export type { BannedKey, Find, JudgedKey, PolicyVerdict } from './admin/finds.js
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
+export type { KeyViewOptions } from './admin/key.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
 export type {
@@ -35,14 +36,7 @@ export type { DecisionRates, KeyRates, Rates } from './admin/rates.js';
 export type { LimiterRates, LimiterWaits, ProcessState, Traffic, TrafficOptions } from './admin/traffic.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
-export type {
-  KeySearch,
-  KeysOptions,
-  KeyViewOptions,
-  LimitedOptions,
-  LimitersView,
-  LimiterView,
-} from './admin/views.js';
+export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
 export { USE_LEVELS } from './stores/use.js';
 // Helpers for programs that present all of this to people.
 export { MAX_DURATION_MS, toMilliseconds, toText } from './common/duration.js';

@@ -12,6 +12,7 @@ import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite
 import { banFunctions } from './bans.js';
 import type { Context } from './context.js';
 import { historyFunctions } from './history.js';
+import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
 import { overrideFunctions } from './overrides.js';
@@ -63,6 +64,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   const context: Context = { state, origin };
   return {
     ...viewFunctions(context),
+    ...keyFunctions(context),
     ...banFunctions(context),
     ...overrideFunctions(context),
     ...resetFunctions(context),
@@ -141,6 +143,7 @@ function openFile(
 }
 
 type Functions = ReturnType<typeof viewFunctions> &
+  ReturnType<typeof keyFunctions> &
   ReturnType<typeof banFunctions> &
   ReturnType<typeof overrideFunctions> &
   ReturnType<typeof resetFunctions> &

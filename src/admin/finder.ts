@@ -14,7 +14,8 @@ import type { Found, Search, Sealing, State } from './state.js';
 export interface Wanted {
   /** The scope, or `undefined` for all scopes. */
   readonly name: string | undefined;
-  readonly limits: ReadonlyMap<string, Limits>;
+  /** The limits by the limiter's name: of requests without a tier, and of each tier. */
+  readonly limits: ReadonlyMap<string, readonly TierLimits[]>;
   readonly banned: boolean;
   readonly limited: boolean;
   /** Whether to include keys whose next request would be admitted. */
@@ -25,9 +26,15 @@ export interface Wanted {
   readonly scan: boolean;
 }
 
-/** A limiter with known limits. */
+/** The limits of a tier, or of requests without a tier. */
+export interface TierLimits extends Limits {
+  readonly tier: string | undefined;
+}
+
+/** A limiter with known limits, in one tier. */
 interface KnownLimiter {
   readonly name: string;
+  readonly tier: string | undefined;
   readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
 }
@@ -36,20 +43,26 @@ interface KnownLimiter {
 export class Finder {
   readonly #state: State;
   readonly #wanted: Wanted;
-  /** The limiters by their names in Redis keys. */
-  readonly #known: ReadonlyMap<string, KnownLimiter>;
+  /** The limiters in each tier, by their names in Redis keys. */
+  readonly #known: ReadonlyMap<string, readonly KnownLimiter[]>;
   readonly #found = new Set<string>();
   /** The number of Headgate's keys that were checked. */
   looked = 0;
   /** Whether only the index of bans was read. */
   isOfIndex = false;
+  /** The limiters with state that no verdict is about, because the limits are unknown. */
+  readonly unjudged = new Set<string>();
 
   constructor(state: State, wanted: Wanted) {
     this.#state = state;
     this.#wanted = wanted;
     this.#known = new Map(
-      [...wanted.limits].map(([name, limits]) => {
-        return [escapeName(name), { name, limits, policies: compilePolicies('policies', limits.policies) }];
+      [...wanted.limits].map(([name, sets]) => {
+        const inTiers = sets.map((limits) => {
+          const policies = compilePolicies('policies', limits.policies);
+          return { name, tier: limits.tier, limits, policies };
+        });
+        return [escapeName(name), inTiers];
       }),
     );
   }
@@ -86,7 +99,9 @@ export class Finder {
   #named(page: readonly Found[]): Found[] {
     const { name: asked } = this.#wanted;
     const nameOf = ({ scope, name }: Found['owner']): string | Hash =>
-      asked !== undefined && escapeName(asked) === scope ? asked : (this.#known.get(scope)?.name ?? name);
+      asked !== undefined && escapeName(asked) === scope
+        ? asked
+        : (this.#known.get(scope)?.[0]?.name ?? name);
     const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && id !== OVERRIDE_TAG);
     return own.map(({ owner, id }) => ({ owner: { ...owner, name: nameOf(owner) }, id }));
   }
@@ -94,23 +109,28 @@ export class Finder {
   async #examine(keys: readonly Found[]): Promise<Find[]> {
     const { limited, admitted, states } = this.#wanted;
     const bans: Found[] = [];
-    /** By limiter and dimension. */
-    const judged = new Map<string, Found[]>();
+    /** By limiter, tier and dimension. */
+    const judged = new Map<string, { known: KnownLimiter; keys: Found[] }>();
     const others: Found[] = [];
     for (const key of keys) {
-      const { scope, by } = key.owner;
+      const { scope, by, name } = key.owner;
       const known = this.#known.get(scope);
-      const group = `${by} ${scope}`;
       const isBan = key.id === BAN_TAG;
-      // An override of another kind, such as another window, has its own policies.
-      const isLive = known?.limits.overrides ?? false;
-      if (isBan || !known?.policies.some((policy) => (isLive || policy.id === key.id) && policy.by === by)) {
-        if (states === true || (states && !known)) (isBan ? bans : others).push(key);
-      } else if (!judged.get(group)?.push(key)) judged.set(group, [key]);
+      const readers = isBan ? [] : (known ?? []).filter((each) => isReadBy(each, key));
+      for (const each of readers) {
+        const group = `${by} ${each.tier ?? ''} ${scope}`;
+        if (!judged.get(group)?.keys.push(key)) judged.set(group, { known: each, keys: [key] });
+      }
+      if (readers.length > 0) continue;
+      if (states === true || (states && !known)) (isBan ? bans : others).push(key);
+      else if (!isBan && !known && this.unjudged.size < MAX_UNJUDGED)
+        this.unjudged.add(typeof name === 'string' ? name : name.hash);
     }
     const finds = [
       ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted ? [...judged.values()].map((some) => this.#verdicts(some)) : []),
+      ...(limited || admitted
+        ? [...judged.values()].map((some) => this.#verdicts(some.known, some.keys))
+        : []),
       this.#states(others),
     ];
     return (await Promise.all(finds)).flat();
@@ -145,11 +165,10 @@ export class Finder {
   }
 
   /** The verdicts on keys of one limiter and one dimension, by the policies of this dimension. */
-  async #verdicts(keys: readonly Found[]): Promise<Find[]> {
+  async #verdicts(known: KnownLimiter, keys: readonly Found[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
-    const { scope, by } = keys[0]!.owner;
-    const known = this.#known.get(scope)!;
-    const { name, limits } = known;
+    const { by } = keys[0]!.owner;
+    const { name, limits, tier } = known;
     const all = limits.overrides && (await this.#state.recordOfAll(name));
     // Another window or tier for all keys, too, only a limiter can read.
     const isOfOtherKind = (entryInForce(all, Date.now())?.revision ?? '') !== '';
@@ -178,8 +197,12 @@ export class Finder {
         isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
       const { kind } = find;
-      if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.owner.text}`)) return [];
-      return [{ ...whoseState(key.owner), ...find }];
+      if (
+        !(kind === 'limited' ? limited : admitted) ||
+        !this.#isNew(`${kind} ${tier ?? ''} ${key.owner.text}`)
+      )
+        return [];
+      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...find }];
     });
     return (await Promise.all(finds)).flat();
   }
@@ -211,6 +234,14 @@ export class Finder {
   #unreadable(key: Found, { message }: Error): Find[] {
     return this.#isNew(idOf(key)) ? [{ kind: 'unreadable', ...whoseState(key.owner), message }] : [];
   }
+}
+
+/** The most limiters whose names are kept because their limits are unknown. */
+const MAX_UNJUDGED = 100;
+
+/** Whether a policy of a limiter reads a state. An override of another kind, such as another window, has its own policies. */
+function isReadBy({ policies, limits }: KnownLimiter, { owner: { by }, id }: Found): boolean {
+  return policies.some((policy) => (limits.overrides || policy.id === id) && policy.by === by);
 }
 
 /** A text that differs for any two states. */

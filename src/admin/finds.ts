@@ -24,6 +24,8 @@ export interface JudgedKey extends Whose {
   readonly kind: 'limited' | 'admitted';
   /** The key, or its hash. */
   readonly key: string | Hash;
+  /** The tier in which a request is judged. Absent for requests without a tier. A key is judged in each tier that reads its state. */
+  readonly tier?: string;
   /** The deciding policy. */
   readonly policy: string | null;
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
@@ -94,7 +96,10 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 }
 
 /** The facts in a decision about a key. */
-export function verdictFind(decision: LimiterDecision, overridden: boolean): Omit<JudgedKey, keyof Whose> {
+export function verdictFind(
+  decision: LimiterDecision,
+  overridden: boolean,
+): Omit<JudgedKey, keyof Whose | 'tier'> {
   const { allowed, policy = null, retryAfterMs = null } = decision;
   const kind = allowed ? 'admitted' : 'limited';
   return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };

@@ -16,7 +16,7 @@ export interface AdminWarning {
  * `UNKNOWN_SCOPE`: no limiter of this name is known. `DIFFERENT`: processes have different options. `NO_BAN`: limiters of this name do not
  * check for such bans. `SHADOW`: the limiter never denies. `OWN_KEYS`: the program makes keys itself. `SHORTENED`: an earlier ban was longer.
  * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
- * cannot be read.
+ * cannot be read. `UNANSWERED`: the limiter has no answer to the key.
  */
 export type AdminWarningCode =
   | 'UNKNOWN_SCOPE'
@@ -27,7 +27,8 @@ export type AdminWarningCode =
   | 'SHORTENED'
   | 'NOT_NOTED'
   | 'UNFIT_OVERRIDE'
-  | 'UNREADABLE';
+  | 'UNREADABLE'
+  | 'UNANSWERED';
 
 /** The maximum number of other scopes in a message. */
 const MAX_NAMED = 10;

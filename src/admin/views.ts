@@ -1,19 +1,18 @@
 import { invalidOption } from '../common/errors.js';
-import { checkChoice, checkInteger, checkShape } from '../common/validate.js';
+import { checkChoice, checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { entryInForce } from '../contract/overrides.js';
 import { overrideOf, type OverrideChange } from '../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName } from '../stores/keys.js';
 import type { Finding, LiveLimiter } from '../stores/redis/operators/check.js';
-import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
-import { Finder, type Wanted } from './finder.js';
+import { checkName, warnings, type Context, type NameFilter } from './context.js';
+import { Finder, type TierLimits, type Wanted } from './finder.js';
 import type { Find, JudgedKey } from './finds.js';
-import { outlook, type KeyView } from './key-view.js';
 import { limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
 import type { Configuration, Instance, Published } from './published.js';
-import { differing, doubtsOf, subjectIn, type AdminWarning } from './scope.js';
+import { differing, doubtsOf, type AdminWarning } from './scope.js';
 import type { Search, State } from './state.js';
-import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+import { wrongArgument } from './typed-keys.js';
 
 /** The limiters of one name. */
 export interface LimiterView {
@@ -35,19 +34,11 @@ export interface LimitersView {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** Options of `key`. */
-export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
-  /** The tier of the request. @default the policies for requests without a tier; without a name every tier */
-  tier?: string | undefined;
-  /** The units of the request, 0 to 1e12. @default 1 */
-  cost?: number | undefined;
-}
-
 /** Options of `keys`. */
 export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'count' | 'progress' | 'signal'> {
   /** The limits of several limiters, by name, in place of `policies`. @default the published limits */
   limits?: Readonly<Record<string, GivenLimits>> | undefined;
-  /** The tier of all keys. @default the policies for requests without a tier */
+  /** The tier of all keys. @default every tier that reads the state of a key, and the policies for requests without a tier */
   tier?: string | undefined;
   /** The kinds of facts. @default banned and limited keys, and the state of limiters with unknown limits */
   kinds?: readonly Find['kind'][] | undefined;
@@ -68,6 +59,8 @@ export interface KeySearch extends AsyncIterable<Find> {
   readonly checked: number;
   /** Whether only the index of bans was read. */
   readonly isOfIndex: boolean;
+  /** The limiters whose keys were not judged so far, because their limits are unknown. */
+  readonly unjudged: readonly string[];
   /** `UNKNOWN_SCOPE` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
@@ -89,60 +82,6 @@ export function viewFunctions({ state }: Context) {
     };
   }
 
-  async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
-    checkKeyOptions('key', options, 'policies', 'tiers', 'shadow', 'tier', 'cost');
-    const { name, tier } = options;
-    const cost = options.cost === undefined ? 1 : checkInteger('cost', options.cost, 0, 1e12);
-    if (name !== undefined) checkName(name);
-    const typed = typedKey(given, options);
-    const passed = limitsOf(options);
-    const published = await state.published();
-    const one = async (
-      scope: string,
-      limits: Limits | undefined,
-      dimension: string,
-      ofTiers?: string,
-    ): Promise<KeyView> => {
-      const own = { ...typed, dimension, ...(dimension !== typed.dimension && { entry: given }) };
-      const [subject, doubt] = subjectIn(published, scope, own);
-      const view = await outlook(state, published, {
-        name: scope,
-        key: soleKey(subject),
-        dimension,
-        limits,
-        cost,
-      });
-      return {
-        ...{ name: scope, key: soleKey(subject), given, dimension },
-        ...(ofTiers !== undefined && { tier: ofTiers }),
-        ...view,
-        warnings: [
-          ...warnings(...doubtsOf(published, scope), differing(published, scope), doubt),
-          ...view.warnings,
-        ],
-      };
-    };
-    if (name !== undefined) {
-      const known = passed ?? published.limitsOf(name);
-      if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
-      return [await one(name, known && ofTier(known, name, tier), typed.dimension, tier)];
-    }
-    const views: KeyView[] = [];
-    for (const [scope, limits] of published.limits()) {
-      const sets = [['', limits.policies] as const, ...limits.tiers].filter(
-        ([, policies]) => policies.length > 0,
-      );
-      for (const [ofTiers, policies] of sets) {
-        if (tier !== undefined && ofTiers !== '' && tier !== ofTiers) continue;
-        for (const dimension of new Set(compilePolicies('policies', policies).map(({ by }) => by))) {
-          if (options.dimension !== undefined && dimension !== options.dimension) continue;
-          views.push(await one(scope, { ...limits, policies }, dimension, ofTiers || undefined));
-        }
-      }
-    }
-    return views;
-  }
-
   function keys(options: KeysOptions = {}): Promise<KeySearch> {
     checkShape('keys', options, KEYS_OPTIONS);
     return searchFor(state, options, options.kinds);
@@ -159,7 +98,7 @@ export function viewFunctions({ state }: Context) {
     return state.check(liveLimiters(published));
   }
 
-  return { limiters, key, keys, limited, check };
+  return { limiters, keys, limited, check };
 }
 
 const KEYS_OPTIONS = [
@@ -177,9 +116,6 @@ const KEYS_OPTIONS = [
     'signal',
   ],
 ];
-
-const DYNAMIC =
-  "policies: missing, because the policies of this limiter depend on the request. Pass `policies: '100/1m'`.";
 
 /** Adds the overrides of each limiter. The index contains every overridden key. */
 async function withOverrides(
@@ -262,29 +198,34 @@ async function searchFor(
     get isOfIndex() {
       return finder.isOfIndex;
     },
+    get unjudged() {
+      return [...finder.unjudged];
+    },
     [Symbol.asyncIterator]: () =>
       finder.finds({ ...(count !== undefined && { count }), ...(progress && { progress }), signal }),
   };
 }
 
-/** Selects limits by tier. A key's tier is unknown, so scopes whose requests all have a tier are omitted without a tier. */
+/** The limits of each tier, and of requests without a tier; or of one tier. A key's tier is unknown. */
 function byTier(
   limits: ReadonlyMap<string, Limits>,
   name: string | undefined,
   tier: string | undefined,
-): ReadonlyMap<string, Limits> {
+): ReadonlyMap<string, readonly TierLimits[]> {
   if (tier !== undefined && name === undefined)
     throw wrongArgument('name: missing. Pass the name of the limiter with this `tier`.');
-  const known = [...limits].filter(([, { policies }]) => tier !== undefined || policies.length > 0);
-  return new Map(known.map(([scope, each]) => [scope, ofTier(each, scope, tier)]));
+  return new Map(
+    [...limits].map(([scope, each]) => {
+      if (tier !== undefined) return [scope, [{ ...ofTier(each, scope, tier), tier }]];
+      const sets = [[undefined, each.policies] as const, ...each.tiers].filter(([, some]) => some.length > 0);
+      return [scope, sets.map(([of, policies]) => ({ ...each, policies, tier: of }))];
+    }),
+  );
 }
 
 function whyUnknown({ scopes }: Published, name: string | undefined): string {
   if (name === undefined || scopes.size === 0) return 'No limiter has published its limits.';
   const limiter = `limiter called ${JSON.stringify(name)}`;
-  const tiers = Object.keys(scopes.get(name)?.[0]?.tiers ?? {});
-  if (tiers.length > 0)
-    return `The ${limiter} has the tiers ${tiers.map((tier) => JSON.stringify(tier)).join(', ')}: pass \`tier\`.`;
   return scopes.has(name)
     ? `The limits of the ${limiter} depend on the request.`
     : `No ${limiter} has published its limits.`;

@@ -221,7 +221,7 @@ for (const [kind, open] of Object.entries(places)) {
 
     it('traffic is empty where nothing counts, and check finds no error', async () => {
       expect(await place.admin.traffic({ seconds: 10 })).to.deep.equal({
-        ...{ spanMs: 10_000, instances: 0, isSampled: false, limiters: [] },
+        ...{ spanMs: 10_000, instances: 0, isSampled: false, limiters: [], processes: [] },
       });
       expect((await place.admin.check()).filter(({ level }) => level === 'error')).to.deep.equal([]);
     });

@@ -5,6 +5,7 @@ import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
 import * as dashboard from './commands/dashboard.js';
+import * as key from './commands/key.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
 import * as log from './commands/log.js';
@@ -27,6 +28,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   limits,
   top,
   list,
+  key,
   peek,
   reset,
   ban,

@@ -5,7 +5,7 @@ import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { serverKinds, servers } from '../../../test/support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../../../test/support/stores.js';
-import { headgate, jsonLines, TELLING, told } from './cli.js';
+import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
 const API: readonly Policy[] = [
   { name: 'burst', algorithm: 'token-bucket', limit: 3, window: '1h' },
@@ -26,12 +26,13 @@ const LONG = 'k'.repeat(10_000);
 for (const kind of serverKinds) {
   describe(`headgate list on ${kind}`, () => {
     const client = clients[kind];
+    let prefix: string;
     let where: string[];
     let api: Limiter;
     let login: Limiter;
 
     beforeEach(() => {
-      const prefix = freshPrefix();
+      prefix = freshPrefix();
       where = ['--redis', servers[kind].url, '--prefix', prefix];
       const store = redisStore(client, { prefix, localDenials: false, publish: false });
       api = limiterOn(store, { name: 'api', policies: API, ban: { after: 3, for: '1h' } });
@@ -313,6 +314,68 @@ for (const kind of serverKinds) {
         Date.now = now;
         await limiter.close();
       }
+    });
+
+    it('never reports 0 limited keys alone: limiters with unknown limits, and denials of this moment', async () => {
+      const store = redisStore(client, { prefix, ...TELLING, top: true });
+      const known = limiterOn(store, { name: 'known', limit: 1e6, window: '1h' });
+      const quick = limiterOn(store, { name: 'quick', limit: 1, window: '5ms' });
+      const hidden = limiterOn(redisStore(client, { prefix, publish: false, localDenials: false }), {
+        ...{ name: 'hidden', limit: 1, window: '1h' },
+      });
+      await told(where, 'known', 'quick');
+      for (let i = 0; i < 3; i++) await Promise.all([known, quick, hidden].map((each) => each.consume('a')));
+      await Promise.all(Array.from({ length: 20 }, () => quick.consume('a')));
+      const find = async () => (await headgate(['list', '--limited', ...where])).stdout;
+      while (!(await find()).includes('quick denies'));
+      expect(await find())
+        .to.match(/^0 limited; /m)
+        .and.match(/^Keys of limiters with unknown limits were not judged: hidden\./m)
+        .and.match(/^quick denies [\d.]+ requests a second, but no key of it is limited at this moment/m);
+      await Promise.all([known, quick, hidden].map((each) => each.close()));
+    });
+
+    it('key answers for every limiter and dimension at once, and for each that has no answer says why', async () => {
+      const store = redisStore(client, { prefix, ...TELLING });
+      const made = [
+        limiterOn(store, { name: 'web', limit: 2, window: '1h', ban: {}, overrides: true }),
+        limiterOn(store, {
+          name: 'login',
+          policies: ['5/1h', { name: 'account', limit: 1, window: '1h', by: 'account' }],
+        }),
+        limiterOn(store, {
+          ...{ name: 'slots', slotBy: 'org' },
+          policies: [
+            { limit: 5, window: '1h' },
+            { name: 'org', limit: 9, window: '1h', by: 'org' },
+          ],
+        }),
+        limiterOn(store, { name: 'other', limit: 2, window: '1h' }),
+      ];
+      const [first, second] = made as [Limiter, Limiter];
+      await told(where, 'web', 'login', 'slots', 'other');
+      await first.ban('203.0.113.7', '1h', { by: 'ada', reason: 'scraping' });
+      await first.override('203.0.113.7', '9/1h', { by: 'bob' });
+      for (let i = 0; i < 2; i++) await second.consume({ key: '203.0.113.7', account: '203.0.113.7' });
+      const { stdout, stderr, code } = await headgate(['key', '203.0.113.7', ...where]);
+      expect(code).to.equal(3);
+      expect(stdout)
+        .to.match(/^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned ada: scraping; override: 9\/1h$/m)
+        .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
+        .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)
+        .and.match(/^slots +203\.0\.113\.7 +unknown limits/m)
+        .and.not.match(/^other/m);
+      expect(stderr).to.contain('slots: The limiter "slots" has slotBy: \'org\'');
+      expect(stdout).to.match(
+        /other places? \(limiters, tiers and dimensions\) ha(s|ve) no state of this key\.\n$/,
+      );
+      expect((await headgate(['key', '203.0.113.7', '--all', ...where])).stdout).to.match(/^other/m);
+      expect((await headgate(['key', '203.0.113.0/24', ...where])).code).to.equal(2);
+      const views = (await json('key', '203.0.113.7', '--name', 'login', ...where)) as {
+        dimension: string;
+      }[];
+      expect(views.map(({ dimension }) => dimension)).to.deep.equal(['key', 'account']);
+      await Promise.all(made.map((each) => each.close()));
     });
   });
 }

@@ -71,7 +71,23 @@ for (const kind of serverKinds) {
         (await jsonLines('list', '--name', 'api', ...where, ...more)).map((find) => find['kind']);
       expect(await kinds('--limited', '--tier', 'free')).to.deep.equal(['limited']);
       expect(await kinds('--limited', '--tier', 'pro')).to.deep.equal([]);
-      expect(await kinds()).to.deep.equal(['state', 'state']);
+      expect(await kinds()).to.deep.equal(['limited']);
+      // Without a tier, a key is judged in every tier that reads its state.
+      const [find, ...others] = await jsonLines('list', '--limited', ...where);
+      expect(find).to.include({ name: 'api', key: 'user:1', tier: 'free', policy: 'm' });
+      expect(others).to.deep.equal([]);
+      const { stdout } = await headgate(['list', '--limited', ...where]);
+      expect(stdout)
+        .to.match(/^user:1 +limited in tier free +m /m)
+        .and.contain('\n1 limited; ');
+    });
+
+    it('key shows the answer of every tier', async () => {
+      const { stdout, code } = await headgate(['key', 'user:1', ...where]);
+      expect(code).to.equal(3);
+      expect(stdout)
+        .to.match(/^api \(tier free\) +user:1 +denied \(quota-exceeded\) +\d.* m: 0 of 10 per 1m +-$/m)
+        .and.match(/^api \(tier pro\) +user:1 +allowed +- +m: 85 of 100 per 1m, burst: 15 of 20 per 1h +-$/m);
     });
 
     it('reset forgets one tier, or all', async () => {

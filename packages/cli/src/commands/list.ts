@@ -1,7 +1,7 @@
-import type { Find, KeySearch, KeysOptions } from 'headgate/admin';
+import type { Admin, Find, KeySearch, KeysOptions } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError } from '../errors.js';
-import { columns, duration, many, noteText, printable } from '../format.js';
+import { columns, duration, many, noteText, printable, quoted } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText, textOrHash } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -20,6 +20,9 @@ interface Options extends Shared {
 
 /** The maximum number of keys per step. With more, the server would not serve other clients for milliseconds. */
 const MAX_KEYS_PER_STEP = 10_000;
+
+/** The most limiters in a sentence. */
+const MAX_NAMES = 5;
 
 /** The default of `--limit` for people, rows. */
 const DEFAULT_LIMIT = 1000;
@@ -75,7 +78,8 @@ async function list(options: Options, io: Io): Promise<void> {
     });
     warn(io, search.warnings);
     try {
-      await print(search, most, io, () => line(''));
+      const limited = await print(search, most, io, () => line(''));
+      if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
     } finally {
       line('');
       ignore?.();
@@ -94,8 +98,8 @@ function kindsOf({ limited = false, banned = false, all = false }: Options): Pic
   return { kinds: [...(banned ? (['banned'] as const) : []), ...(limited ? (['limited'] as const) : [])] };
 }
 
-/** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. */
-async function print(search: KeySearch, most: number, io: Io, clear: () => unknown): Promise<void> {
+/** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
+async function print(search: KeySearch, most: number, io: Io, clear: () => unknown): Promise<number> {
   const finds: Find[] = [];
   let others = 0;
   let more = false;
@@ -107,12 +111,29 @@ async function print(search: KeySearch, most: number, io: Io, clear: () => unkno
     if (io.json) await writeJsonLine(io, findJson(find));
     else finds.push(find);
   }
-  if (io.json) return;
+  const limited = finds.filter(({ kind }) => kind === 'limited').length;
+  if (io.json) return limited;
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
     await write(io, text(name, ofScope, io));
   await write(io, summary(finds, search, more));
   if (search.isOfIndex) await write(io, 'Read from the index of bans: --scan searches all keys.\n');
+  return limited;
+}
+
+/** Explains that requests are denied although no key is limited: windows are over within a moment, or a request costs more. */
+async function explainNone(admin: Admin, name: string | undefined, io: Io): Promise<void> {
+  // A user without permission for the counts still gets the list.
+  const traffic = await admin.traffic({ name, keys: 0 }).catch(() => undefined);
+  for (const limiter of traffic?.limiters ?? []) {
+    const denied = limiter.policies.reduce((sum, policy) => sum + policy.denied, 0);
+    if (denied === 0) continue;
+    const scope = printable(limiter.name);
+    await write(
+      io,
+      `${scope} denies ${limiter.denied} requests a second, but no key of it is limited at this moment: \`headgate top --name ${quoted(limiter.name)}\` shows the denied keys.\n`,
+    );
+  }
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
@@ -148,10 +169,14 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
     case 'banned':
       return [colors.red('banned'), '-', duration(find.bannedForMs)];
     case 'limited':
-      return [colors.yellow('limited'), `${find.policy ?? '-'}${ownLimit(find)}`, time(find.retryAfterMs)];
+      return [
+        colors.yellow(`limited${inTier(find)}`),
+        `${find.policy ?? '-'}${ownLimit(find)}`,
+        time(find.retryAfterMs),
+      ];
     case 'admitted':
       return [
-        'admitted',
+        `admitted${inTier(find)}`,
         find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find),
         '-',
       ];
@@ -164,6 +189,10 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
   }
 }
 
+/** The tier in which a key is judged. */
+const inTier = ({ tier }: { tier?: string }): string =>
+  tier === undefined ? '' : ` in tier ${printable(tier)}`;
+
 /** The limits of a key from an override. */
 function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>): string {
   if (!overridden) return '';
@@ -173,7 +202,7 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
-function summary(finds: readonly Find[], { wanted, checked }: KeySearch, more: boolean): string {
+function summary(finds: readonly Find[], { wanted, checked, unjudged }: KeySearch, more: boolean): string {
   const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;
   const parts = [
     ...(wanted.banned ? [`${count('banned')} banned`] : []),
@@ -187,6 +216,13 @@ function summary(finds: readonly Find[], { wanted, checked }: KeySearch, more: b
   const lines = [
     `${parts.join(', ')}; ${many(checked, 'key')} of Headgate ${checked === 1 ? 'was' : 'were'} checked.`,
   ];
+  if (unjudged.length > 0) {
+    const names = unjudged.slice(0, MAX_NAMES).map((each) => printable(each));
+    const others = unjudged.length > MAX_NAMES ? `, and ${unjudged.length - MAX_NAMES} more` : '';
+    lines.push(
+      `Keys of limiters with unknown limits were not judged: ${names.join(', ')}${others}. Add --name and --policy '100/1m'.`,
+    );
+  }
   if (more) lines.push('There are more: --limit 0 lists all, --name one scope.');
   if (wanted.states && !wanted.hasLimits && count('state') > 0) {
     lines.push(
