@@ -24,8 +24,8 @@ const SAMPLED_KEYS = 3_000;
 const SAMPLE_TIMEOUT_MS = 2_000;
 const SAMPLE_SHOWN = 200;
 
-/** The age of the lists of an opened limiter, ms. */
-const LISTS_MS = 4_000;
+/** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
+const LISTS_MS = 10_000;
 
 /** The most limiters whose lists are kept. */
 const MAX_LISTS = 100;
@@ -33,7 +33,7 @@ const MAX_LISTS = 100;
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
 /** The denied keys of an opened limiter whose state is read, too. */
-const JUDGED = 8;
+const JUDGED = 5;
 
 /** The state of a denied key. */
 interface Judged {
@@ -81,7 +81,7 @@ export class Reads {
   }
 
   async #readLists(name: string): Promise<Lists> {
-    const bans = await firstOf(this.#admin.bans({ name }), LISTED);
+    const bans = await firstOf(this.#admin.bans({ name, scan: 'never' }), LISTED);
     const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
     const denied = (await this.#now.keysOf(name)).filter((each) => each.denied > 0).slice(0, JUDGED);
     const judged = await Promise.all(
