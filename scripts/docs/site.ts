@@ -26,7 +26,7 @@ const LIMITERS: Readonly<Record<string, { options: Partial<LimiterOptions>; rate
     },
     search: { options: { policies: ['60/10s'], overrides: true, ban: {} }, rate: 38 },
     checkout: { options: { policies: ['30/1m'], ban: {} }, rate: 6 },
-    webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 5 },
+    webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 6.2 },
     'image-upload': { options: { policies: ['concurrency 6/30s'] }, rate: 4 },
     'chat-tokens': {
       options: { policies: ['tokens=90000/1m', 'month=calendar 20000000/month by org'], overrides: true },
@@ -62,7 +62,10 @@ export function startSite(url: string): () => Promise<void> {
     const all = Object.entries(LIMITERS).map(([name, { options }]) => {
       // One process still has the last deployment's limit.
       const old = name === 'checkout' && i === 3 ? { policies: ['20/1m'] } : {};
-      return [name, createLimiter({ name, store, ...options, ...old } as LimiterOptions)] as const;
+      return [
+        name,
+        createLimiter({ name, store, timeout: '5s', ...options, ...old } as LimiterOptions),
+      ] as const;
     });
     return new Map<string, Limiter>(all);
   });

@@ -22,14 +22,14 @@ export interface Row {
   readonly processes: number;
   readonly rates: Pick<LimiterRates, 'admitted' | 'denied' | 'degraded' | 'waiting' | 'held' | 'slots'>;
   /** The policies and reasons of the denials, the most frequent first. */
-  readonly causes: readonly { readonly name: string; readonly denied: number }[];
+  readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
 }
 
 /** The requests of a limiter by the minute. */
 export interface Spark {
   readonly admitted: readonly number[];
   readonly denied: readonly number[];
-  /** The keys that have used 70 % or more of a policy in the last minutes. */
+  /** How often, in the worst of the last minutes, a key rose to 70 % of a policy or above. */
   readonly near: number;
 }
 
@@ -174,9 +174,10 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
   const { name, configurations, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
+  const { policies = [], reasons = [] } = counted ?? {};
   const causes = [
-    ...(counted?.policies ?? []),
-    ...(counted?.reasons.map((each) => ({ name: each.reason, denied: each.denied })) ?? []),
+    ...policies.map((each) => ({ ...each, isReason: false })),
+    ...reasons.map(({ reason, ...each }) => ({ name: reason, ...each, isReason: true })),
   ].filter((each) => each.denied > 0);
   return {
     name,

@@ -146,7 +146,7 @@ export class Reads {
     return { levels: USE_LEVELS, use: Object.fromEntries(sums) as Record<string, number[]> };
   }
 
-  /** A sample of keys with their use of a policy in the current window, the highest first. */
+  /** A sample of keys with their rest of a policy, the smallest first. */
   async sample(body: Body): Promise<object> {
     const name = text(body, 'name');
     const policy = text(body, 'policy');
@@ -154,19 +154,15 @@ export class Reads {
     const timer = setTimeout(() => stop.abort(), SAMPLE_TIMEOUT_MS);
     try {
       const search = await this.#admin.keys({ name, kinds: ['admitted', 'limited'], signal: stop.signal });
-      const found: { key: ShownKey; used: number; limit: number }[] = [];
+      const found: { key: ShownKey; remaining: number; limit: number }[] = [];
       for await (const find of search) {
         if (find.kind !== 'admitted' && find.kind !== 'limited') continue;
         const verdict = find.policies.find((each) => each.name === policy);
         if (!verdict) continue;
-        found.push({
-          key: this.#show(find.key),
-          used: verdict.limit - verdict.remaining,
-          limit: verdict.limit,
-        });
+        found.push({ key: this.#show(find.key), remaining: verdict.remaining, limit: verdict.limit });
         if (found.length >= SAMPLED_KEYS) stop.abort();
       }
-      found.sort((a, b) => b.used - a.used);
+      found.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
       return { keys: found.slice(0, SAMPLE_SHOWN), count: found.length, isCut: stop.signal.aborted };
     } finally {
       clearTimeout(timer);

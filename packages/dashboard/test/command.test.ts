@@ -1,7 +1,14 @@
 // The command lines that the page shows, as a shell reads them.
 import { execFileSync } from 'node:child_process';
 import { expect } from 'chai';
-import { commandLine, isAmbiguous, policyParts, scaled, shellWord } from '../src/page/command.js';
+import {
+  commandLine,
+  isAmbiguous,
+  policyParts,
+  scaled,
+  scaledPolicy,
+  shellWord,
+} from '../src/page/command.js';
 
 /** The words of a command line, as bash passes them to the program. */
 function wordsIn(line: string): string[] {
@@ -113,6 +120,12 @@ describe('the texts of policies', () => {
     expect(scaled('token-bucket 20/1s burst 40', 2)).to.equal('40/1s');
     expect(scaled('calendar 2000/month Europe/Berlin by org', 10)).to.equal('20000/month');
     expect(scaled('3 / 1m', 0.1)).to.equal('1/1m');
+    expect(scaledPolicy('token-bucket 20/1s burst 40 by org', 0.5)).to.equal(
+      'token-bucket 10/1s burst 20 by org',
+    );
+    expect(scaledPolicy('calendar 2000/month Europe/Berlin', 2)).to.equal(
+      'calendar 4000/month Europe/Berlin',
+    );
   });
 
   it('are taken apart', () => {

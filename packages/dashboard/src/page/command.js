@@ -80,6 +80,13 @@ export function scaled(text, factor) {
   return `${Math.max(1, Math.round(Number(units) * factor))}/${window}`;
 }
 
+/** A whole policy with another number of units. Its burst changes in proportion, as in an override. @param {string} text @param {number} factor */
+export function scaledPolicy(text, factor) {
+  const burst = (/** @type {string} */ _, /** @type {string} */ units) =>
+    ` burst ${Math.max(1, Math.round(Number(units) * factor))}`;
+  return text.replace(/\d+\s*\/\s*\S+/, scaled(text, factor)).replace(/ burst (\d+)/, burst);
+}
+
 /** The name and the limit in a policy's text. @param {string} text */
 export function policyParts(text) {
   const quoted = /^"((?:[^"\\]|\\.)*)"=/.exec(text);

@@ -78,7 +78,7 @@ export function NowScreen() {
             ? html`<${NoLimiters} />`
             : html`<table class="limiters"><thead><tr>
           <th scope="col">Limiter</th><th scope="col">Last 15 minutes</th><th scope="col" class="number">Requests/s</th><th scope="col">Denied</th>
-          <th scope="col" class="number"><abbr title="Keys that have used 70 % or more of a limit in the last 5 minutes">Near limit</abbr></th><th scope="col">Waiting</th><th scope="col" class="number"><abbr title="Processes with this limiter">Procs</abbr></th></tr></thead>
+          <th scope="col" class="number"><abbr title="How often a minute a key has used 70 % of a limit, at most in the last 5 minutes">Near limit</abbr></th><th scope="col">Waiting</th><th scope="col" class="number"><abbr title="Processes with this limiter">Procs</abbr></th></tr></thead>
           ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${parts[`spark ${row.name}`]} minutes=${parts.minutes} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
         </table>`
         }
@@ -107,7 +107,7 @@ function Summary({ parts, rows }) {
       <p class="quiet">${instances === 0 ? 'no process counts them' : `counted by ${many(instances, 'process').replace('processs', 'processes')}`}</p></div>
       <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} /></section>
     <section class="tile" aria-label="Denied"><h2>Denied</h2><p class=${denied > 0 ? 'figure bad' : 'figure'}>${percent(denied, admitted + denied)}</p>
-      <p class="quiet">${worst ? html`${rate(denied)}/s, most ${worst.name === 'default' ? 'in' : html`by <b>${causeText(worst.name)}</b> of`} ${printable(worst.of)}` : 'nothing is denied now'}</p></section>
+      <p class="quiet">${worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : 'nothing is denied now'}</p></section>
     <section class="tile" aria-label="Waiting"><h2>Waiting</h2><p class="figure">${count(waiting)}</p>
       <p class="quiet">${count(held)} held, ${many(slots, 'slot')} in use</p></section>
     <section class="tile" aria-label="Store"><h2>Store</h2><p class=${store.state === 'up' ? 'figure good' : 'figure bad'}><i class="dot" aria-hidden="true"></i>${store.state === 'up' ? 'Up' : 'Down'}</p>
@@ -138,14 +138,14 @@ function Limiter({ row, spark, minutes, isOpen, toggle }) {
   ].filter(([n]) => n > 0);
   return html`<tbody class=${isOpen ? 'open' : ''}><tr>
     <th scope="row"><button type="button" class="row-name" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} onClick=${toggle}><svg class="arrow" viewBox="0 0 10 10" aria-hidden="true"><path d="M3 1l4 4-4 4" /></svg><span class="name">${printable(name)}</span></button>
-      ${row.shadow && html`<span class="chip">shadow</span>`}${configurations > 1 && html`<span class="chip warn" title="Processes have different options, as during a deployment">${configurations} configurations</span>`}${row.isOverridden && html`<span class="chip warn">all overridden</span>`}
+      ${row.shadow && html`<span class="chip">shadow</span>`}${configurations > 1 && html`<span class="chip warn" title="Processes have different options, as during a deployment">${configurations} configurations</span>`}${rates.degraded > 0 && html`<span class="chip bad" title="Decisions a second by onStoreError, because the store did not answer">${rate(rates.degraded)}/s without the store</span>`}${row.isOverridden && html`<span class="chip warn">all overridden</span>`}
       <div class="policies">${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}</div></th>
     <td data-label="Last 15 minutes"><${Spark} spark=${spark} minutes=${minutes} /></td>
     <td class="number" data-label="Requests/s">${rate(all)}</td>
-    <td class="denied-cell" data-label="Denied">${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] && causes[0].name !== 'default' ? html` by ${causeText(causes[0].name)}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}</td>
-    <td class="number" data-label="Near limit">${spark?.near > 0 ? html`${count(spark.near)} <span class="hidden">keys</span>` : None}</td>
+    <td class="denied-cell" data-label="Denied">${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}</td>
+    <td class="number" data-label="Near limit">${spark?.near > 0 ? html`${count(spark.near)}<span class="quiet">/min</span>` : None}</td>
     <td data-label="Waiting">${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}</td>
-    <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}${rates.degraded > 0 && html`<div class="bad">${rate(rates.degraded)}/s degraded</div>`}</td>
+    <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}</td>
   </tr>${isOpen && html`<tr class="details" id=${id}><td colspan="7"><${Details} row=${row} /></td></tr>`}</tbody>`;
 }
 
@@ -207,7 +207,7 @@ function Keys({ title, rows, row, none, isLoading }) {
       const subject = subjectOf(name, key);
       return html`<tr><td data-label="Key"><${Key} of=${key.key} dimension=${key.dimension} />${key.bannedForMs > 0 ? html` <span class="chip bad">banned</span>` : ''}${key.isOverridden ? html` <span class="chip warn">override</span>` : ''}</td>
         <td class="number" data-label="Denied/s">${key.denied > 0 ? html`<b class="bad">${rate(key.denied)}</b>` : rate(key.denied)}</td><td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
-        <td data-label="Policy">${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html` <span class="quiet">for ${span(key.retryAfterMs)}</span>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}</td>
+        <td data-label="Policy">${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class="quiet nowrap">for ${span(key.retryAfterMs)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}</td>
         <td class="acts">${row.bans && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2)} />`}<${Act} label="Reset" change=${withAction('reset', subject)} /></td></tr>`;
     })}</tbody></table>`;
 }

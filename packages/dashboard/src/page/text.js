@@ -98,5 +98,8 @@ const REASONS = /** @type {Record<string, string>} */ ({
   'store-full': 'store full',
 });
 
-/** @param {string} name a policy, or a reason */
-export const causeText = (name) => REASONS[name] ?? printable(name);
+/** The cause of denials. The sole policy of a limiter needs no name. @param {any} cause */
+export function causeText({ name, isReason }) {
+  if (isReason) return REASONS[name] ?? printable(name);
+  return name === 'default' ? '' : `by ${printable(name)}`;
+}

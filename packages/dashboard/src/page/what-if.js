@@ -1,5 +1,5 @@
 // The third screen: the keys that another limit would deny.
-import { policyParts, scaled } from './command.js';
+import { policyParts, scaled, scaledPolicy } from './command.js';
 import { html, useEffect, useState } from './lib.js';
 import { Act, Command, Key, Problem } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
@@ -47,7 +47,7 @@ function Uses({ row }) {
   const counts = use.value?.use[part.name];
   const text = scaled(part.rest, limit / part.limit);
   const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
-  const whole = `${named}${part.rest.replace(/\d+\s*\/\s*\S+/, text).replace(/ shadow\b/, '')}`;
+  const whole = `${named}${scaledPolicy(part.rest, limit / part.limit).replace(/ shadow\b/, '')}`;
   const change = {
     action: 'override',
     name,
@@ -57,7 +57,7 @@ function Uses({ row }) {
   };
   return html`${policies.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((/** @type {any} */ each, /** @type {number} */ i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${printable(each.name)}</button>`)}</div>`}
     <section class="card"><${Distribution} part=${part} counts=${counts} levels=${use.value?.levels} limit=${limit} setLimit=${setLimit} isLoading=${use.isLoading} error=${use.error} />
-      <${Near} sample=${sample} limit=${limit} /></section>
+      <${Near} sample=${sample} part=${part} limit=${limit} /></section>
     <section class="card"><h3>Try it without denying anybody</h3><p class="quiet">Deploy the limit as a shadow: it counts and reports, and never denies.</p><${Command} text=${`policies: ['${`${whole} shadow`.replaceAll("'", "\\'")}']`} label="The policy as a shadow" /></section>
     <section class="card"><h3>Apply it for an hour</h3>${row.overridden === null ? html`<p class="quiet">The limits of this limiter are fixed. Create it with <code>overrides: true</code>.</p>` : html`<p class="quiet">An override of all keys. It ends by itself.</p><${Act} label="Override all keys for 1 h" change=${change} /><${ReadOnly} />`}</section>`;
 }
@@ -82,7 +82,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
       }))
     : [];
   const top = Math.max(1, ...bars.map((/** @type {any} */ bar) => bar.keys));
-  const labels = bars.map((/** @type {any} */ bar) => count(Math.ceil(bar.from * most)));
+  const labels = bars.map((/** @type {any} */ bar) => count(Math.ceil(bar.from * part.capacity)));
   const column = WIDTH / Math.max(1, bars.length);
   const y = (/** @type {number} */ keys) =>
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
@@ -91,7 +91,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
     ${
       counts
         ? html`<svg class="distribution" viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`} role="img" aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}>
-        ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * most)} to ${Math.ceil(bar.to * most)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+        ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
       </svg>`
         : html`<p class="quiet">${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}</p>`
     }
@@ -100,14 +100,16 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
     ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> would have denied about <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} keys and windows <span class="quiet">(${percent(denied, all)})</span>.</p>` : ''}`;
 }
 
-/** @param {any} props */
-function Near({ sample, limit }) {
+/** The sampled keys whose use now is at or above the moved limit. @param {any} props */
+function Near({ sample, part, limit }) {
   if (sample.error) return html`<${Problem} text=${sample.error} />`;
-  const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
-  const over = keys.filter(
-    (/** @type {any} */ each) => each.used > limit || (each.used >= each.limit && limit <= each.limit),
-  );
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
-  return html`<p class="quiet">Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now, ${over.length === 0 ? 'none is above it.' : html`${count(over.length)}${over.length === 200 ? ' or more' : ''} are at or above it:`}</p>
-    ${over.length > 0 && html`<ul class="over">${over.slice(0, 12).map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}</ul>`}`;
+  const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
+  const factor = part.capacity / part.limit;
+  const over = keys
+    .map((/** @type {any} */ each) => ({ ...each, used: Math.max(0, each.limit * factor - each.remaining) }))
+    .filter((/** @type {any} */ each) => each.used >= limit * factor);
+  const shown = over.slice(0, 12);
+  return html`<p class="quiet">Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now, ${over.length === 0 ? 'none has used that much.' : html`<b>${count(over.length)}${over.length === keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'has' : 'have'} used that much:`}</p>
+    ${over.length > 0 && html`<ul class="over">${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}</ul>`}`;
 }
