@@ -140,6 +140,7 @@ describe('the texts of policies', () => {
       name: 'minute',
       dimension: 'org',
       limit: 20,
+      capacity: 20,
     });
     expect(policyParts('"per \\"day\\""=5/1d')).to.deep.include({ name: 'per "day"', rest: '5/1d' });
   });

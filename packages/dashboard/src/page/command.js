@@ -95,11 +95,13 @@ export function policyParts(text) {
   const rest = text.slice((quoted ?? plain)?.[0].length ?? 0);
   const [, dimension] = / by (\S+)/.exec(rest) ?? [];
   const [, limit = '0'] = /(\d+)\s*\//.exec(rest) ?? [];
+  const [, burst = limit] = / burst (\d+)/.exec(rest) ?? [];
   return {
     name,
     rest,
     dimension: dimension ?? 'key',
     limit: Number(limit),
+    capacity: Number(burst),
     isNamed: Boolean(quoted ?? plain),
   };
 }
