@@ -1,42 +1,41 @@
 // A shop that runs on a Redis: ten limiters in four processes' stores, with their clients. The pictures of the dashboard and its measurement use it.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLimiter, type Limiter, type LimiterOptions } from 'headgate';
+import { createLimiter, type CreateLimiterOptions, type Limiter } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 
 /** The limiters, and the requests a second that the site sends through each. */
-const LIMITERS: Readonly<Record<string, { options: Partial<LimiterOptions>; rate: number; cost?: number }>> =
-  {
-    api: {
-      options: {
-        policies: ['second=token-bucket 20/1s burst 40', 'minute=300/1m'],
-        ban: {},
-        overrides: true,
-      },
-      rate: 92,
+const LIMITERS: Readonly<Record<string, { options: object; rate: number; cost?: number }>> = {
+  api: {
+    options: {
+      policies: ['second=token-bucket 20/1s burst 40', 'minute=300/1m'],
+      ban: {},
+      overrides: true,
     },
-    login: {
-      options: {
-        policies: ['address=10/1m', 'account=20/1h by account'],
-        ban: { after: 500, within: '10m', for: '15m' },
-        overrides: true,
-      },
-      rate: 6,
+    rate: 92,
+  },
+  login: {
+    options: {
+      policies: ['address=10/1m', 'account=20/1h by account'],
+      ban: { after: 500, within: '10m', for: '15m' },
+      overrides: true,
     },
-    search: { options: { policies: ['60/10s'], overrides: true, ban: {} }, rate: 38 },
-    checkout: { options: { policies: ['30/1m'], ban: {} }, rate: 6 },
-    webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 6.2 },
-    'image-upload': { options: { policies: ['concurrency 6/30s'] }, rate: 4 },
-    'chat-tokens': {
-      options: { policies: ['tokens=90000/1m', 'month=calendar 20000000/month by org'], overrides: true },
-      rate: 7,
-      cost: 850,
-    },
-    signup: { options: { policies: ['5/1h'], shadow: true }, rate: 0.7 },
-    exports: { options: { policies: ['10/1h'] }, rate: 0.3 },
-    'password-reset': { options: { policies: ['3/1h'], ban: {} }, rate: 0.2 },
-  };
+    rate: 6,
+  },
+  search: { options: { policies: ['60/10s'], overrides: true, ban: {} }, rate: 38 },
+  checkout: { options: { policies: ['30/1m'], ban: {} }, rate: 6 },
+  webhooks: { options: { policies: ['leaky-bucket 6/1s burst 1 max-delay 3s'] }, rate: 6.2 },
+  'image-upload': { options: { policies: ['concurrency 6/30s'] }, rate: 4 },
+  'chat-tokens': {
+    options: { policies: ['tokens=90000/1m', 'month=calendar 20000000/month by org'], overrides: true },
+    rate: 7,
+    cost: 850,
+  },
+  signup: { options: { policies: ['5/1h'], shadow: true }, rate: 0.7 },
+  exports: { options: { policies: ['10/1h'] }, rate: 0.3 },
+  'password-reset': { options: { policies: ['3/1h'], ban: {} }, rate: 0.2 },
+};
 
 const ATTACKER = '203.0.113.86';
 const ORGS = ['acme', 'globex', 'initech', 'umbrella', 'hooli'];
@@ -64,7 +63,7 @@ export function startSite(url: string): () => Promise<void> {
       const old = name === 'checkout' && i === 3 ? { policies: ['20/1m'] } : {};
       return [
         name,
-        createLimiter({ name, store, timeout: '5s', ...options, ...old } as LimiterOptions),
+        createLimiter({ name, store, timeout: '5s', ...options, ...old } as CreateLimiterOptions),
       ] as const;
     });
     return new Map<string, Limiter>(all);

@@ -89,7 +89,7 @@ export async function undo(admin: Admin, body: Body, by: string): Promise<Change
   )
     return refuse('ids: pass the ids of entries of the log.');
   const warnings: AdminWarning[] = [];
-  for (const id of ids as string[]) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
+  for (const id of ids) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
   return { warnings, entries: [] };
 }
 

@@ -44,7 +44,7 @@ export interface DashboardHandler {
 export function dashboard(options: WebDashboardOptions): DashboardHandler {
   const settings = compileOptions(options);
   const base = basePathOf(options.basePath ?? '');
-  const service = new Service(settings as never);
+  const service = new Service(settings);
   const handler = (request: Request, connection: Connection = {}): Promise<Response> => {
     const { pathname } = urlOf(request);
     const path = pathname.startsWith(base) ? pathname.slice(base.length) : pathname;

@@ -30,7 +30,7 @@ export function dashboard<Req extends Request = Request>(
   options: DashboardOptions<Req>,
 ): DashboardMiddleware {
   const settings = compileOptions(options);
-  const service = new Service(settings as never);
+  const service = new Service(settings);
   const answer = async (req: Request, res: ServerResponse): Promise<void> => {
     const request = await webRequest(req, req.originalUrl, req.secure);
     const response = await service.answer({

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FastifyPluginAsync, FastifyRequest, preHandlerHookHandler } from 'fastify';
+import type { FastifyPluginCallback, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify';
 import { send, webRequest } from './node.js';
 import { compileOptions, type DashboardOptions as Options } from './options.js';
 import { Service } from './service.js';
@@ -13,7 +13,7 @@ export type { Operator } from './options.js';
 /** Options of {@link dashboardPlugin}. `prefix` is an option of Fastify. */
 export interface DashboardOptions extends Options<FastifyRequest> {
   /** The hooks that authenticate visitors. With such a hook, `auth` is `'upstream'`. */
-  preHandler?: preHandlerHookHandler | preHandlerHookHandler[];
+  preHandler?: RouteShorthandOptions['preHandler'];
 }
 
 /**
@@ -24,19 +24,16 @@ export interface DashboardOptions extends Options<FastifyRequest> {
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
  */
-export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (fastify, options) => {
+export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify, options, done) => {
   const { preHandler, ...given } = options;
   const { prefix: _, ...own } = given as typeof given & { prefix?: string };
   const settings = compileOptions<FastifyRequest>(
     preHandler && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
   );
-  const service = new Service(settings as never);
+  const service = new Service(settings);
   fastify.addHook('onClose', () => service.close());
   const base = fastify.prefix.replace(/\/$/, '');
-  const handler = async (
-    request: FastifyRequest,
-    reply: { hijack(): unknown; raw: never },
-  ): Promise<void> => {
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const path = request.url.split('?')[0]!;
     const incoming = Object.assign(request.raw, { body: request.body });
     const response = await service.answer({
@@ -54,8 +51,9 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (fast
       method: ['GET', 'HEAD', 'POST'],
       url,
       ...(preHandler && { preHandler }),
-      handler: handler as never,
+      handler,
     });
+  done();
 };
 
 export default dashboardPlugin;

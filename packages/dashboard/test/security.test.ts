@@ -87,7 +87,7 @@ for (const [name, start] of Object.entries(frameworks)) {
         for: '1h',
         reason: 'r',
       });
-      expect(await send(`${site.url}api/change?${query}`, 'GET', good)).to.equal(404);
+      expect(await send(`${site.url}api/change?${query.toString()}`, 'GET', good)).to.equal(404);
       for (const body of ['', 'null', '[]', '{', JSON.stringify({ ...JSON.parse(BAN), reason: ' ' })])
         expect(await change({}, body), body).to.equal(400);
       expect(await change({}, JSON.stringify({ ...JSON.parse(BAN), key: 'k'.repeat(80_000) }))).to.equal(400);

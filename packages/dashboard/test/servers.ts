@@ -83,9 +83,8 @@ export const frameworks: Readonly<Record<string, (given: Given) => Promise<Site>
       ...{ ...own, prefix: BASE },
       ...(!isReadOnly && { actions: (req) => operatorOf(req.headers.cookie) }),
       ...(needsSession && {
-        preHandler: async (req, reply) => {
-          if (userOf(req.headers.cookie) === undefined) await reply.code(401).send('Log in.');
-        },
+        preHandler: (req, reply, done) =>
+          userOf(req.headers.cookie) === undefined ? void reply.code(401).send('Log in.') : done(),
       }),
     });
     await app.ready();

@@ -91,7 +91,7 @@ export function scaledPolicy(text, factor) {
 export function policyParts(text) {
   const quoted = /^"((?:[^"\\]|\\.)*)"=/.exec(text);
   const plain = /^([^\s="]+)=/.exec(text);
-  const name = quoted ? quoted[1].replace(/\\(.)/g, '$1') : (plain?.[1] ?? 'default');
+  const name = quoted?.[1] ? quoted[1].replace(/\\(.)/g, '$1') : (plain?.[1] ?? 'default');
   const rest = text.slice((quoted ?? plain)?.[0].length ?? 0);
   const [, dimension] = / by (\S+)/.exec(rest) ?? [];
   const [, limit = '0'] = /(\d+)\s*\//.exec(rest) ?? [];

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter, type LimiterOptions } from 'headgate';
+import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
@@ -33,19 +33,9 @@ describe('the page', function () {
     sites.push(site);
     return { site, ...(await openTab(browser, site.url, { user: 'ada', ...options })) };
   };
-  const limiterOf = (
-    store: LimiterOptions['store'],
-    name: string,
-    options: Partial<LimiterOptions> = {},
-  ): Limiter => {
-    const limiter = createLimiter({
-      store,
-      name,
-      policies: ['5/1h'],
-      ban: {},
-      overrides: true,
-      ...options,
-    } as LimiterOptions);
+  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
+    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
+    const limiter = createLimiter(all as CreateLimiterOptions);
     limiters.push(limiter);
     return limiter;
   };
@@ -145,7 +135,7 @@ describe('the page', function () {
     const { site, page } = await open({ store });
     const target = `${site.url}api/change`;
     const body = JSON.stringify({ action: 'ban', name: 'api', key: 'victim', for: '1h', reason: 'x' });
-    const evil = createServer((req, res) => {
+    const evil = createServer((_req, res) => {
       res.setHeader('content-type', 'text/html');
       res.end(
         `<iframe src="${site.url}"></iframe><form id="f" method="post" action="${target}" enctype="text/plain"><input name='${body.slice(0, -1)},"a":"' value='"}'></form>`,
@@ -157,7 +147,7 @@ describe('the page', function () {
     const other = await page.context().newPage();
     await other.goto(origin);
     const statuses = await other.evaluate(
-      async ([url, json]) => {
+      async ([url = '', json = '']) => {
         const attempts: RequestInit[] = [
           { mode: 'no-cors', body: json },
           { mode: 'no-cors', body: json, headers: { 'content-type': 'text/plain' } },
@@ -165,7 +155,7 @@ describe('the page', function () {
         ];
         return Promise.all(
           attempts.map((each) =>
-            fetch(url!, { method: 'POST', credentials: 'include', ...each }).then(
+            fetch(url, { method: 'POST', credentials: 'include', ...each }).then(
               (r) => r.type,
               () => 'refused',
             ),

@@ -36,7 +36,7 @@ async function valueOf(key: string): Promise<unknown> {
     case 'hash':
       return client.hgetall(key);
     case 'zset':
-      return client.zrange(key, 0, -1, 'WITHSCORES');
+      return client.zrange(key, '0', '-1', 'WITHSCORES');
     case 'stream':
       return client.xrange(key, '-', '+');
     case 'list':
