@@ -10,7 +10,7 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
   ...['lib', 'text', 'command', 'state', 'parts', 'charts', 'dialog'],
-  ...['now', 'key', 'what-if', 'log', 'main'],
+  ...['limiter', 'now', 'key', 'what-if', 'log', 'main'],
 ];
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');

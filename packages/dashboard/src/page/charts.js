@@ -11,7 +11,9 @@ function line(values, width, y) {
 /** The admitted and denied requests of each minute, one above the other. @param {any} props */
 export function Spark({ spark, minutes = [], width = 140, height = 34, large = false }) {
   if (!spark || spark.admitted.length === 0)
-    return html`<svg class="spark" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label="no counts yet"><line x1="0" x2=${width} y1=${height - 1} y2=${height - 1} class="axis" /></svg>`;
+    return html`<svg class="spark" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label="no counts yet">
+      <line x1="0" x2=${width} y1=${height - 1} y2=${height - 1} class="axis" />
+    </svg>`;
   // The current minute is incomplete and would look like a collapse.
   const end = spark.admitted.length > 2 ? -1 : undefined;
   const admitted = spark.admitted.slice(0, end);
@@ -26,15 +28,21 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
   const label = `${from}${count(total(admitted))} admitted, ${count(total(denied))} denied, at most ${count(most)} a minute`;
   const isQuiet = total(sums) === 0;
   // The denied requests are at the bottom, where their height can be compared.
-  return html`<svg class=${large ? 'spark large' : 'spark'} viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label=${label}>
+  return html`<svg
+    class=${large ? 'spark large' : 'spark'}
+    viewBox=${`0 0 ${width} ${height}`}
+    preserveAspectRatio="none"
+    role="img"
+    aria-label=${label}
+  >
     <title>${label}</title>
     <line x1="0" x2=${width} y1=${height - 0.5} y2=${height - 0.5} class="axis" />
     ${
       isQuiet
         ? ''
         : html`<path class="admitted" d=${`M${line(sums, width, y)} ${floor}`} />
-      <path class="edge" d=${`M${line(sums, width, y)}`} />
-      ${total(denied) > 0 ? html`<path class="denied" d=${`M${line(denied, width, y)} ${floor}`} />` : ''}`
+            <path class="edge" d=${`M${line(sums, width, y)}`} />
+            ${total(denied) > 0 ? html`<path class="denied" d=${`M${line(denied, width, y)} ${floor}`} />` : ''}`
     }
   </svg>`;
 }
@@ -42,5 +50,7 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
 /** A part of a whole. @param {any} props */
 export function Bar({ share, kind = '', label }) {
   const width = Math.min(100, Math.max(share > 0 ? 2 : 0, 100 * share));
-  return html`<span class=${`bar ${kind}`} role="img" aria-label=${label}><i style=${{ width: `${width}%` }}></i></span>`;
+  return html`<span class=${`bar ${kind}`} role="img" aria-label=${label}
+    ><i style=${{ width: `${width}%` }}></i
+  ></span>`;
 }

@@ -67,11 +67,20 @@ function Length({ change, update }) {
   const options = LENGTHS[change.action];
   const label = (/** @type {string} */ value) => (value === '' ? 'no end' : value);
   const choose = (/** @type {string} */ value) => update({ for: value || undefined, until: undefined });
-  return html`<fieldset><legend>For how long</legend><div class="chips">
-    ${options.map((value) => html`<label class="pick"><input type="radio" name="length" checked=${chosen === value} onChange=${() => choose(value)} /><span>${label(value)}</span></label>`)}
-    ${change.action === 'override' ? html`<label class="pick"><input type="radio" name="length" checked=${chosen === 'tomorrow'} onChange=${() => update({ for: undefined, until: tomorrow() })} /><span>until tomorrow</span></label>` : ''}
-    <input class="length" aria-label="Another duration" placeholder="3h" value=${options.includes(chosen) || chosen === 'tomorrow' ? '' : chosen} onInput=${(/** @type {any} */ event) => choose(event.target.value.trim())} />
-  </div></fieldset>`;
+  return html`<fieldset>
+    <legend>For how long</legend>
+    <div class="chips">
+      ${options.map((value) => html`<label class="pick"><input type="radio" name="length" checked=${chosen === value} onChange=${() => choose(value)} /><span>${label(value)}</span></label>`)}
+      ${change.action === 'override' ? html`<label class="pick"><input type="radio" name="length" checked=${chosen === 'tomorrow'} onChange=${() => update({ for: undefined, until: tomorrow() })} /><span>until tomorrow</span></label>` : ''}
+      <input
+        class="length"
+        aria-label="Another duration"
+        placeholder="3h"
+        value=${options.includes(chosen) || chosen === 'tomorrow' ? '' : chosen}
+        onInput=${(/** @type {any} */ event) => choose(event.target.value.trim())}
+      />
+    </div>
+  </fieldset>`;
 }
 
 /** The new limits of an override, by policy. @param {any} props */
@@ -80,11 +89,16 @@ function Limits({ change, update }) {
   const set = (/** @type {string} */ name, /** @type {string} */ text) =>
     update({ change: name === '' ? text : { ...texts, [name]: text } });
   return Object.entries(texts).map(
-    ([
-      name,
-      text,
-    ]) => html`<label class="field"><span>${name === '' ? 'Limit' : `Limit of ${printable(name)}`}</span>
-      <input value=${text} required spellcheck="false" autocomplete="off" onInput=${(/** @type {any} */ event) => set(name, event.target.value)} /></label>`,
+    ([name, text]) =>
+      html`<label class="field"
+        ><span>${name === '' ? 'Limit' : `Limit of ${printable(name)}`}</span>
+        <input
+          value=${text}
+          required
+          spellcheck="false"
+          autocomplete="off"
+          onInput=${(/** @type {any} */ event) => set(name, event.target.value)}
+      /></label>`,
   );
 }
 
@@ -135,16 +149,35 @@ function Form({ given }) {
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => openChange(null)}>
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
-      <p class="quiet">${change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}</p>
+      <p class="quiet">
+        ${change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+      </p>
       ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
       ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters</label>`}
-      <label class="field"><span>Reason</span><input name="reason" required maxlength="500" autofocus autocomplete="off" placeholder="such as a ticket: INC-7" value=${change.reason ?? ''} onInput=${(/** @type {any} */ event) => update({ reason: event.target.value })} /></label>
-      <div class="equivalent"><span class="quiet">The same on the command line</span>
-        ${command === undefined ? html`<p class="quiet">A shell cannot pass this key.</p>` : html`<${Command} text=${command} label="The same on the command line" />`}</div>
+      <label class="field"
+        ><span>Reason</span
+        ><input
+          name="reason"
+          required
+          maxlength="500"
+          autofocus
+          autocomplete="off"
+          placeholder="such as a ticket: INC-7"
+          value=${change.reason ?? ''}
+          onInput=${(/** @type {any} */ event) => update({ reason: event.target.value })}
+      /></label>
+      <div class="equivalent">
+        <span class="quiet">The same on the command line</span>
+        ${command === undefined ? html`<p class="quiet">A shell cannot pass this key.</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+      </div>
       ${state.error && html`<${Problem} text=${state.error} />`}
-      <div class="buttons"><span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
-        <button type="submit" class=${`primary ${texts.kind}`} disabled=${state.isBusy || reason === ''}>${texts.verb}</button></div>
+      <div class="buttons">
+        <span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
+        <button type="submit" class=${`primary ${texts.kind}`} disabled=${state.isBusy || reason === ''}>
+          ${texts.verb}
+        </button>
+      </div>
     </form>
   </dialog>`;
 }
@@ -165,11 +198,19 @@ export function Notes() {
       reason: `undo: ${note.reason}`.slice(0, 500),
     });
   };
-  return html`<div class="notes" role="status" aria-live="polite">${notes.map(
-    (
-      note,
-    ) => html`<div class="note" key=${note.id}><div><b>${printable(note.text)}</b>${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}</div>
-      ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-      <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>✕</button></div>`,
-  )}</div>`;
+  return html`<div class="notes" role="status" aria-live="polite">
+    ${notes.map(
+      (note) =>
+        html`<div class="note" key=${note.id}>
+          <div>
+            <b>${printable(note.text)}</b
+            >${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+          </div>
+          ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
+          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>
+            ✕
+          </button>
+        </div>`,
+    )}
+  </div>`;
 }

@@ -66,16 +66,35 @@ function Page() {
   useEffect(() => {
     document.title = `${name}${title ? ` · ${printable(title)}` : ''} · Headgate`;
   }, [name, title]);
-  return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => {
-    event.preventDefault();
-    document.getElementById('main')?.focus();
-  }}>Skip to the content</a>
-    <header class="bar-top"><div class="inner"><h1><svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" class="mark" /><path d="M8 25V9m16 16V9M8 11h16" class="gate" /><path d="M13 16v9m6-9v5" class="flow" /></svg>Headgate${title ? html`<span class="title">${printable(title)}</span>` : ''}</h1>
-      <nav aria-label="Screens">${SCREENS.map(([each, label]) => html`<a href=${`#/${each}`} aria-current=${each === screen ? 'page' : undefined}>${label}</a>`)}</nav>
-      ${screen === 'key' ? html`<span class="search"></span>` : html`<${KeySearch} id="find" />`}
-      <p class=${`link ${link}`} role="status"><i class="dot" aria-hidden="true"></i>${LINKS[link]}</p>
-      <p class="me">${me ? printable(me.by) : isLoaded ? 'read-only' : ''}</p></div></header>
-    <main id="main" tabindex="-1">${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : html`<${LogScreen} />`}</main>
+  return html`<a
+      class="skip"
+      href="#main"
+      onClick=${(/** @type {Event} */ event) => {
+        event.preventDefault();
+        document.getElementById('main')?.focus();
+      }}
+      >Skip to the content</a
+    >
+    <header class="bar-top">
+      <div class="inner">
+        <h1>
+          <svg viewBox="0 0 32 32" aria-hidden="true">
+            <rect width="32" height="32" rx="7" class="mark" />
+            <path d="M8 25V9m16 16V9M8 11h16" class="gate" />
+            <path d="M13 16v9m6-9v5" class="flow" /></svg
+          >Headgate${title ? html`<span class="title">${printable(title)}</span>` : ''}
+        </h1>
+        <nav aria-label="Screens">
+          ${SCREENS.map(([each, label]) => html`<a href=${`#/${each}`} aria-current=${each === screen ? 'page' : undefined}>${label}</a>`)}
+        </nav>
+        ${screen === 'key' ? html`<span class="search"></span>` : html`<${KeySearch} id="find" />`}
+        <p class=${`link ${link}`} role="status"><i class="dot" aria-hidden="true"></i>${LINKS[link]}</p>
+        <p class="me">${me ? printable(me.by) : isLoaded ? 'read-only' : ''}</p>
+      </div>
+    </header>
+    <main id="main" tabindex="-1">
+      ${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : html`<${LogScreen} />`}
+    </main>
     <${ChangeDialog} /><${Notes} />`;
 }
 

@@ -8,13 +8,17 @@ import { ago, fullTime, keyText, printable, shortened, span } from './text.js';
 export function Key({ of, dimension, link = true }) {
   const text = keyText(of);
   const isPlain = typeof of === 'string';
-  const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}>${shortened(text)}</code>`;
+  const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}
+    >${shortened(text)}</code
+  >`;
   const href = isPlain
     ? `#/key/${encodeURIComponent(of.toWellFormed())}${dimension ? `?by=${encodeURIComponent(dimension)}` : ''}`
     : '';
-  return html`<span class="key">${
-    isPlain && link && of.length <= 1000 ? html`<a href=${href}>${shown}</a>` : shown
-  }${dimension ? html` <span class="chip">${printable(dimension)}</span>` : ''}</span>`;
+  return html`<span class="key"
+    >${
+      isPlain && link && of.length <= 1000 ? html`<a href=${href}>${shown}</a>` : shown
+    }${dimension ? html` <span class="chip">${printable(dimension)}</span>` : ''}</span
+  >`;
 }
 
 /** The fields of a change of a key that the store contains. @param {string} name @param {any} find */
@@ -26,7 +30,14 @@ export function subjectOf(name, { key, dimension, within }) {
 /** A button that opens the dialog of a change. Hidden from visitors that may not change limits. @param {any} props */
 export function Act({ label, change, kind = '', title }) {
   if (!app.me || !change) return null;
-  return html`<button type="button" class=${`small ${kind}`} title=${title} onClick=${() => openChange(change)}>${label}</button>`;
+  return html`<button
+    type="button"
+    class=${`small ${kind}`}
+    title=${title}
+    onClick=${() => openChange(change)}
+  >
+    ${label}
+  </button>`;
 }
 
 /** @param {any} props */
@@ -47,11 +58,16 @@ export function Command({ text, label = 'Command line' }) {
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     });
-  return html`<div class="command"><pre tabindex="0" aria-label=${label}>${text}</pre>${
-    navigator.clipboard
-      ? html`<button type="button" class="small ghost" onClick=${copy}>${isCopied ? 'Copied' : 'Copy'}</button>`
-      : ''
-  }</div>`;
+  return html`<div class="command">
+    <pre tabindex="0" aria-label=${label}>${text}</pre>
+    ${
+      navigator.clipboard
+        ? html`<button type="button" class="small ghost" onClick=${copy}>
+            ${isCopied ? 'Copied' : 'Copy'}
+          </button>`
+        : ''
+    }
+  </div>`;
 }
 
 /** The limits of an override. @param {any} change @returns {string} */
@@ -112,13 +128,19 @@ export function Undo({ row, rows }) {
   if (rows.some((/** @type {any} */ other) => other.undoes === row.id))
     return html`<span class="quiet">undone</span>`;
   const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : ''}`;
-  return html`<button type="button" class="small ghost" onClick=${() =>
-    openChange({
-      action: 'undo',
-      ids: [row.id],
-      what,
-      reason: row.reason ? `undo: ${row.reason}` : '',
-    })}>Undo</button>`;
+  return html`<button
+    type="button"
+    class="small ghost"
+    onClick=${() =>
+      openChange({
+        action: 'undo',
+        ids: [row.id],
+        what,
+        reason: row.reason ? `undo: ${row.reason}` : '',
+      })}
+  >
+    Undo
+  </button>`;
 }
 
 /** The key, the keys or the network of a logged change. @param {any} props */

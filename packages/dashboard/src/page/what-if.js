@@ -30,8 +30,25 @@ export function WhatIfScreen({ name }) {
     (a, b) => b.rates.denied + b.rates.admitted - a.rates.denied - a.rates.admitted,
   )[0];
   const row = rows.find((each) => each.name === name) ?? busiest;
-  return html`<div class="narrow"><h2 class="screen">What if</h2><p class="quiet">The use of a policy in the last hour. Move the limit to see the keys that it would deny.</p>
-    ${row ? html`<label class="field row"><span>Limiter</span><select value=${row.name} onChange=${(/** @type {any} */ event) => (location.hash = `#/what-if/${encodeURIComponent(event.target.value)}`)}>${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}</select></label><${Uses} key=${row.name} row=${row} />` : html`<p class="quiet">No limiter with fixed policies is known.</p>`}</div>`;
+  return html`<div class="narrow">
+    <h2 class="screen">What if</h2>
+    <p class="quiet">
+      The use of a policy in the last hour. Move the limit to see the keys that it would deny.
+    </p>
+    ${
+      row
+        ? html`<label class="field row"
+              ><span>Limiter</span
+              ><select
+                value=${row.name}
+                onChange=${(/** @type {any} */ event) => (location.hash = `#/what-if/${encodeURIComponent(event.target.value)}`)}
+              >
+                ${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}
+              </select></label
+            ><${Uses} key=${row.name} row=${row} />`
+        : html`<p class="quiet">No limiter with fixed policies is known.</p>`
+    }
+  </div>`;
 }
 
 /** @param {any} props */
@@ -56,10 +73,37 @@ function Uses({ row }) {
     change: policies.length === 1 && !part.isNamed ? text : { [part.name]: text },
   };
   return html`${policies.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((/** @type {any} */ each, /** @type {number} */ i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${printable(each.name)}</button>`)}</div>`}
-    <section class="card"><${Distribution} part=${part} counts=${counts} levels=${use.value?.levels} limit=${limit} setLimit=${setLimit} isLoading=${use.isLoading} error=${use.error} />
-      <${Near} sample=${sample} part=${part} limit=${limit} /></section>
-    <section class="card"><h3>Try it without denying anybody</h3><p class="quiet">Deploy the limit as a shadow: it counts and reports, and never denies.</p><${Command} text=${`policies: ['${`${whole} shadow`.replaceAll("'", "\\'")}']`} label="The policy as a shadow" /></section>
-    <section class="card"><h3>Apply it for an hour</h3>${row.overridden === null ? html`<p class="quiet">The limits of this limiter are fixed. Create it with <code>overrides: true</code>.</p>` : html`<p class="quiet">An override of all keys. It ends by itself.</p><${Act} label="Override all keys for 1 h" change=${change} /><${ReadOnly} />`}</section>`;
+    <section class="card">
+      <${Distribution}
+        part=${part}
+        counts=${counts}
+        levels=${use.value?.levels}
+        limit=${limit}
+        setLimit=${setLimit}
+        isLoading=${use.isLoading}
+        error=${use.error}
+      />
+      <${Near} sample=${sample} part=${part} limit=${limit} />
+    </section>
+    <section class="card">
+      <h3>Try it without denying anybody</h3>
+      <p class="quiet">Deploy the limit as a shadow: it counts and reports, and never denies.</p>
+      <${Command}
+        text=${`policies: ['${`${whole} shadow`.replaceAll("'", "\\'")}']`}
+        label="The policy as a shadow"
+      />
+    </section>
+    <section class="card">
+      <h3>Apply it for an hour</h3>
+      ${
+        row.overridden === null
+          ? html`<p class="quiet">
+              The limits of this limiter are fixed. Create it with <code>overrides: true</code>.
+            </p>`
+          : html`<p class="quiet">An override of all keys. It ends by itself.</p>
+              <${Act} label="Override all keys for 1 h" change=${change} /><${ReadOnly} />`
+      }
+    </section>`;
 }
 
 function ReadOnly() {
@@ -90,13 +134,34 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
     ${error ? html`<${Problem} text=${error} />` : ''}
     ${
       counts
-        ? html`<svg class="distribution" viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`} role="img" aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}>
-        ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
-      </svg>`
-        : html`<p class="quiet">${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}</p>`
+        ? html`<svg
+            class="distribution"
+            viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
+            role="img"
+            aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}
+          >
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+          </svg>`
+        : html`<p class="quiet">
+            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}
+          </p>`
     }
-    <label class="slider" for=${id}><span>Limit</span><output><b>${count(limit)}</b>${limit === most ? ' (configured)' : `, configured ${count(most)}`}</output></label>
-    <input id=${id} type="range" min="1" max=${Math.max(2, most)} step=${Math.max(1, Math.round(most / STEPS))} value=${limit} aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`} onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))} />
+    <label class="slider" for=${id}
+      ><span>Limit</span
+      ><output
+        ><b>${count(limit)}</b>${limit === most ? ' (configured)' : `, configured ${count(most)}`}</output
+      ></label
+    >
+    <input
+      id=${id}
+      type="range"
+      min="1"
+      max=${Math.max(2, most)}
+      step=${Math.max(1, Math.round(most / STEPS))}
+      value=${limit}
+      aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`}
+      onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
+    />
     ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> would have denied about <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} keys and windows <span class="quiet">(${percent(denied, all)})</span>.</p>` : ''}`;
 }
 
@@ -110,6 +175,14 @@ function Near({ sample, part, limit }) {
     .map((/** @type {any} */ each) => ({ ...each, used: Math.max(0, each.limit * factor - each.remaining) }))
     .filter((/** @type {any} */ each) => each.used >= limit * factor);
   const shown = over.slice(0, 12);
-  return html`<p class="quiet">Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now, ${over.length === 0 ? 'none has used that much.' : html`<b>${count(over.length)}${over.length === keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'has' : 'have'} used that much:`}</p>
-    ${over.length > 0 && html`<ul class="over">${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}</ul>`}`;
+  return html`<p class="quiet">
+      Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now,
+      ${over.length === 0 ? 'none has used that much.' : html`<b>${count(over.length)}${over.length === keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'has' : 'have'} used that much:`}
+    </p>
+    ${
+      over.length > 0 &&
+      html`<ul class="over">
+        ${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}
+      </ul>`
+    }`;
 }

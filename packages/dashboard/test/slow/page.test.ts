@@ -230,7 +230,7 @@ describe('the page', function () {
       redisStore(clients.redis, { prefix, top: true, publish: '100ms' }),
     );
     for (let i = 0; i < 1000; i++)
-      await limiterOf(stores[i % 10], `limiter-${String(i).padStart(4, '0')}`, { ban: {} }).consume('k');
+      await limiterOf(stores[i % 10]!, `limiter-${String(i).padStart(4, '0')}`, { ban: {} }).consume('k');
     const { page, problems } = await open({ store: stores[0]! });
     await page.locator('h2#limiters', { hasText: '1,000' }).waitFor();
     expect(await page.locator('.limiters tbody').count()).to.equal(100);
