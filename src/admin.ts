@@ -4,15 +4,8 @@
  * @module
  */
 export { createAdmin, type Admin, type AdminOptions, type AdminSource } from './admin/create-admin.js';
-export type {
-  BanKeyOptions,
-  BanResult,
-  BansOptions,
-  ImportedBan,
-  ImportOptions,
-  ImportResult,
-  UnbanResult,
-} from './admin/bans.js';
+export type { BanKeyOptions, BanResult, BansOptions, UnbanResult } from './admin/bans.js';
+export type { ImportedBan, ImportOptions, ImportResult } from './admin/import-bans.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export type { BannedKey, Find, JudgedKey, PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';

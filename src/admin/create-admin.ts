@@ -12,6 +12,7 @@ import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite
 import { banFunctions } from './bans.js';
 import type { Context } from './context.js';
 import { historyFunctions } from './history.js';
+import { importFunctions } from './import-bans.js';
 import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
@@ -66,6 +67,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
     ...viewFunctions(context),
     ...keyFunctions(context),
     ...banFunctions(context),
+    ...importFunctions(context),
     ...overrideFunctions(context),
     ...resetFunctions(context),
     ...logFunctions(context),
@@ -145,6 +147,7 @@ function openFile(
 type Functions = ReturnType<typeof viewFunctions> &
   ReturnType<typeof keyFunctions> &
   ReturnType<typeof banFunctions> &
+  ReturnType<typeof importFunctions> &
   ReturnType<typeof overrideFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
@@ -175,8 +178,12 @@ export interface Admin {
    * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER` and `HEADGATE_NO_BANS`, unless `force` is set
    */
   ban: Functions['ban'];
+  /** Bans a key in several limiters, or with `'all'` in all published limiters that ban by its dimension. All are checked before the first ban. */
+  banIn: Functions['banIn'];
   /** Ends a ban, and forgets the denials and bans before it. */
   unban: Functions['unban'];
+  /** Ends the bans of a key in several limiters, or with `'all'` as `banIn`. */
+  unbanIn: Functions['unbanIn'];
   /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
   importBans: Functions['importBans'];
   /**

@@ -4,7 +4,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
-import { kernelOf, policyNameOf, verdictFind, type Find } from './finds.js';
+import { kernelOf, policyNameOf, verdictFind, type Find, type JudgedKey } from './finds.js';
 import { limiterOn, readOverrideOfAll, withLimiter } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
 import { whoseState } from './owners.js';
@@ -37,6 +37,14 @@ interface KnownLimiter {
   readonly tier: string | undefined;
   readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
+}
+
+type Unreadable = Extract<Find, { kind: 'unreadable' }>;
+
+/** A fact about a key, and its owner text. */
+interface Verdict {
+  readonly find: JudgedKey | Unreadable;
+  readonly owner: string;
 }
 
 /** Finds banned, limited and otherwise known keys. The order is that of the store, and each fact is found once. */
@@ -118,7 +126,7 @@ export class Finder {
       const { scope, by, name } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
-      const readers = isBan ? [] : (known ?? []).filter((each) => isReadBy(each, key));
+      const readers = isBan ? [] : readersOf(known ?? [], key);
       for (const each of readers) {
         const group = `${by} ${each.tier ?? ''} ${scope}`;
         if (!judged.get(group)?.keys.push(key)) judged.set(group, { known: each, keys: [key] });
@@ -130,9 +138,7 @@ export class Finder {
     }
     const finds = [
       ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted
-        ? [...judged.values()].map((some) => this.#verdicts(some.known, some.keys))
-        : []),
+      ...(limited || admitted ? [this.#judge([...judged.values()])] : []),
       this.#states(others),
     ];
     return (await Promise.all(finds)).flat();
@@ -166,9 +172,23 @@ export class Finder {
     return withDenials ? [...finds, ...(await this.#states(others))] : finds;
   }
 
-  /** The verdicts on keys of one limiter and one dimension, by the policies of this dimension. */
-  async #verdicts(known: KnownLimiter, keys: readonly Found[]): Promise<Find[]> {
+  /** The verdicts on keys. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */
+  async #judge(groups: readonly { known: KnownLimiter; keys: readonly Found[] }[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
+    const all = (await Promise.all(groups.map(({ known, keys }) => this.#verdicts(known, keys)))).flat();
+    const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
+    const denials = all.filter(({ find }) => find.kind === 'limited');
+    for (const { owner } of denials) this.#found.add(`limited ${owner}`);
+    const isNew = ({ find, owner }: Verdict): boolean =>
+      find.kind === 'limited'
+        ? limited && this.#isNew(`limited ${find.tier ?? ''} ${owner}`)
+        : admitted && !this.#found.has(`limited ${owner}`) && this.#isNew(`admitted ${owner}`);
+    const admissions = all.filter(({ find }) => find.kind === 'admitted');
+    return [...others, ...[...denials, ...admissions].filter(isNew).map(({ find }) => find)];
+  }
+
+  /** The verdicts on keys of one limiter, tier and dimension, by the policies of this dimension. */
+  async #verdicts(known: KnownLimiter, keys: readonly Found[]): Promise<Verdict[]> {
     const { by } = keys[0]!.owner;
     const { name, limits, tier } = known;
     const all = limits.overrides && (await this.#state.recordOfAll(name));
@@ -184,7 +204,7 @@ export class Finder {
     const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()];
     const owners = whole.map(({ owner }) => owner);
     const replies = await this.#state.look(set, owners);
-    const finds = whole.map(async (key, i): Promise<Find[]> => {
+    const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const { key: text } = key.owner;
@@ -198,15 +218,11 @@ export class Finder {
         decision,
         isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
-      const { kind } = find;
-      if (
-        !(kind === 'limited' ? limited : admitted) ||
-        !this.#isNew(`${kind} ${tier ?? ''} ${key.owner.text}`)
-      )
-        return [];
       return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...find }];
     });
-    return (await Promise.all(finds)).flat();
+    return (await Promise.all(finds)).flatMap((some, i) =>
+      some.map((find) => ({ find, owner: whole[i]!.owner.text })),
+    );
   }
 
   /** A limiter's verdict on a key whose override only a limiter can read, such as another tier. `undefined` if the key is unknown. */
@@ -233,7 +249,7 @@ export class Finder {
     });
   }
 
-  #unreadable(key: Found, { message }: Error): Find[] {
+  #unreadable(key: Found, { message }: Error): Unreadable[] {
     return this.#isNew(idOf(key)) ? [{ kind: 'unreadable', ...whoseState(key.owner), message }] : [];
   }
 }
@@ -241,9 +257,13 @@ export class Finder {
 /** The most limiters whose names are kept because their limits are unknown. */
 const MAX_UNJUDGED = 100;
 
-/** Whether a policy of a limiter reads a state. An override of another kind, such as another window, has its own policies. */
-function isReadBy({ policies, limits }: KnownLimiter, { owner: { by }, id }: Found): boolean {
-  return policies.some((policy) => (limits.overrides || policy.id === id) && policy.by === by);
+/** The limiters that read a state. An override of another kind, such as another window, has its own policies, which all limiters may read. */
+function readersOf(known: readonly KnownLimiter[], { owner: { by }, id }: Found): readonly KnownLimiter[] {
+  const ofDimension = known.filter(({ policies }) => policies.some((policy) => policy.by === by));
+  const exact = ofDimension.filter(({ policies }) =>
+    policies.some((policy) => policy.id === id && policy.by === by),
+  );
+  return exact.length > 0 ? exact : ofDimension.filter(({ limits }) => limits.overrides);
 }
 
 /** A text that differs for any two states. */

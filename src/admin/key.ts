@@ -60,7 +60,9 @@ export function keyFunctions({ state }: Context) {
     }
     soleKeyOf(given, options);
     const views: KeyView[] = [];
-    for (const place of placesIn(published)) {
+    const places = placesIn(published);
+    if (options.dimension !== undefined) checkKnown(places, options.dimension);
+    for (const place of places) {
       if (options.dimension !== undefined && place.dimension !== options.dimension) continue;
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
       views.push(
@@ -82,6 +84,15 @@ function soleKeyOf(given: string, options: KeyOptions): void {
   const { entry } = typedKey(given, options);
   const isNetwork = typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48);
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if no limiter counts by a dimension */
+function checkKnown(places: readonly Place[], dimension: string): void {
+  const known = new Set(places.map((place) => place.dimension));
+  if (known.size > 0 && !known.has(dimension))
+    throw wrongArgument(
+      `dimension: no limiter counts by '${dimension}'. Pass one of: ${[...known].sort().join(', ')}.`,
+    );
 }
 
 /** All places of the published limiters that count a key or ban it. */

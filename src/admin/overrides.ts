@@ -20,6 +20,7 @@ import {
   type NameOption,
 } from './context.js';
 import { limiterOn, withLimiter } from './limiters.js';
+import { policiesBy } from './limits.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
@@ -183,6 +184,8 @@ function inScope(
   const { dimension = DEFAULT_DIMENSION } = wish;
   checkKeys(published, name, dimension);
   if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
+  const limits = published.limitsOf(name);
+  if (limits) policiesBy(dimension, [...limits.policies, ...[...limits.tiers.values()].flat()]);
   const typed = typedKey(wish.key, { ...options, dimension });
   const [subject, doubt] = subjectIn(published, name, typed);
   return { wish, key: soleKey(subject), dimension, doubt };

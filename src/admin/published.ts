@@ -64,6 +64,10 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
+/** The policies of texts. Texts of a newer version are omitted. */
+export const parsedPolicies = (texts: readonly string[]): Policy[] =>
+  texts.flatMap((text) => parsed([text]) ?? []);
+
 /** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
 export function parseInstance(id: string, text: unknown): Instance[] {
   if (typeof text !== 'string') return [];

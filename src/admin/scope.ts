@@ -1,8 +1,8 @@
 import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import type { Published } from './published.js';
-import { isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
+import { parsedPolicies, type Configuration, type Published } from './published.js';
+import { isAddress, isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
 
 /** A doubt about a view or a change that was made nevertheless. */
 export interface AdminWarning {
@@ -16,7 +16,8 @@ export interface AdminWarning {
  * `UNKNOWN_SCOPE`: no limiter of this name is known. `DIFFERENT`: processes have different options. `NO_BAN`: limiters of this name do not
  * check for such bans. `SHADOW`: the limiter never denies. `OWN_KEYS`: the program makes keys itself. `SHORTENED`: an earlier ban was longer.
  * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
- * cannot be read. `UNANSWERED`: the limiter has no answer to the key.
+ * cannot be read. `UNANSWERED`: the limiter has no answer to the key. `UNLIKELY_KEY`: the keys
+ * of the limiter are addresses, and the key is not.
  */
 export type AdminWarningCode =
   | 'UNKNOWN_SCOPE'
@@ -28,7 +29,8 @@ export type AdminWarningCode =
   | 'NOT_NOTED'
   | 'UNFIT_OVERRIDE'
   | 'UNREADABLE'
-  | 'UNANSWERED';
+  | 'UNANSWERED'
+  | 'UNLIKELY_KEY';
 
 /** The maximum number of other scopes in a message. */
 const MAX_NAMED = 10;
@@ -179,8 +181,11 @@ interface Read {
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, or as `subjectOf`
  */
 export function subjectsIn({ scopes }: Published, name: string, typed: readonly TypedKey[]): Read {
-  if (!typed.some(isOfIpv6)) return { subjects: typed.map((each) => subjectOf(each)), warning: undefined };
   const configurations = scopes.get(name) ?? [];
+  if (!typed.some(isOfIpv6)) {
+    const subjects = typed.map((each) => subjectOf(each));
+    return { subjects, warning: unlikely(configurations, name, typed) };
+  }
   const subnets = [...new Set(configurations.flatMap(({ ipv6Subnets }) => ipv6Subnets))].sort(
     (a, b) => a - b,
   );
@@ -198,6 +203,42 @@ export function subjectsIn({ scopes }: Published, name: string, typed: readonly 
     `the program makes the keys of ${JSON.stringify(name)} itself, and the key of an IPv6 address was taken to be its network of ` +
     `/${DEFAULT_SUBNET}. Set \`ipv6Subnet\` for another network, or \`raw: true\` for the literal key.`;
   return { subjects, warning: { code: 'OWN_KEYS', message } };
+}
+
+/** A warning about a key that cannot occur, because the adapters of all processes make keys of addresses. */
+function unlikely(
+  configurations: readonly Configuration[],
+  name: string,
+  typed: readonly TypedKey[],
+): AdminWarning | undefined {
+  const areAddresses =
+    configurations.length > 0 && configurations.every(({ ipv6Subnets }) => ipv6Subnets.length > 0);
+  const other = typed.find(
+    ({ entry, given, dimension }) =>
+      dimension === DEFAULT_DIMENSION && typeof entry === 'string' && !isAddress(given),
+  );
+  if (!areAddresses || !other) return undefined;
+  const message =
+    `the keys of ${JSON.stringify(name)} are addresses of clients, so ${JSON.stringify(other.given)} cannot occur, unless the program also calls the ` +
+    `limiter itself. ${dimensionHint(configurations)}Check the key and the name.`;
+  return { code: 'UNLIKELY_KEY', message };
+}
+
+/** The other dimensions of a limiter, one of which may have been meant. */
+function dimensionHint(configurations: readonly Configuration[]): string {
+  const others = dimensionsIn(configurations).filter((each) => each !== DEFAULT_DIMENSION);
+  return others.length === 0 ? '' : `Set \`dimension\` for a key of ${others.join(' or ')}. `;
+}
+
+/** The dimensions by which the policies and the bans of a limiter count. */
+export function dimensionsIn(configurations: readonly Configuration[]): string[] {
+  const texts = configurations.flatMap(({ policies, tiers = {} }) => [
+    ...policies,
+    ...Object.values(tiers).flat(),
+  ]);
+  const policies = parsedPolicies(texts);
+  const banning = configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
+  return [...new Set([...policies.map(({ by = DEFAULT_DIMENSION }) => by), ...banning])];
 }
 
 /** @throws as `checkKeys` and `subjectsIn` */

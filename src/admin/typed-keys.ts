@@ -122,6 +122,11 @@ export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
   return typeof entry !== 'string' && subnet === undefined && entry.address.kind() === 'ipv6';
 }
 
+/** Whether a literal key could be an address, such as with `raw`. */
+export function isAddress(given: string): boolean {
+  return ipaddr.isValid(given.replace(/\/\d+$/, ''));
+}
+
 function read(given: string): Network | string {
   try {
     return parseEntry('key', given);

@@ -76,6 +76,15 @@ export class CliCommand extends Command {
     return this.option('--name <scope>', "the limiter's name, as in `headgate list`", checkName);
   }
 
+  /** The options of commands that change a key in several limiters. */
+  namesOption(): this {
+    return this.option(
+      '--name <scope>',
+      "the limiter's name, repeatable",
+      (name: string, before: readonly string[] = []) => collect(checkName(name), before),
+    ).option('--all-limiters', 'all limiters that check for such bans');
+  }
+
   limitsOptions(): this {
     return this.option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, collect)
       .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
@@ -158,6 +167,18 @@ export function nameOf({ name }: Pick<Options, 'name'>): string {
   );
 }
 
+/** The names of `namesOption`. @throws CliError `USAGE` without a name, or with both options */
+export function namesOf(options: {
+  name?: readonly string[];
+  allLimiters?: boolean;
+}): readonly string[] | 'all' {
+  const { name, allLimiters = false } = options;
+  if (allLimiters && name) throw usageError('--name, --all-limiters: pass one of them.');
+  if (allLimiters) return 'all';
+  if (name === undefined) nameOf({});
+  return name!;
+}
+
 /** The maximum number of rows: --limit, where 0 means all. */
 export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough = DEFAULT_LIMIT): number {
   return limit === undefined ? (json ? Infinity : enough) : limit || Infinity;
@@ -173,7 +194,7 @@ export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: 
 }
 
 /** The options that determine the meaning of a key. */
-export const keyOptionsOf = ({ raw, dimension, ipv6Subnet }: Options): KeyOptions => ({
+export const keyOptionsOf = ({ raw, dimension, ipv6Subnet }: Omit<Options, 'name'>): KeyOptions => ({
   raw,
   dimension,
   ipv6Subnet,

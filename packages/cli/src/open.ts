@@ -6,13 +6,16 @@ import {
   type AdminOptions,
   type AdminSource,
 } from 'headgate/admin';
-import type { Options } from './command.js';
+import type { Options as Shared } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
 import { parseAddress, type Target } from './redis/address.js';
 import { connect, explain } from './redis/connection.js';
 import type { Connection } from './redis/packages.js';
 import { withFile } from './sqlite/file.js';
+
+/** The options of a server or a file. */
+type Options = Omit<Shared, 'name'>;
 
 /** An environment variable, because every user of a machine can see arguments. */
 const VARIABLE = 'HEADGATE_HASH_KEYS';

@@ -219,7 +219,7 @@ for (const kind of serverKinds) {
       [['ada', '10/1h', '--reason', ' '], 2, /--reason: /],
       [['ada', '10/1h', '--timeout', '0'], 2, /--timeout: "0" .*1ms to 1m/],
       [['ada', 'minute=10/1h'], 2, /no policy named "minute"/],
-      [['ada', '10/1h', '--dimension', 'org'], 2, /no policy counts by "org"/],
+      [['ada', '10/1h', '--dimension', 'org'], 2, /no policy of this limiter is by 'org'/],
     ];
     it('a file of which a line does not fit the limiter tells which', async () => {
       const { of, close } = await open({ limit: 5, window: '1h' });

@@ -1,12 +1,14 @@
-import { checkKey, toMilliseconds } from 'headgate/admin';
-import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { checkKey, toMilliseconds, type AdminWarning, type BanResult } from 'headgate/admin';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { withAdmin } from '../open.js';
 
-interface Options extends Shared {
+interface Options extends Omit<Shared, 'name'> {
+  readonly name?: readonly string[];
+  readonly allLimiters?: boolean;
   readonly for?: string;
 }
 
@@ -15,12 +17,12 @@ export function register(program: CliCommand, io: Io): void {
     .command('ban')
     .summary('ban a key for some time')
     .description(
-      'Bans a key in the scope of one limiter. The limiter must have the option `ban` ({} is enough), or it does not check for bans.',
+      'Bans a key in the scope of one limiter, of several, or of all. The limiter must have the option `ban` ({} is enough), or it does not check for bans.',
     )
     .argument('<key>', 'the banned key: an address, a network, or any other key')
     .argument('[duration]', "the length of the ban: '10m', '2h', '30d', up to 366 days")
     .option('--for <duration>', 'the same as an option')
-    .nameOption()
+    .namesOption()
     .keyOptions()
     .noteOptions()
     .forceOption()
@@ -30,23 +32,33 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function ban(given: string, length: string | undefined, options: Options, io: Io): Promise<void> {
-  const name = nameOf(options);
+  const names = namesOf(options);
   const key = keyOptionsOf(options);
   checkKey(given, key);
   const duration = lengthOf(length, options.for);
   const note = noteOf(options, io);
   await withAdmin(options, io, async (admin) => {
     const force = options.force ?? false;
-    const { by, reason, until, warnings, ...subject } = await admin.ban(given, duration, {
-      ...{ name, force, ...key, ...note },
+    const results = await admin.banIn(names, given, duration, { force, ...key, ...note });
+    const documents = results.map(({ name, by, reason, ...subject }) => {
+      return { name, ...subjectJson(subject), bannedForMs: duration, by, reason };
     });
-    const verb = subject.keys.length > 1 ? 'are' : 'is';
-    const text = `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until.toISOString()}.\n`;
     await (io.json
-      ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration, by, reason })
-      : write(io, text));
-    warn(io, warnings);
+      ? writeJson(io, documents.length === 1 ? documents[0] : documents)
+      : write(io, results.map((result) => text(result, duration)).join('')));
+    // The same doubt about several limiters, such as unreadable publications, is shown once.
+    warn(io, distinct(results.flatMap(({ warnings }) => warnings)));
   });
+}
+
+function text({ name, until, ...subject }: BanResult, duration: number): string {
+  const verb = subject.keys.length > 1 ? 'are' : 'is';
+  return `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until.toISOString()}.\n`;
+}
+
+/** Warnings with different messages. */
+export function distinct(warnings: readonly AdminWarning[]): AdminWarning[] {
+  return [...new Map(warnings.map((each) => [each.message, each])).values()];
 }
 
 /** The length of a ban, ms. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -1,9 +1,15 @@
-import { checkKey, type Admin } from 'headgate/admin';
+import { checkKey, type UnbanResult } from 'headgate/admin';
 import { count, duration, many, printable } from '../format.js';
-import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options } from '../command.js';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { distinct } from './ban.js';
+
+interface Options extends Omit<Shared, 'name'> {
+  readonly name?: readonly string[];
+  readonly allLimiters?: boolean;
+}
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -11,7 +17,7 @@ export function register(program: CliCommand, io: Io): void {
     .summary('end the ban of a key')
     .description("Ends a key's ban, if there is one, and forgets the denials and bans before it.")
     .argument('<key>', 'the banned key: an address, a network, or any other key')
-    .nameOption()
+    .namesOption()
     .keyOptions()
     .noteOptions()
     .serverOptions()
@@ -20,36 +26,39 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function unban(given: string, options: Options, io: Io): Promise<void> {
-  const name = nameOf(options);
+  const names = namesOf(options);
   const key = keyOptionsOf(options);
   checkKey(given, key);
   const note = noteOf(options, io);
   await withAdmin(options, io, async (admin) => {
-    const result = await admin.unban(given, { name, ...key, ...note });
-    const { banned, bannedForMs, denials, lastBanMs } = result;
-    warn(io, result.warnings);
-    const isSole = result.keys.length === 1;
+    const results = await admin.unbanIn(names, given, { ...key, ...note });
+    warn(io, distinct(results.flatMap(({ warnings }) => warnings)));
     if (io.json) {
-      const found = isSole
-        ? { wasBanned: banned > 0, bannedForMs, denials, lastBanMs }
-        : { wereBanned: banned };
-      await writeJson(io, { name, ...subjectJson(result), ...found });
-      return;
+      const documents = results.map(json);
+      return writeJson(io, documents.length === 1 ? documents[0] : documents);
     }
-    const [shown, where] = [show(result), printable(name)];
-    await write(
-      io,
-      isSole
-        ? `${text(result, shown, where)}\n`
-        : `Of ${shown}, ${count(banned)} were banned in ${where}. These bans have ended.\n`,
-    );
+    await write(io, results.map(text).join(''));
   });
 }
 
-type Unbanned = Awaited<ReturnType<Admin['unban']>>;
+function json({ name, banned, bannedForMs, denials, lastBanMs, ...subject }: UnbanResult): object {
+  const isSole = subject.keys.length === 1;
+  const found = isSole ? { wasBanned: banned > 0, bannedForMs, denials, lastBanMs } : { wereBanned: banned };
+  return { name, ...subjectJson(subject), ...found };
+}
+
+function text(result: UnbanResult): string {
+  const [shown, where] = [show(result), printable(result.name)];
+  if (result.keys.length === 1) return `${endText(result, shown, where)}\n`;
+  return `Of ${shown}, ${count(result.banned)} were banned in ${where}. These bans have ended.\n`;
+}
 
 /** Describes the ban and the denials that were removed. */
-function text({ bannedForMs, denials = 0, lastBanMs = 0 }: Unbanned, shown: string, where: string): string {
+function endText(
+  { bannedForMs, denials = 0, lastBanMs = 0 }: UnbanResult,
+  shown: string,
+  where: string,
+): string {
   const ended =
     bannedForMs > 0
       ? `${shown} is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`

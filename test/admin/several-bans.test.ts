@@ -1,0 +1,138 @@
+// Bans in several limiters at once, and doubts about keys that cannot occur.
+import { expect } from 'chai';
+import express from 'express';
+import type { Limiter } from 'headgate';
+import { rateLimit } from 'headgate/express';
+import { limiterOn } from '../support/stores.js';
+import { all, places, until, type Place } from './stores.js';
+
+const NOTE = { by: 'ada', reason: 'INC-7' };
+
+for (const [kind, open] of Object.entries(places)) {
+  describe(`bans in several limiters on ${kind}`, () => {
+    let place: Place;
+    let closing: Limiter[];
+
+    const make = (options: object) => {
+      const made = limiterOn(place.store, options as never);
+      closing.push(made);
+      return made;
+    };
+    const known = (...names: string[]) =>
+      until(async () => {
+        const { limiters } = await place.admin.limiters();
+        return names.every((name) => limiters.some((each) => each.name === name));
+      });
+
+    beforeEach(async () => {
+      place = await open();
+      closing = [];
+      for (const name of ['api', 'login']) make({ name, limit: 2, window: '1h', ban: {}, overrides: true });
+      make({ name: 'free', limit: 2, window: '1h' });
+      make({
+        name: 'accounts',
+        policies: [{ limit: 2, window: '1h', by: 'account' }],
+        ban: { by: 'account' },
+      });
+      await known('api', 'login', 'free', 'accounts');
+    });
+    afterEach(async () => {
+      await Promise.all(closing.map((each) => each.close()));
+      await place.close();
+    });
+
+    const banned = async () =>
+      (await all(place.admin.bans({ scan: true })))
+        .map(({ name, key }) => `${name as string} ${key as string}`)
+        .sort();
+
+    it('by names, or in all that ban by the dimension; and ends them', async () => {
+      const results = await place.admin.banIn(['api', 'login'], 'a', '1h', NOTE);
+      expect(results.map(({ name, by, bannedForMs }) => [name, by, bannedForMs])).to.deep.equal([
+        ['api', 'ada', 3_600_000],
+        ['login', 'ada', 3_600_000],
+      ]);
+      const everywhere = await place.admin.banIn('all', 'b', '1h', NOTE);
+      expect(everywhere.map(({ name }) => name)).to.deep.equal(['api', 'login']);
+      const accounts = await place.admin.banIn('all', 'ada', '1h', { ...NOTE, dimension: 'account' });
+      expect(accounts.map(({ name }) => name)).to.deep.equal(['accounts']);
+      expect(await banned()).to.deep.equal(['accounts ada', 'api a', 'api b', 'login a', 'login b']);
+      expect(
+        (await all(place.admin.log({ name: 'login' }))).map(({ action, key }) => [action, key]),
+      ).to.deep.equal([
+        ['ban', 'b'],
+        ['ban', 'a'],
+      ]);
+      const ended = await place.admin.unbanIn('all', 'a', NOTE);
+      expect(ended.map(({ name, banned: count }) => [name, count])).to.deep.equal([
+        ['api', 1],
+        ['login', 1],
+      ]);
+      expect(await banned()).to.deep.equal(['accounts ada', 'api b', 'login b']);
+    });
+
+    it('nothing is banned unless all can be', async () => {
+      const refused = async (names: readonly string[] | 'all', options: object = {}) => {
+        const error = await place.admin.banIn(names, 'a', '1h', options).catch((thrown: unknown) => thrown);
+        return (error as { code?: string }).code;
+      };
+      expect(await refused(['api', 'free'])).to.equal('HEADGATE_NO_BANS');
+      expect(await refused([])).to.equal('HEADGATE_INVALID_ARGUMENT');
+      expect(await refused('all', { dimension: 'org' })).to.equal('HEADGATE_NO_BANS');
+      expect(await refused(['api'], { name: 'api' })).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(await banned()).to.deep.equal([]);
+    });
+
+    it('errors of a dimension name the useful dimensions', async () => {
+      const message = async (promise: Promise<unknown>) =>
+        promise.then(
+          () => '',
+          (error: Error) => error.message,
+        );
+      const dimension = { dimension: 'org' };
+      const accounts = { name: 'accounts', ...dimension };
+      expect(await message(place.admin.override('a', '9/1h', { name: 'api', ...dimension }))).to.contain(
+        'Pass one of: key.',
+      );
+      expect(await message(place.admin.ban('a', '1h', accounts))).to.contain(
+        'bans by account, and not by org',
+      );
+      expect(await message(place.admin.key('a', accounts))).to.contain('Pass one of: account.');
+      expect(await message(place.admin.reset('a', accounts))).to.contain('Pass one of: account.');
+      expect(await message(place.admin.key('a', dimension))).to.contain('Pass one of: account, key.');
+    });
+
+    it('a key that cannot occur causes a warning, in bans and overrides', async () => {
+      const policies = [
+        { name: 'a', limit: 9, window: '1h' },
+        { name: 'b', limit: 9, window: '1h', by: 'org' },
+      ];
+      const options = {
+        name: 'web',
+        store: place.store,
+        policies,
+        ban: {},
+        overrides: true,
+        keys: { org: () => 'x' },
+      };
+      const middleware = rateLimit(options as never);
+      expect(express().use(middleware)).to.be.a('function');
+      await known('web');
+      const codes = ({ warnings }: { warnings: readonly { code: string; message: string }[] }) =>
+        warnings.filter(({ code }) => code === 'UNLIKELY_KEY').map(({ message }) => message);
+      const [message] = codes(await place.admin.ban('customer:42', '1h', { name: 'web' }));
+      expect(message).to.contain('the keys of "web" are addresses of clients, so "customer:42" cannot occur');
+      expect(message).to.contain('Set `dimension` for a key of org.');
+      const change = { a: '10/1h' };
+      expect(codes(await place.admin.override('customer:42', change, { name: 'web' }))).to.have.length(1);
+      for (const key of ['203.0.113.7', '2001:db8::1', '203.0.113.0/30'])
+        expect(codes(await place.admin.ban(key, '1h', { name: 'web' }))).to.deep.equal([]);
+      expect(codes(await place.admin.ban('203.0.113.7', '1h', { name: 'web', raw: true }))).to.deep.equal([]);
+      expect(
+        codes(await place.admin.override('customer:42', { b: '10/1h' }, { name: 'web', dimension: 'org' })),
+      ).to.deep.equal([]);
+      expect(codes(await place.admin.ban('customer:42', '1h', { name: 'api' }))).to.deep.equal([]);
+      await (middleware as unknown as { limiter?: Limiter }).limiter?.close();
+    });
+  });
+}
