@@ -66,7 +66,7 @@ function overriding(admin: Admin, body: Body, wish: Omit<OverrideWish, 'key'>) {
   return admin.overrideMany([whole], { name: text(body, 'name'), ...(raw && { raw }) });
 }
 
-/** Makes a change, and finds its entries in the log. @param by the operator, whose name the page cannot set */
+/** Makes a change, and finds its entries in the log. @param by the operator; the page cannot set the name */
 export async function change(admin: Admin, body: Body, by: string): Promise<Changed> {
   const action = choice('action', String(body['action']), Object.keys(CHANGES));
   const reason = text(body, 'reason');

@@ -32,7 +32,7 @@ export interface DashboardHandler {
 }
 
 /**
- * Creates the live page for a server whose handlers answer a `Request` with a `Response`: Hono, Next.js, SvelteKit, Bun, Deno. For Express and
+ * Creates the live page for servers with `Request` handlers: Hono, Next.js, SvelteKit, Bun, Deno. For Express and
  * Fastify, see `headgate-dashboard/express` and `headgate-dashboard/fastify`.
  *
  * @example

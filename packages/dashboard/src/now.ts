@@ -29,7 +29,7 @@ export interface Row {
 export interface Spark {
   readonly admitted: readonly number[];
   readonly denied: readonly number[];
-  /** How often, in the worst of the last minutes, a key rose to 70 % of a policy or above. */
+  /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
   readonly near: number;
 }
 

@@ -1,7 +1,7 @@
 import { HeadgateError } from 'headgate';
 import { createAdmin, type Admin, type AdminOptions, type AdminSource } from 'headgate/admin';
 
-/** The person who may change limits. */
+/** An operator, with the permission to change limits. */
 export interface Operator {
   /** The name for the log: 1 to 100 characters. The page cannot change the name. */
   readonly by: string;
@@ -19,8 +19,8 @@ export interface DashboardOptions<Req = Request> extends AdminOptions {
    */
   actions?: (request: Req) => Operator | null | undefined | Promise<Operator | null | undefined>;
   /**
-   * The protection of a page without `actions`. `'upstream'`: code before the dashboard authenticates its visitors. `'none'`: everybody who
-   * reaches the page may read all of it. Without `auth` and `actions`, only clients on this machine are served.
+   * The protection of a page without `actions`. `'upstream'`: code before the dashboard authenticates its visitors. `'none'`: the page is
+   * public. Without `auth` and `actions`, only clients on this machine are served.
    */
   auth?: 'upstream' | 'none';
   /** Whether the page shows hashes in place of keys. @default false */

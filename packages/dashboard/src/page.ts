@@ -4,7 +4,7 @@ import { pageFiles } from './page-files.js';
 const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 const SCRIPTS = [
-  // Preact and htm, whose licences ask for a notice.
+  // The licences of preact and htm ask for a notice.
   `/*! preact, (c) Jason Miller, MIT; htm, (c) Google, Apache-2.0 */\n${pageFiles.libraries}`,
   `'use strict';(() => {\n${pageFiles.script}\n})();`,
 ];

@@ -27,12 +27,12 @@ const SAMPLE_SHOWN = 200;
 /** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
 const LISTS_MS = 10_000;
 
-/** The most limiters whose lists are kept. */
+/** The most limiters with cached lists. */
 const MAX_LISTS = 100;
 
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
-/** The denied keys of an opened limiter whose state is read, too. */
+/** The number of denied keys with their state, in an opened limiter. */
 const JUDGED = 5;
 
 /** The state of a denied key. */

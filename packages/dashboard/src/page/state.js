@@ -10,7 +10,7 @@ import { useEffect, useState } from './lib.js';
  * @property {string} link the connection: connecting, live, polling, or lost
  * @property {boolean} isLoaded
  * @property {string} error
- * @property {any} change the change whose dialog is open
+ * @property {any} change the change in the open dialog
  * @property {any[]} notes the results of changes, the newest last
  */
 

@@ -165,7 +165,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
     ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> would have denied about <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} keys and windows <span class="quiet">(${percent(denied, all)})</span>.</p>` : ''}`;
 }
 
-/** The sampled keys whose use now is at or above the moved limit. @param {any} props */
+/** The sampled keys that use the moved limit, or more, now. @param {any} props */
 function Near({ sample, part, limit }) {
   if (sample.error) return html`<${Problem} text=${sample.error} />`;
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;

@@ -122,6 +122,15 @@ describe('buttons and command lines', function () {
   it('a ban of another length', () =>
     press('user:42', 'Ban', () => page.getByText('7d', { exact: true }).click()));
 
+  it('a ban in all limiters', async () => {
+    for (const prefix of prefixes) {
+      const store = redisStore(client, { prefix, publish: '20ms', localDenials: false });
+      limiters.push(createLimiter({ store, name: 'login', policies: ['5/1h'], ban: {} }));
+      await told(['--redis', servers.redis.url, '--prefix', prefix], 'login');
+    }
+    await press('user:42', 'Ban', () => page.getByText('in all limiters').click());
+  });
+
   it('× 10 until tomorrow', () => press('user:42', '× 10', () => page.getByText('until tomorrow').click()));
 
   it('other limits that the operator typed', () =>
