@@ -58,7 +58,7 @@ export const newToken = (): string => randomBytes(18).toString('base64url');
 
 const isToken = (text: string): boolean => /^[\w-]{24}$/.test(text);
 
-export function isEqual(a: string, b: string): boolean {
+function isEqual(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 

@@ -27,7 +27,7 @@ export type Given = Omit<DashboardOptions<never>, 'actions'> & {
 const BASE = '/admin/limits';
 
 /** The user in the cookie of a request. */
-export function userOf(cookies: string | undefined): string | undefined {
+function userOf(cookies: string | undefined): string | undefined {
   return /(?:^|; )user=(\w+)/.exec(cookies ?? '')?.[1];
 }
 

@@ -8,7 +8,7 @@ import { post, useAnswer, useApp } from './state.js';
 import { count, many, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
-export const keyPath = (key, by) =>
+const keyPath = (key, by) =>
   `#/key/${encodeURIComponent(key.toWellFormed())}${by ? `?by=${encodeURIComponent(by)}` : ''}`;
 
 /** @param {any} props */

@@ -45,7 +45,7 @@ export function useApp() {
 }
 
 /** Takes an update of the server. @param {any} update */
-export function take(update) {
+function take(update) {
   const { full, set, gone } = update;
   const kept = full ? {} : app.parts;
   app.parts = { ...kept, ...set };

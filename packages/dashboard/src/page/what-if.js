@@ -10,7 +10,7 @@ const WIDTH = 640;
 const HEIGHT = 170;
 
 /** The number of keys above a part of the capacity, between the recorded levels by interpolation. @param {number[]} levels @param {number[]} counts @param {number} part */
-export function above(levels, counts, part) {
+function above(levels, counts, part) {
   if (part >= 1) return 0;
   const at = levels.findLastIndex((level) => level <= part);
   const [low, high] = [levels[at], levels[at + 1] ?? 1];
@@ -122,7 +122,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
     ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({
         from: level,
         to: levels[i + 1] ?? 1,
-        keys: counts[i] - (counts[i + 1] ?? 0),
+        keys: Math.max(0, counts[i] - (counts[i + 1] ?? 0)),
       }))
     : [];
   const top = Math.max(1, ...bars.map((/** @type {any} */ bar) => bar.keys));
