@@ -1,5 +1,6 @@
 // npm run docs:screens: takes the pictures of the README, docs/plots/dashboard-*.png and replay-*.png. A site runs on a new Redis for some minutes
-// before, so that the page shows real counts. `-- 3` lets it run for three minutes in place of 16.
+// before, so that the page shows real counts. `-- 3` lets it run for three minutes in place of 16, and `-- redis://127.0.0.1:6379` shows a site that
+// already runs.
 import { spawnSync, type SpawnSyncOptions } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -21,7 +22,7 @@ import { makeChanges, startSite } from './site.js';
 const MAX_BYTES = 200_000;
 const SCHEMES = ['light', 'dark'] as const;
 
-const minutes = Number(process.argv[2] ?? 16);
+const [given = '16'] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: findProgram('chromium'), args: ['--no-sandbox'] });
 const directory = mkdtempSync(join(tmpdir(), 'headgate-screens-'));
 try {
@@ -33,13 +34,21 @@ try {
 }
 
 async function takeDashboard(): Promise<void> {
+  if (given.startsWith('redis:')) return showSite(given);
+  const minutes = Number(given);
   const server = await startServer('redis', { args: ['--maxmemory', '256mb'] });
   const stop = startSite(server.url);
   console.log(`The site runs for ${minutes} minutes.`);
   await sleep(Math.max(0.2, minutes - 4) * 60_000);
   await makeChanges(server.url);
   await sleep(Math.min(4, minutes) * 60_000);
-  const redis = new Redis(server.url);
+  await showSite(server.url);
+  await stop();
+  await server.stop();
+}
+
+async function showSite(site: string): Promise<void> {
+  const redis = new Redis(site);
   const page = dashboard({ store: redisStore(redis), title: 'production', actions: () => ({ by: 'ada' }) });
   const web = createServer(page.node).listen(0, '127.0.0.1');
   await once(web, 'listening');
@@ -52,8 +61,6 @@ async function takeDashboard(): Promise<void> {
   web.closeAllConnections();
   web.close();
   redis.disconnect();
-  await stop();
-  await server.stop();
 }
 
 async function takeReplay(): Promise<void> {

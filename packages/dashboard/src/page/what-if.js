@@ -33,7 +33,8 @@ export function WhatIfScreen({ name }) {
   return html`<div class="narrow">
     <h2 class="screen">What if</h2>
     <p class="quiet">
-      The use of a policy in the last hour. Move the limit to see the keys that it would deny.
+      The use of a policy in the last hour, with bars by the square root of the keys. Move the limit to see
+      the keys that it would deny.
     </p>
     ${
       row
