@@ -20,7 +20,7 @@ import { overrideFunctions } from './overrides.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { State } from './state.js';
+import type { ServerMemory, State } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import type { Origin } from './unlogged.js';
 import { usageFunctions } from './usage.js';
@@ -77,6 +77,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
     },
+    memory: () => state.memory(),
     close: () => state.close(),
   };
 }
@@ -210,6 +211,8 @@ export interface Admin {
   log: Functions['log'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
+  /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */
+  memory(): Promise<readonly ServerMemory[]>;
   /** Checks whether limits can be enforced on the store: see docs/redis.md. */
   check: Functions['check'];
   /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */

@@ -18,6 +18,7 @@ import type {
   Owner,
   RecentCounts,
   Search,
+  ServerMemory,
   State,
 } from './state.js';
 import { wrongArgument } from './typed-keys.js';
@@ -197,6 +198,10 @@ export abstract class LocalState implements State {
   /** Decisions are counted in Redis only. */
   counts(): Promise<RecentCounts> {
     return Promise.resolve({ now: this.now(), counts: [] });
+  }
+
+  memory(): Promise<readonly ServerMemory[]> {
+    return Promise.resolve([]);
   }
 
   minutes(): Promise<MinutesByLimiter> {

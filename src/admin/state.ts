@@ -85,6 +85,19 @@ export interface MinutesByLimiter {
   readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
 }
 
+/** The memory of a server. */
+export interface ServerMemory {
+  /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
+  readonly server: string;
+  readonly usedBytes: number;
+  /** The limit `maxmemory`, or `null`. */
+  readonly maxBytes: number | null;
+  /** The growth of the data since the first reading of the last five minutes, bytes a second. Null for the first reading. */
+  readonly growth: number | null;
+  /** The time until the server is full at this growth, ms. Null without a limit or a growth. */
+  readonly fullInMs: number | null;
+}
+
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
   readonly kind: 'redis' | 'sqlite' | 'memory';
@@ -129,6 +142,8 @@ export interface State {
   counts(): Promise<RecentCounts>;
   /** The counts of the last minutes, of one limiter or of all. Empty if the store does not count. */
   minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
+  /** The memory of the servers. Empty for other stores. */
+  memory(): Promise<readonly ServerMemory[]>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

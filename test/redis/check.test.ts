@@ -79,7 +79,7 @@ describe('store.check()', () => {
         async (port, admin) => {
           const findings = await found(port);
           assert.deepEqual(problems(findings), []);
-          const codes: Code[] = ['client', 'version', 'eviction', 'commands', 'clock'];
+          const codes: Code[] = ['client', 'version', 'eviction', 'commands', 'clock', 'memory'];
           assert.deepEqual(
             findings.map(({ code }) => code),
             codes,
@@ -217,6 +217,38 @@ describe('store.check()', () => {
       { args: ['--maxmemory-policy', 'allkeys-lru'] },
       () => {},
       async (port) => assert.deepEqual(problems(await found(port)), []),
+    ));
+
+  it('memory: a server that is nearly full, and one that is full soon at this rate', () =>
+    onServer(
+      { args: ['--maxmemory', '100mb'] },
+      () => {},
+      async (port, admin) => {
+        assert.deepEqual(problems(await found(port)), []);
+        let isFilling = true;
+        const filling = (async () => {
+          for (let i = 0; isFilling; i++) {
+            await admin.set(`fill:${i % 1000}:${Date.now()}`, 'x'.repeat(50_000), 'EX', 60);
+            await new Promise((resolve) => setTimeout(resolve, 20));
+          }
+        })();
+        only(
+          await found(port),
+          'warning',
+          'memory',
+          /^\d+ % of maxmemory are in use \(.*\), and at .* a second the memory is full in \d+ min\./,
+        );
+        isFilling = false;
+        await filling;
+        await admin.flushall();
+        for (let i = 0; i < 85; i++) await admin.set(`big:${i}`, 'x'.repeat(1_000_000), 'EX', 60);
+        only(
+          await found(port),
+          'warning',
+          'memory',
+          /^[89]\d % of maxmemory are in use \([89]\d.* MB of 10\d MB\)/,
+        );
+      },
     ));
 
   it('a full server, and a replica', () =>

@@ -18,6 +18,7 @@ import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
+import * as usage from './commands/usage.js';
 import { EXIT, reportOf, usageError, type CliError } from './errors.js';
 import { complain, createIo, type Io, type Streams } from './io.js';
 
@@ -41,6 +42,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   replay,
   suggest,
   check,
+  usage,
   postgresSchema,
 ];
 

@@ -31,6 +31,7 @@ import type {
   Owner,
   RecentCounts,
   Search,
+  ServerMemory,
   State,
 } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
@@ -38,6 +39,7 @@ import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
 import { changesOf } from './changes.js';
 import { CountReader } from './count-reader.js';
+import { MemoryReader } from './memory.js';
 
 /**
  * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
@@ -64,6 +66,7 @@ export class RedisState implements State {
   readonly index: BanIndex;
   readonly #calls: Calls;
   readonly #counts: CountReader;
+  readonly #memory: MemoryReader;
   readonly #prefix: string;
   readonly #hashing: KeyHashing;
   readonly #bans: PolicySet;
@@ -79,6 +82,7 @@ export class RedisState implements State {
     this.#origin = origin;
     this.#calls = new Calls(commands, prefix, timeout);
     this.#counts = new CountReader(this.#calls);
+    this.#memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
     this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
@@ -292,6 +296,10 @@ export class RedisState implements State {
 
   minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
     return this.#counts.minutes(count, name);
+  }
+
+  memory(): Promise<ServerMemory[]> {
+    return this.#memory.read();
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {

@@ -1,4 +1,5 @@
 import type { Commands, Server } from '../clients/commands.js';
+import { setTimeout } from '../../../common/real-time.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
@@ -7,6 +8,7 @@ import type { CompiledPolicy } from '../../../contract/policy.js';
 import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
 import { plainWords } from '../../store-error.js';
 import { overrideBookKeys } from './override-book.js';
+import { memoryFound, memoryOf } from './memory.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
 /** One result of a check of a store. */
@@ -14,13 +16,17 @@ export interface Finding {
   /** `'error'`: limits do not apply, or not those of every policy. `'warning'`: limits may stop to apply. `'ok'`: the check passed. */
   readonly level: 'ok' | 'warning' | 'error';
   /** The subject of the check. */
-  readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client' | 'overrides';
+  readonly code:
+    'connection' | 'version' | 'commands' | 'eviction' | 'memory' | 'clock' | 'client' | 'overrides';
   /** The finding and its fix, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }
 
 /** The time limit for an answer, ms. */
 const ANSWER_TIMEOUT_MS = 5000;
+
+/** The time over which the growth of the memory is measured, ms. */
+const GROWTH_MS = 2000;
 
 /** The smallest difference of clocks that is reported, ms. */
 const MIN_CLOCK_DIFFERENCE_MS = 1000;
@@ -93,10 +99,20 @@ async function checkServer(
     const asked = Date.now();
     const [now, ...failures] = await inTime(tryCommands(commands, key, [...needed.keys()]));
     findings.push(...commandsFound(failures as string[], needed), clockFound(Number(now), asked, Date.now()));
+    findings.push(...(await growthFound(info)));
   } catch (error) {
     findings.push(unreachable(error));
   }
   return findings;
+}
+
+/** The finding about the memory of a server with `maxmemory`. A server that is full already refuses commands, which is another finding. */
+async function growthFound(info: (section: string) => Promise<string>): Promise<Finding[]> {
+  const first = memoryOf(await inTime(info('memory')), Date.now());
+  if (!first?.maxBytes) return [];
+  await new Promise<void>((resolve) => void setTimeout(resolve, GROWTH_MS));
+  const last = memoryOf(await inTime(info('memory')), Date.now());
+  return last?.maxBytes && last.usedBytes < last.maxBytes ? [memoryFound(first, last)] : [];
 }
 
 /** A key of Headgate that a server has. */
