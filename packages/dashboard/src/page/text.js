@@ -73,13 +73,13 @@ export function fullTime(at) {
   return new Date(at).toISOString().replace('T', ' ').slice(0, 19);
 }
 
-/** @param {number} n */
+/** Units of 1,024, as in the configuration of Redis. @param {number} n */
 export function bytes(n) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let at = 0;
   let size = n;
-  while (size >= 1000 && at < units.length - 1) {
-    size /= 1000;
+  while (size >= 1024 && at < units.length - 1) {
+    size /= 1024;
     at++;
   }
   return `${size < 10 && at > 0 ? size.toFixed(1) : Math.round(size)} ${units[at]}`;
