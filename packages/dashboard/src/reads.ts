@@ -6,7 +6,7 @@ import {
   type KeyView,
   type OverriddenKey,
 } from 'headgate/admin';
-import { Cached } from './cached.js';
+import { CachedByName } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
@@ -27,8 +27,9 @@ const SAMPLE_SHOWN = 200;
 /** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
 const LISTS_MS = 10_000;
 
-/** The most limiters with cached lists. */
-const MAX_LISTS = 100;
+/** The ages of the answers about another limit, ms. */
+const USES_MS = 20_000;
+const SAMPLES_MS = 30_000;
 
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
@@ -54,30 +55,34 @@ export class Reads {
   readonly #admin: Admin;
   readonly #now: Now;
   readonly #show: Show;
-  readonly #lists = new Map<string, Cached<Lists>>();
+  readonly #lists: CachedByName<Lists>;
+  readonly #uses: CachedByName<object>;
+  readonly #samples: CachedByName<object>;
 
   constructor(admin: Admin, now: Now, show: Show) {
     this.#admin = admin;
     this.#now = now;
     this.#show = show;
+    this.#lists = new CachedByName(LISTS_MS, (name) => this.#readLists(name));
+    this.#uses = new CachedByName(USES_MS, (name) => this.#readUse(name));
+    this.#samples = new CachedByName(SAMPLES_MS, (names) =>
+      this.#readSample(...(JSON.parse(names) as [string, string])),
+    );
   }
 
   /** The keys, bans and overrides of an opened limiter. */
   async limiter(name: string): Promise<object> {
-    let lists = this.#lists.get(name);
-    if (!lists) {
-      if (this.#lists.size >= MAX_LISTS) this.#lists.clear();
-      lists = new Cached(LISTS_MS, () => this.#readLists(name));
-      this.#lists.set(name, lists);
-    }
-    const [rates, { judged, bans, overrides }] = await Promise.all([this.#now.keysOf(name), lists.get()]);
+    const [rates, { judged, bans, overrides }] = await Promise.all([
+      this.#now.keysOf(name),
+      this.#lists.get(name),
+    ]);
     const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), key: this.#show(each.key) }));
     return { name, keys, bans, overrides };
   }
 
   /** Makes the next reading show a change that was made just now. */
   expire(): void {
-    this.#lists.clear();
+    this.#lists.expire();
   }
 
   async #readLists(name: string): Promise<Lists> {
@@ -136,7 +141,11 @@ export class Reads {
   }
 
   /** The distribution of use of a limiter's policies in the last hour. */
-  async use(name: string): Promise<object> {
+  use(name: string): Promise<object> {
+    return this.#uses.get(name);
+  }
+
+  async #readUse(name: string): Promise<object> {
     const { limiters } = await this.#admin.history({ minutes: 60, name });
     const use = limiters.find((each) => each.name === name)?.use ?? {};
     const sums = Object.entries(use).map(([policy, minutes]) => [
@@ -146,10 +155,12 @@ export class Reads {
     return { levels: USE_LEVELS, use: Object.fromEntries(sums) as Record<string, number[]> };
   }
 
-  /** A sample of keys with their rest of a policy, the smallest first. */
-  async sample(body: Body): Promise<object> {
-    const name = text(body, 'name');
-    const policy = text(body, 'policy');
+  /** A sample of keys, the same for all viewers, with their rest of a policy, the smallest first. */
+  sample(body: Body): Promise<object> {
+    return this.#samples.get(JSON.stringify([text(body, 'name'), text(body, 'policy')]));
+  }
+
+  async #readSample(name: string, policy: string): Promise<object> {
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), SAMPLE_TIMEOUT_MS);
     try {

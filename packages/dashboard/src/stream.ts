@@ -31,7 +31,10 @@ export function eventStream(poller: Poller, first: object): ReadableStream<Uint8
         const send = (update: Update): void =>
           write(`data: ${JSON.stringify(update.full ? { ...update, ...first } : update)}\n\n`);
         const beat = setInterval(() => write(':\n\n'), HEARTBEAT_MS);
-        const last = setTimeout(end, MAX_STREAM_MS);
+        const last = setTimeout(() => {
+          write('event: end\ndata:\n\n');
+          end();
+        }, MAX_STREAM_MS);
         beat.unref();
         last.unref();
         const unwatch = poller.watch(send);

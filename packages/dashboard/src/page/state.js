@@ -88,6 +88,8 @@ export function connect() {
     take(JSON.parse(data));
     setLink('live');
   };
+  // The server ends each stream after some minutes, to see the session again.
+  source.addEventListener('end', connect);
   source.onerror = () => {
     setLink('lost');
     // The browser connects again by itself, unless the server refused.
