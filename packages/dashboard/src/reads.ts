@@ -19,6 +19,9 @@ const LISTED = 50;
 const LOGGED = 500;
 const LOGGED_OF_KEY = 50;
 
+/** The newest changes among which those of a key are searched. */
+const SCANNED_OF_KEY = 2_000;
+
 /** The bounds of a search for keys near their limit, so that no visitor causes a search of all keys. */
 const SAMPLED_KEYS = 3_000;
 const SAMPLE_TIMEOUT_MS = 2_000;
@@ -122,11 +125,15 @@ export class Reads {
     const key = text(body, 'key');
     const dimension = optional(body, 'dimension', text);
     const views = await this.#admin.key(key, { ...(dimension !== undefined && { dimension }) });
+    const keys = new Set([key, ...views.map((view) => view.key)]);
     const changes: ChangeRow[] = [];
-    for await (const change of this.#admin.log({ key })) {
+    let scanned = 0;
+    for await (const change of this.#admin.log()) {
+      const { key: changed, network } = change;
       // The visitor typed this key, so it is not hidden here.
-      changes.push(changeRow(change, (each) => each as never));
-      if (changes.length === LOGGED_OF_KEY) break;
+      if ([changed, network].some((each) => typeof each === 'string' && keys.has(each)))
+        changes.push(changeRow(change, (each) => each as never));
+      if (changes.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
     return { key, views: views satisfies KeyView[], changes };
   }
