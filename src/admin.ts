@@ -29,6 +29,7 @@ export type { DecisionRates, KeyRates, Rates } from './admin/rates.js';
 export type { LimiterRates, LimiterWaits, ProcessState, Traffic, TrafficOptions } from './admin/traffic.js';
 export type { ServerMemory } from './admin/state.js';
 export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
+export type { UndoOptions, UndoResult } from './admin/undo.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
 export { USE_LEVELS } from './stores/use.js';

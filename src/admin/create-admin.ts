@@ -22,6 +22,7 @@ import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
 import type { ServerMemory, State } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
+import { undoFunctions } from './undo.js';
 import type { Origin } from './unlogged.js';
 import { usageFunctions } from './usage.js';
 import { viewFunctions } from './views.js';
@@ -63,16 +64,18 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   const origin = checkChoice('from', options.from ?? 'admin', ['admin', 'cli']);
   const state = stateOf(source, options, { timeout, origin });
   const context: Context = { state, origin };
+  const { changeOverride: _, ...overrides } = overrideFunctions(context);
   return {
     ...viewFunctions(context),
     ...keyFunctions(context),
     ...banFunctions(context),
     ...importFunctions(context),
-    ...overrideFunctions(context),
+    ...overrides,
     ...resetFunctions(context),
     ...logFunctions(context),
     ...usageFunctions(context),
     ...historyFunctions(context),
+    ...undoFunctions(context),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
@@ -153,7 +156,8 @@ type Functions = ReturnType<typeof viewFunctions> &
   ReturnType<typeof resetFunctions> &
   ReturnType<typeof logFunctions> &
   ReturnType<typeof usageFunctions> &
-  ReturnType<typeof historyFunctions>;
+  ReturnType<typeof historyFunctions> &
+  ReturnType<typeof undoFunctions>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -209,6 +213,13 @@ export interface Admin {
   history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
+  /**
+   * Undoes a logged ban, unban, override or removal of an override.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_CHANGE`; `HEADGATE_CHANGED_SINCE` if the key has another ban or override now;
+   * `HEADGATE_CANNOT_UNDO` for all other changes, and for those whose end is past
+   */
+  undo: Functions['undo'];
   /** The number of keys and the bytes of each limiter, by a search of all keys. */
   usage: Functions['usage'];
   /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */

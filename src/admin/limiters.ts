@@ -5,14 +5,20 @@ import type { Limiter } from '../limiter/limiter.js';
 import type { Limits } from './limits.js';
 import type { State } from './state.js';
 
-/** A limiter of a scope on the state. @param limits the limits, or `undefined` if they come with each request */
-export function limiterOn(state: State, name: string, limits: Limits | undefined, isLive = true): Limiter {
+/** A limiter of a scope on the state. @param limits the limits, or `undefined` if they come with each request @param undoes the id of the logged change that overrides undo */
+export function limiterOn(
+  state: State,
+  name: string,
+  limits: Limits | undefined,
+  isLive = true,
+  undoes?: string,
+): Limiter {
   const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
   return assembleLimiter(
     {
       // The administration reports mistakes as its own errors.
       ...({ warnings: false, name, shadow, onStoreError: 'throw', timeout: state.timeout } as const),
-      store: state.openStore(),
+      store: state.openStore(undoes),
       ...(policies.length > 0 && { policies }),
       ...(isLive && tiers.size > 0 && { tiers: Object.fromEntries(tiers) }),
       overrides: isLive,

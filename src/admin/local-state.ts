@@ -4,7 +4,7 @@ import { dimensionsOf } from '../contract/dimensions.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { PolicySet, Reply, Store } from '../contract/store.js';
-import type { Change, LoggedChange } from '../stores/journal.js';
+import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/check.js';
@@ -63,15 +63,15 @@ export abstract class LocalState implements State {
   /** All rows of a limiter, or of all. */
   protected abstract rows(name: string | undefined): Iterable<Row>;
   protected abstract append(change: LoggedChange): void | Promise<void>;
-  protected abstract logged(): Iterable<LoggedChange>;
+  protected abstract logged(): Iterable<ListedChange>;
   protected abstract lookAt(set: PolicySet, owner: Owner): Reply;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
   abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
   abstract recordOfAll(name: string): Promise<unknown>;
   abstract check(): Promise<readonly Finding[]>;
 
-  openStore(): Store {
-    return unlogged(this.#store, this.#origin, false);
+  openStore(undoes?: string): Store {
+    return unlogged(this.#store, this.#origin, false, undoes);
   }
 
   published(): Promise<Published> {
@@ -173,7 +173,7 @@ export abstract class LocalState implements State {
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
-  async *changes(since: number): AsyncGenerator<LoggedChange> {
+  async *changes(since: number): AsyncGenerator<ListedChange> {
     for (const change of this.logged()) if (change.at >= since) yield change;
   }
 

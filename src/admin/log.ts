@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
-import type { Change } from '../stores/journal.js';
+import type { Change, ListedChange } from '../stores/journal.js';
 import { parseOwnerText } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
@@ -11,6 +11,8 @@ export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', '
 
 /** A logged change. */
 export interface LoggedChange extends Omit<Change, 'who'>, Partial<Whose> {
+  /** The id of the change, for `undo`. */
+  readonly id: string;
   /** The time by the store's clock. */
   readonly at: Date;
   readonly name: Whose['name'];
@@ -22,6 +24,8 @@ export interface LoggedChange extends Omit<Change, 'who'>, Partial<Whose> {
 export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
+  /** The key or the network of the changes. @default all */
+  key?: string | undefined;
   /** The kinds of changes. @default all */
   actions?: readonly Change['action'][] | undefined;
 }
@@ -29,20 +33,29 @@ export interface LogOptions extends NameFilter {
 /** The function that shows the changes. */
 export function logFunctions({ state }: Context) {
   async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-    checkShape('log', options, ['since', 'name', 'actions']);
-    const { name, actions = CHANGE_ACTIONS } = options;
+    checkShape('log', options, ['since', 'name', 'actions', 'key']);
+    const { name, key, actions = CHANGE_ACTIONS } = options;
     if (name !== undefined) checkName(name);
     if (!Array.isArray(actions))
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
     for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
-    for await (const { who, at, ...change } of state.changes(sinceOf(options.since))) {
+    for await (const change of state.changes(sinceOf(options.since))) {
       if (!actions.includes(change.action)) continue;
-      const shown = shownOwner(who, change.keys, name);
-      if (shown) yield { at: new Date(at), ...shown, ...change };
+      const shown = shownChange(change, name);
+      if (shown && (key === undefined || shown.key === key || shown.network === key)) yield shown;
     }
   }
 
   return { log };
+}
+
+/** A change as operators see it. Undefined for other limiters than the wanted one. */
+export function shownChange(
+  { who, at, ...change }: ListedChange,
+  name: string | undefined,
+): LoggedChange | undefined {
+  const shown = shownOwner(who, change.keys, name);
+  return shown && { at: new Date(at), ...shown, ...change };
 }
 
 /** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */

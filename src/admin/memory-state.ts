@@ -1,6 +1,6 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { PolicySet, Reply } from '../contract/store.js';
-import type { LoggedChange } from '../stores/journal.js';
+import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/check.js';
@@ -55,7 +55,7 @@ export class MemoryState extends LocalState {
     this.#memory.log.add(change);
   }
 
-  protected logged(): readonly LoggedChange[] {
+  protected logged(): readonly ListedChange[] {
     return this.#memory.log.newest();
   }
 

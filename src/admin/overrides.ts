@@ -78,28 +78,30 @@ export function overrideFunctions({ state }: Context) {
     const { by, reason } = checkChange('override', options, 'for', 'until');
     const { for: span, until, dimension } = options;
     const wish = { key, change, dimension, ...noteOf(by, reason), ...timed(span, until) };
-    return overrideOne(wish, options);
+    return changeOverride(wish, options);
   }
 
   async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
     const { by, reason } = checkChange('overrideAll', options, 'for', 'until');
     const { for: span, until } = options;
     const wish = { key: undefined, change, ...noteOf(by, reason), ...timed(span, until) };
-    return overrideOne(wish, options);
+    return changeOverride(wish, options);
   }
 
   async function removeOverride(key: string | undefined, options: KeyChangeOptions): Promise<OverrideResult> {
     const { by, reason } = checkChange('removeOverride', options);
     const wish = { key, change: undefined, dimension: options.dimension, ...noteOf(by, reason) };
-    return overrideOne(wish, options);
+    return changeOverride(wish, options);
   }
 
-  async function overrideOne(
+  /** @param undoes the id of the logged change that this one undoes */
+  async function changeOverride(
     wish: OverrideWish,
     options: NameOption & Omit<KeyOptions, 'dimension'>,
+    undoes?: string,
   ): Promise<OverrideResult> {
     try {
-      return (await overrideMany([wish], options))[0]!;
+      return (await changeAll([wish], options, undoes))[0]!;
     } catch (error) {
       throw error instanceof ItemError ? error.cause : error;
     }
@@ -108,12 +110,20 @@ export function overrideFunctions({ state }: Context) {
   /** Changes several overrides of a limiter. Nothing is stored unless all changes are valid. */
   async function overrideMany(
     wishes: readonly OverrideWish[],
+    options: NameOption & Omit<KeyOptions, 'dimension'>,
+  ): Promise<OverrideResult[]> {
+    return changeAll(wishes, options);
+  }
+
+  async function changeAll(
+    wishes: readonly OverrideWish[],
     { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
+    undoes?: string,
   ): Promise<OverrideResult[]> {
     checkName(name);
     checkList('overrideMany', wishes);
     const published = await state.published();
-    return withLimiter(limiterFor(state, published, name), async (limiter) => {
+    return withLimiter(limiterFor(state, published, name, undoes), async (limiter) => {
       const changes = wishes.map((wish, i) =>
         inItem(i, () => {
           checkWish(wish);
@@ -140,7 +150,7 @@ export function overrideFunctions({ state }: Context) {
     }
   }
 
-  return { override, overrideAll, removeOverride, overrideMany, overrides };
+  return { override, overrideAll, removeOverride, overrideMany, overrides, changeOverride };
 }
 
 const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until'];
@@ -207,11 +217,11 @@ function checkTexts(change: OverrideChange): void {
 }
 
 /** A limiter of the scope that supports overrides. @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES` */
-function limiterFor(state: State, published: Published, name: string): Limiter {
+function limiterFor(state: State, published: Published, name: string, undoes: string | undefined): Limiter {
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isShared) return limiterOn(state, name, undefined);
+    if (!published.isShared) return limiterOn(state, name, undefined, true, undoes);
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_LIMITER',
@@ -230,7 +240,7 @@ function limiterFor(state: State, published: Published, name: string): Limiter {
       'HEADGATE_UNKNOWN_LIMITER',
       `the policies of ${JSON.stringify(name)} cannot be read, because a newer version published them.`,
     );
-  return limiterOn(state, name, limits);
+  return limiterOn(state, name, limits, true, undoes);
 }
 
 function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {

@@ -1,7 +1,7 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import type { PolicySet, Reply, Store, Subject } from '../contract/store.js';
-import type { LoggedChange } from '../stores/journal.js';
+import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/check.js';
 import type { Database } from '../stores/sqlite/database.js';
@@ -96,14 +96,14 @@ export class SqliteState extends LocalState {
     return this.#file.transactions.update([''], () => [nothing], []);
   }
 
-  protected *logged(): Generator<LoggedChange> {
+  protected *logged(): Generator<ListedChange> {
     const sql = [0, 1].map(
       (automatic) => `SELECT id, entry FROM headgate_log WHERE automatic = ${automatic} AND id < ?1`,
     );
     const newest = `SELECT id, entry FROM (${sql.join(' UNION ALL ')}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`;
     for (let last = Number.MAX_SAFE_INTEGER; ;) {
       const page = this.#read((database) => database.all(newest, last)) as { id: number; entry: string }[];
-      for (const { entry } of page) yield JSON.parse(entry) as LoggedChange;
+      for (const { id, entry } of page) yield { ...(JSON.parse(entry) as LoggedChange), id: String(id) };
       if (page.length < BATCH_SIZE) return;
       last = page.at(-1)!.id;
     }

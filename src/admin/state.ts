@@ -5,8 +5,10 @@ import type { Finding } from '../stores/redis/operators/check.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
 import type { MinuteCounts } from '../stores/redis/operators/history.js';
 import type { Counted } from '../stores/redis/operators/traffic.js';
-import type { Change, LoggedChange } from '../stores/journal.js';
+import type { Change, ListedChange } from '../stores/journal.js';
 import type { Published } from './published.js';
+
+export type { ListedChange } from '../stores/journal.js';
 
 /** The owner of state: a key of a limiter. Of a name or a key, possibly only the hash is known. */
 export interface Owner extends Omit<StateKey, 'head' | 'id'> {
@@ -105,8 +107,8 @@ export interface State {
   readonly timeout: number;
   /** The index of bans, on Redis. */
   readonly index?: Index | undefined;
-  /** A store for limiters of the administration, which is not announced. */
-  openStore(): Store;
+  /** A store for limiters of the administration, which is not announced. @param undoes the id of the logged change that overrides undo */
+  openStore(undoes?: string): Store;
   /** The owner of a key's state. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a hash on a store that needs the key */
   ownerOf(name: string | Hash, key: string | Hash, dimension?: string): Owner;
   published(): Promise<Published>;
@@ -127,7 +129,7 @@ export interface State {
   /** Logs a change. @returns as `setBans` */
   log(change: Change): Promise<string | undefined>;
   /** The logged changes, the newest first. @param since the earliest time, ms since 1970 */
-  changes(since: number): AsyncIterable<LoggedChange>;
+  changes(since: number): AsyncIterable<ListedChange>;
   /** The records of overrides with the texts of their owners. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */

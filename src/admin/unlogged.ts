@@ -8,9 +8,10 @@ export type Origin = 'admin' | 'cli';
  * limiter gets its own object, because limiters of one name may have different policies here.
  *
  * @param store the store of the service
+ * @param undoes the id of the logged change that overrides undo
  * @param owned whether closing the result closes the store
  */
-export function unlogged(store: Store, origin: Origin, owned: boolean): Store {
+export function unlogged(store: Store, origin: Origin, owned: boolean, undoes?: string): Store {
   const { overrides } = store;
   return {
     ...(store.embedded && { embedded: true }),
@@ -22,7 +23,8 @@ export function unlogged(store: Store, origin: Origin, owned: boolean): Store {
     ...(overrides && {
       overrides: {
         read: (place) => overrides.read(place),
-        change: (place, change) => overrides.change(place, { ...change, from: origin }),
+        change: (place, change) =>
+          overrides.change(place, { ...change, from: origin, ...(undoes !== undefined && { undoes }) }),
       },
     }),
     checkDimensions: store.checkDimensions && ((set) => store.checkDimensions!(set)),

@@ -57,6 +57,8 @@ export interface RecordChange {
   readonly note?: BanNoteOptions;
   /** The interface by which an operator makes the change, for the log. Absent for a method of a limiter. */
   readonly from?: 'admin' | 'cli';
+  /** The id of the logged change that this one undoes. */
+  readonly undoes?: string;
 }
 
 /** Applies a change to a record. @returns the record, and the end of its use. The script `set-override.lua` does the same. */

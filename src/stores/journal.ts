@@ -26,6 +26,8 @@ export interface Change extends BanNote {
   readonly before?: unknown;
   /** The value after, as in `before`. Absent if there is none. */
   readonly after?: unknown;
+  /** The id of the change that this one undoes. */
+  readonly undoes?: string;
 }
 
 /** The most changes of each kind that a store keeps: by operators, and by programs and denials without an operator. */
@@ -71,7 +73,7 @@ export function configuredChange(name: string, after: object): Change {
 /** The log entry of an override. @returns undefined for the removal of an override that did not exist */
 export function overrideChange(
   who: string,
-  { entry, duration, note, from }: RecordChange,
+  { entry, duration, note, from, undoes }: RecordChange,
   record: OverrideRecord,
   now: number,
 ): Change | undefined {
@@ -90,6 +92,7 @@ export function overrideChange(
     ...{ by: by ?? null, reason: reason ?? null, from: from ?? 'program' },
     ...(before !== undefined && { before }),
     ...(!isEnd && { after: change }),
+    ...(undoes !== undefined && { undoes }),
   };
 }
 
@@ -98,23 +101,29 @@ export interface LoggedChange extends Change {
   readonly at: number;
 }
 
+/** A change in a log, with an id that is unique in the log. */
+export interface ListedChange extends LoggedChange {
+  readonly id: string;
+}
+
 /** A bounded log in memory, the oldest change first. */
 export class ChangeLog {
-  #byHand: LoggedChange[] = [];
-  #automatic: LoggedChange[] = [];
+  #byHand: ListedChange[] = [];
+  #automatic: ListedChange[] = [];
+  #lastId = 0;
   /** The last options of each limiter. */
   readonly #options = new Map<string, string>();
 
   add(change: LoggedChange): void {
     const list = isAutomatic(change) ? this.#automatic : this.#byHand;
-    list.push(change);
+    list.push({ ...change, id: String(++this.#lastId) });
     // Cuts rarely, because each cut moves all changes.
     if (list.length < 2 * MAX_CHANGES) return;
     list.splice(0, list.length - MAX_CHANGES);
   }
 
   /** The changes, the newest first. */
-  newest(): readonly LoggedChange[] {
+  newest(): readonly ListedChange[] {
     const all = [
       ...this.#byHand.slice(-MAX_CHANGES).reverse(),
       ...this.#automatic.slice(-MAX_CHANGES).reverse(),

@@ -1,4 +1,4 @@
-import type { Change, LoggedChange } from '../../stores/journal.js';
+import type { Change, ListedChange } from '../../stores/journal.js';
 import { bookKeys } from '../../stores/redis/operators/ban-book.js';
 import type { Calls } from './calls.js';
 
@@ -6,12 +6,12 @@ import type { Calls } from './calls.js';
 const BATCH_SIZE = 500;
 
 /** An entry with its number within a millisecond. */
-type Entry = LoggedChange & { readonly step: number };
+type Entry = ListedChange & { readonly step: number };
 
 /** The changes by operators and the automatic ones, together, the newest first. */
-export async function* changesOf(calls: Calls, since: number): AsyncGenerator<LoggedChange> {
+export async function* changesOf(calls: Calls, since: number): AsyncGenerator<ListedChange> {
   const [, , byHand, , automatic] = bookKeys(calls.prefix);
-  const logs = [entries(calls, byHand, since), entries(calls, automatic, since)];
+  const logs = [entries(calls, byHand, since, ''), entries(calls, automatic, since, 'a')];
   const heads = await Promise.all(logs.map((log) => log.next()));
   for (;;) {
     const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value }]));
@@ -25,8 +25,8 @@ export async function* changesOf(calls: Calls, since: number): AsyncGenerator<Lo
   }
 }
 
-/** The entries of a stream, the newest first. An entry that Headgate did not write is skipped. */
-async function* entries(calls: Calls, key: string, since: number): AsyncGenerator<Entry> {
+/** The entries of a stream, the newest first. An entry that Headgate did not write is skipped. @param mark makes the ids of streams differ */
+async function* entries(calls: Calls, key: string, since: number, mark: string): AsyncGenerator<Entry> {
   let end = '+';
   const first = since > 0 ? String(since) : '-';
   for (;;) {
@@ -35,7 +35,7 @@ async function* entries(calls: Calls, key: string, since: number): AsyncGenerato
     for (const [id, [, text = '']] of found) {
       const [at, step] = id.split('-').map(Number) as [number, number];
       const change = parse(text);
-      if (change) yield { ...change, at, step };
+      if (change) yield { ...change, id: id + mark, at, step };
     }
     if (found.length < BATCH_SIZE) return;
     // Redis 6.0 knows no exclusive ranges.

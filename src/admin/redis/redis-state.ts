@@ -1,7 +1,7 @@
 import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { PolicySet, Reply, Store } from '../../contract/store.js';
-import type { Change, LoggedChange } from '../../stores/journal.js';
+import type { Change, ListedChange } from '../../stores/journal.js';
 import {
   ALL_KEYS,
   BAN_TAG,
@@ -89,12 +89,12 @@ export class RedisState implements State {
     this.index = new BanIndex(this.#calls, this);
   }
 
-  openStore(): Store {
+  openStore(undoes?: string): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
       ...{ localDenials: undefined, publish: undefined, sample: undefined },
     });
-    return unlogged(store, this.#origin, true);
+    return unlogged(store, this.#origin, true, undoes);
   }
 
   ownerOf(name: string | Hash, key: string | Hash, by = DEFAULT_DIMENSION): Owner {
@@ -242,7 +242,7 @@ export class RedisState implements State {
     await this.#calls.run(script, bookKeys(this.#prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
-  changes(since: number): AsyncGenerator<LoggedChange> {
+  changes(since: number): AsyncGenerator<ListedChange> {
     return changesOf(this.#calls, since);
   }
 

@@ -1,8 +1,8 @@
 import { CHANGE_ACTIONS, type LoggedChange } from 'headgate/admin';
-import { limitOf, type CliCommand, type Options as Shared } from '../command.js';
+import { limitOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration, many, printable, utc, writeListing } from '../format.js';
-import { warn, type Io } from '../io.js';
+import { warn, write, writeJson, type Io } from '../io.js';
 import { showKey, showText, textOrHash, whoseJson } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { durationOf } from './ban.js';
@@ -13,6 +13,8 @@ type Action = LoggedChange['action'];
 interface Options extends Shared {
   readonly since?: string;
   readonly action?: string;
+  readonly undo?: string;
+  readonly dryRun?: boolean;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -24,18 +26,43 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--since <time>', "the age of the oldest change: '30m', '1h', '7d'")
     .option('--action <names>', `only these kinds of changes: ${CHANGE_ACTIONS.join(', ')}`)
+    .option('--undo <id>', 'undo the change with this id')
+    .option('--dry-run', 'with --undo: only check')
     .limitOption()
     .nameOption()
+    .noteOptions()
     .serverOptions()
     .example('log --since 1h --redis redis://127.0.0.1:6379')
     .action((options: Options) =>
-      showLog(options, io, {
-        actions: actionsOf(options),
-        columns: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason'],
-        none: 'There are no changes.',
-      }),
+      options.undo === undefined
+        ? showLog(options, io, {
+            actions: actionsOf(options),
+            columns: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason', 'id'],
+            none: 'There are no changes.',
+          })
+        : undo(options.undo, options, io),
     );
 }
+
+async function undo(id: string, options: Options, io: Io): Promise<void> {
+  const { dryRun = false } = options;
+  const note = noteOf(options, io);
+  await withAdmin(options, io, async (admin) => {
+    const { change, action, warnings } = await admin.undo(id, { ...note, dryRun });
+    const { action: undone, name, ...rest } = change;
+    const shown = `the ${NOUNS[undone]} of ${keyText(change)} in ${showText(name)}`;
+    const verb = dryRun ? 'could be undone' : 'was undone';
+    await (io.json
+      ? writeJson(io, { undone: json({ action: undone, name, ...rest }), action, dryRun })
+      : write(io, `${shown[0]!.toUpperCase()}${shown.slice(1)} ${verb} by: ${action}.\n`));
+    warn(io, warnings);
+  });
+}
+
+const NOUNS: Readonly<Record<Action, string>> = {
+  ...{ ban: 'ban', unban: 'end of the ban', import: 'import', override: 'override' },
+  ...{ remove: 'removal of the override', reset: 'reset', configure: 'configuration' },
+};
 
 function actionsOf({ action }: Options): readonly Action[] {
   if (action === undefined) return CHANGE_ACTIONS;
@@ -58,6 +85,7 @@ const COLUMNS = {
   for: ({ forMs }) => (forMs === 0 ? '-' : duration(forMs)),
   by: byText,
   reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
+  id: ({ id }) => id,
 } satisfies Record<string, (change: LoggedChange) => string>;
 
 type Column = keyof typeof COLUMNS;

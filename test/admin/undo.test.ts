@@ -1,0 +1,108 @@
+// Undoing logged changes.
+import { expect } from 'chai';
+import type { Limiter } from 'headgate';
+import type { LoggedChange } from 'headgate/admin';
+import { limiterOn } from '../support/stores.js';
+import { all, places, until, type Place } from './stores.js';
+
+const NOTE = { by: 'ada', reason: 'INC-7' };
+
+for (const [kind, open] of Object.entries(places)) {
+  describe(`undo on ${kind}`, () => {
+    let place: Place;
+    let limiter: Limiter;
+
+    beforeEach(async () => {
+      place = await open();
+      limiter = limiterOn(place.store, { name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
+      await until(async () => (await place.admin.limiters()).limiters.length === 1);
+    });
+    afterEach(async () => {
+      await limiter.close();
+      await place.close();
+    });
+
+    const named = { name: 'api', ...NOTE };
+    const last = async (): Promise<LoggedChange> => (await all(place.admin.log()))[0]!;
+    const bannedFor = async (key: string) => (await place.admin.key(key, { name: 'api' }))[0]!.bannedForMs;
+    const overrideOf = async (key: string) => (await place.admin.key(key, { name: 'api' }))[0]!.override;
+    const codeOf = async (entry: LoggedChange | string) => {
+      const error = await place.admin.undo(entry, NOTE).catch((thrown: unknown) => thrown);
+      return (error as { code?: string }).code;
+    };
+
+    it('a ban: ends, or the earlier ban returns for its rest', async () => {
+      await place.admin.ban('a', '1h', named);
+      const first = await last();
+      await place.admin.ban('a', '2h', named);
+      const second = await last();
+      expect(await codeOf(first)).to.equal('HEADGATE_CHANGED_SINCE');
+      const dry = await place.admin.undo(second.id, { dryRun: true });
+      expect(dry).to.deep.include({ action: 'ban', warnings: [] });
+      expect(await bannedFor('a')).to.be.above(7_000_000);
+      const { action, change } = await place.admin.undo(second, { by: 'eve' });
+      expect([action, change.id, change.key]).to.deep.equal(['ban', second.id, 'a']);
+      expect(await bannedFor('a')).to.be.within(3_590_000, 3_600_000);
+      expect(await last()).to.include({
+        action: 'ban',
+        by: 'eve',
+        reason: `undo of ${second.id}`,
+        undoes: second.id,
+      });
+      // The first ban is in force again, so that its undo is possible, too.
+      expect((await place.admin.undo(first, NOTE)).action).to.equal('unban');
+      expect(await bannedFor('a')).to.equal(0);
+      expect(await codeOf(first)).to.equal('HEADGATE_CHANGED_SINCE');
+    });
+
+    it('an unban, and a ban of a network', async () => {
+      await place.admin.ban('a', '1h', named);
+      await place.admin.unban('a', named);
+      expect((await place.admin.undo(await last(), NOTE)).action).to.equal('ban');
+      expect(await bannedFor('a')).to.be.within(3_590_000, 3_600_000);
+      await place.admin.ban('203.0.113.0/30', '1h', named);
+      const network = await last();
+      await place.admin.unban('203.0.113.2', named);
+      expect(await codeOf(network)).to.equal('HEADGATE_CHANGED_SINCE');
+      expect((await place.admin.undo(await last(), NOTE)).action).to.equal('ban');
+      expect((await place.admin.undo(network, NOTE)).action).to.equal('unban');
+      for (const key of ['203.0.113.0', '203.0.113.3']) expect(await bannedFor(key)).to.equal(0);
+      expect(
+        (await all(place.admin.log({ key: '203.0.113.0/30' }))).map(({ action }) => action),
+      ).to.deep.equal(['unban', 'ban']);
+    });
+
+    it('an override and its removal: the earlier override returns with its end', async () => {
+      await place.admin.override('a', '9/1h', { ...named, for: '1d' });
+      const first = await last();
+      await place.admin.override('a', '99/1h', named);
+      const second = await last();
+      expect(await codeOf(first)).to.equal('HEADGATE_CHANGED_SINCE');
+      expect((await place.admin.undo(second, NOTE)).action).to.equal('override');
+      const restored = (await overrideOf('a'))!;
+      expect(restored).to.include({ change: '9/1h', by: 'ada', reason: 'INC-7', all: false });
+      expect(restored.until!.getTime() - Date.now()).to.be.within(86_390_000, 86_401_000);
+      expect(await last()).to.include({ action: 'override', undoes: second.id, after: '9/1h' });
+      await place.admin.removeOverride('a', named);
+      expect((await place.admin.undo(await last(), NOTE)).action).to.equal('override');
+      expect((await overrideOf('a'))!.change).to.equal('9/1h');
+      await place.admin.overrideAll('7/1h', named);
+      expect((await place.admin.undo(await last(), NOTE)).action).to.equal('remove');
+      expect((await overrideOf('b'))?.change).to.equal(undefined);
+      expect(await last()).to.include({ action: 'remove' });
+    });
+
+    it('refuses changes that cannot be restored, and unknown ids', async () => {
+      await limiter.consume('a');
+      await place.admin.reset('a', named);
+      expect(await codeOf(await last())).to.equal('HEADGATE_CANNOT_UNDO');
+      await place.admin.importBans([{ name: 'api', key: 'x', for: '1h' }], NOTE);
+      expect(await codeOf(await last())).to.equal('HEADGATE_CANNOT_UNDO');
+      await place.admin.ban('b', '20ms', named);
+      const ended = await last();
+      await until(async () => (await bannedFor('b')) === 0);
+      expect(await codeOf(ended)).to.equal('HEADGATE_CANNOT_UNDO');
+      expect(await codeOf('nope')).to.equal('HEADGATE_UNKNOWN_CHANGE');
+    });
+  });
+}
