@@ -34,6 +34,9 @@ const LISTS_MS = 10_000;
 const USES_MS = 20_000;
 const SAMPLES_MS = 30_000;
 
+/** A network of addresses, apart from the keys that limiters make of IPv6 addresses. */
+const NETWORK = /^(\d{1,3}(\.\d{1,3}){3}\/(\d|[12]\d|3[01])|[\da-f:]*:[\da-f:]*\/([1-4]?\d|5[0-5]))$/i;
+
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
 /** The number of denied keys with their state, in an opened limiter. */
@@ -124,7 +127,10 @@ export class Reads {
   async key(body: Body): Promise<object> {
     const key = text(body, 'key');
     const dimension = optional(body, 'dimension', text);
-    const views = await this.#admin.key(key, { ...(dimension !== undefined && { dimension }) });
+    // A network has many keys, and so no single answer. It can be banned and reset.
+    const isNetwork = dimension === undefined && NETWORK.test(key);
+    const options = { ...(dimension !== undefined && { dimension }) };
+    const views = isNetwork ? [] : await this.#admin.key(key, options);
     const keys = new Set([key, ...views.map((view) => view.key)]);
     const changes: ChangeRow[] = [];
     let scanned = 0;
@@ -135,7 +141,7 @@ export class Reads {
         changes.push(changeRow(change, (each) => each as never));
       if (changes.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
-    return { key, views: views satisfies KeyView[], changes };
+    return { key, isNetwork, views: views satisfies KeyView[], changes };
   }
 
   /** The changes, the newest first. */

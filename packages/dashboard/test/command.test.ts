@@ -115,6 +115,15 @@ describe('the command line of a button', () => {
   });
 });
 
+describe('the command lines of an undo', () => {
+  it('are one for each change', () => {
+    const line = commandLine({ action: 'undo', ids: ['17-0', '18-0'], reason: 'r' }, 'ada')!;
+    expect(line).to.equal(
+      'headgate log --undo 17-0 --by ada --reason r &&\nheadgate log --undo 18-0 --by ada --reason r',
+    );
+  });
+});
+
 describe('the texts of policies', () => {
   it('are scaled', () => {
     expect(scaled('token-bucket 20/1s burst 40', 2)).to.equal('40/1s');

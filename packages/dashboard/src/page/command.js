@@ -35,7 +35,6 @@ function changeWords(change) {
 function wordsOf(change, by) {
   const { action, name, key, all, dimension, raw, reason } = change;
   const isOverride = action === 'override' || action === 'remove';
-  if (action === 'undo') return ['undo', ...change.ids, ...noteWords(by, reason)];
   const positional = [
     ...(isOverride && all ? [] : [key]),
     ...(action === 'ban' ? [change.for] : []),
@@ -64,8 +63,17 @@ const noteWords = (by, reason) => ['--by', by, ...(reason ? ['--reason', reason]
 
 /** The command line of a change, or undefined if no shell can pass its key. @param {any} change @param {string} by */
 export function commandLine(change, by) {
-  const words = wordsOf(change, by).map(shellWord);
-  return words.includes(undefined) ? undefined : `headgate ${words.join(' ')}`;
+  if (change.action === 'undo')
+    return change.ids
+      .map((/** @type {string} */ id) => lineOf(['log', '--undo', id, ...noteWords(by, change.reason)]))
+      .join(' &&\n');
+  return lineOf(wordsOf(change, by));
+}
+
+/** @param {string[]} words */
+function lineOf(words) {
+  const quoted = words.map(shellWord);
+  return quoted.includes(undefined) ? undefined : `headgate ${quoted.join(' ')}`;
 }
 
 /** Whether a key must be taken literally: its text could be read as an address or a network. @param {string} key */

@@ -50,7 +50,7 @@ function Answers({ of, by }) {
   const answer = useAnswer(ask, [of, by], 5000);
   if (answer.isLoading) return html`<p class="quiet" role="status">Asking all limiters …</p>`;
   if (!answer.value) return html`<${Problem} text=${answer.error} />`;
-  const { views, changes } = answer.value;
+  const { views, changes, isNetwork } = answer.value;
   // A denial matters more than an admission, and both more than an answer that nothing is known.
   const weight = (/** @type {any} */ view) =>
     view.allowed === false ? 0 : view.stored ? 1 : view.allowed === null ? 3 : 2;
@@ -58,13 +58,8 @@ function Answers({ of, by }) {
   const isPlain = (/** @type {any} */ view) => view.allowed !== false && !view.stored && !view.override;
   const shown = sorted.filter((view) => !isPlain(view));
   const others = sorted.filter(isPlain);
-  const denied = views.filter((/** @type {any} */ view) => view.allowed === false);
-  const stored = views.filter((/** @type {any} */ view) => view.stored);
   return html`${answer.error && html`<${Problem} text=${answer.error} />`}
-    <p class=${denied.length > 0 ? 'verdict bad' : 'verdict good'} role="status">
-      <i class="dot" aria-hidden="true"></i
-      >${denied.length > 0 ? html`Denied by ${printable([...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', '))}` : views.length === 0 ? 'No limiter is known' : stored.length === 0 ? 'Admitted. No limiter has a record of this key' : 'Admitted by every limiter'}
-    </p>
+    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
     ${
       others.length > 0 &&
@@ -96,6 +91,39 @@ function Answers({ of, by }) {
             </ol>`
       }
     </section>`;
+}
+
+/** All answers in a sentence. @param {any} props */
+function Verdict({ views }) {
+  const denied = views.filter((/** @type {any} */ view) => view.allowed === false);
+  const names = [...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', ');
+  const isStored = views.some((/** @type {any} */ view) => view.stored);
+  const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
+  return html`<p class=${denied.length > 0 ? 'verdict bad' : 'verdict good'} role="status">
+    <i class="dot" aria-hidden="true"></i>
+    ${denied.length > 0 ? `Denied by ${printable(names)}` : views.length === 0 ? 'No limiter is known' : admitted}
+  </p>`;
+}
+
+/** The changes of all keys of a network. @param {any} props */
+function Network({ of, parts }) {
+  const rows = Object.keys(parts)
+    .filter((part) => part.startsWith('row ') && parts[part].bans)
+    .map((part) => parts[part].name)
+    .sort();
+  return html`<p class="verdict" role="status">A network</p>
+    <p class="quiet">Its addresses have answers of their own. A ban or a reset is for all of them.</p>
+    ${rows.map(
+      (name) =>
+        html`<article class="answer">
+          <header><h3>${printable(name)}</h3></header>
+          <div class="acts">
+            <${Act} label="Ban" kind="danger" change=${{ action: 'ban', name, key: of, for: '2h' }} />
+            <${Act} label="Unban" change=${{ action: 'unban', name, key: of }} />
+            <${Act} label="Reset" change=${{ action: 'reset', name, key: of }} />
+          </div>
+        </article>`,
+    )}`;
 }
 
 /** @param {any} props */

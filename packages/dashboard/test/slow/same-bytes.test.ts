@@ -122,6 +122,8 @@ describe('buttons and command lines', function () {
   it('a ban of another length', () =>
     press('user:42', 'Ban', () => page.getByText('7d', { exact: true }).click()));
 
+  it('a ban of a network', () => press('198.51.100.0/29', 'Ban'));
+
   it('a ban in all limiters', async () => {
     for (const prefix of prefixes) {
       const store = redisStore(client, { prefix, publish: '20ms', localDenials: false });
