@@ -61,7 +61,7 @@ function wordsOf(change, by) {
 /** @param {string} by @param {string} reason */
 const noteWords = (by, reason) => ['--by', by, ...(reason ? ['--reason', reason] : [])];
 
-/** The command line of a change, or undefined if no shell can pass its key. @param {any} change @param {string} by */
+/** The command line of a change, or undefined if no shell can pass its key. @param {any} change @param {string} by @returns {string | undefined} */
 export function commandLine(change, by) {
   if (change.action === 'undo')
     return change.ids
