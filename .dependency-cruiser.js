@@ -51,10 +51,17 @@ export default {
     },
     {
       name: 'headgate-stands-alone',
-      comment: 'headgate imports no other package of the repository, and these do not import each other.',
+      comment:
+        'headgate imports no other package of the repository, and these do not import each other. The command line serves the dashboard.',
       severity: 'error',
       from: { path: '^(src|packages/[^/]+)/' },
-      to: { path: '^packages/', pathNot: '^$1/' },
+      to: { path: '^packages/', pathNot: ['^$1/', '^packages/dashboard/src/index\\.ts$'] },
+    },
+    {
+      name: 'dashboard-only-from-the-command-line',
+      severity: 'error',
+      from: { path: '^(src|packages/(?!cli/|dashboard/))' },
+      to: { path: '^packages/dashboard/' },
     },
     {
       name: 'stores-stand-alone',

@@ -27,7 +27,7 @@ if (process.argv[2] === 'check') {
   for (const name of readdirSync('packages')) {
     const manifest = `packages/${name}/package.json`;
     const text = readFileSync(manifest, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
-    writeFileSync(manifest, text.replace(/("headgate": "\^?)[^"^]*/, `$1${version}`));
+    writeFileSync(manifest, text.replace(/("headgate(?:-dashboard)?": "\^?)[^"^]*/g, `$1${version}`));
   }
   execFileSync(
     'npm',

@@ -10,19 +10,23 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { rollup, type Plugin } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
 import ts from 'typescript';
+import { pageFiles } from '../../packages/dashboard/src/page-files.js';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
 import { bundleEdge } from './edge.js';
 import { root } from './run.mjs';
 
-/** The module that reads the Lua files. The package has their texts instead. */
-const LUA_FILES = 'src/stores/redis/lua-files.ts';
+/** The modules that read files of the source. The packages have the texts of these files instead. */
+const TEXTS: Readonly<Record<string, () => object>> = {
+  'src/stores/redis/lua-files.ts': () => ({ luaFiles }),
+  'packages/dashboard/src/page-files.ts': () => ({ pageFiles }),
+};
 const require = createRequire(import.meta.url);
 
 /** The syntax of the oldest supported version of Node. */
 const TARGET = 'node20';
 
 /** The packages of the repository that are built, by their folders. The first is `headgate`, which the others import. */
-export const PACKAGES = ['.', 'packages/testing'];
+export const PACKAGES = ['.', 'packages/testing', 'packages/dashboard'];
 
 /**
  * Builds `cjs` and `esm`, each with a file per sub-path, and the declarations of both. Resolves with whether the types are right.
@@ -95,8 +99,13 @@ const readable: Plugin = {
     importer !== undefined && source.startsWith('.')
       ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
       : undefined,
-  load: async (id) =>
-    id.endsWith(LUA_FILES) ? `export const luaFiles = ${JSON.stringify(luaFiles)};` : bareCode(id),
+  load: async (id) => {
+    const texts = TEXTS[relative(root, id)];
+    if (!texts) return bareCode(id);
+    return Object.entries(texts())
+      .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
+      .join('\n');
+  },
   renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
 };
 

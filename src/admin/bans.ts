@@ -56,8 +56,11 @@ export interface UnbanResult extends Subject {
 export interface BansOptions {
   /** The limiter. @default all limiters */
   name?: string | undefined;
-  /** Whether to search all keys, even if there is a complete index of bans. @default false */
-  scan?: boolean | undefined;
+  /**
+   * Whether to search all keys, even if there is a complete index of bans. `'never'` reads the index, even if bans by versions without it may be
+   * missing; SQLite and memory have no index. @default false
+   */
+  scan?: boolean | 'never' | undefined;
 }
 
 /** The owners of a subject's state. */

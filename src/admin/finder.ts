@@ -22,8 +22,8 @@ export interface Wanted {
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
-  /** Whether to search all keys for bans, even if an index is complete. */
-  readonly scan: boolean;
+  /** Whether to search all keys for bans, even if an index is complete. `'never'`: the index, even if it is not complete. */
+  readonly scan: boolean | 'never';
 }
 
 /** The limits of a tier, or of requests without a tier. */
@@ -86,7 +86,9 @@ export class Finder {
     };
     if (banned) {
       const { index } = this.#state;
-      this.isOfIndex = !others && !this.#wanted.scan && ((await index?.isWhole()) ?? false);
+      const { scan } = this.#wanted;
+      const usesIndex = !others && scan !== true && index !== undefined;
+      this.isOfIndex = usesIndex && (scan === 'never' || (await index.isWhole()));
       // A search of one scope is not evidence about other scopes.
       const isOfAll = !this.isOfIndex && !others && name === undefined;
       const sealing = isOfAll ? await index?.beginSeal() : undefined;

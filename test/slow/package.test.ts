@@ -144,6 +144,21 @@ describe('the packed packages', function () {
       await execute(process.execPath, ['-e', `${how}('headgate-testing')`], { cwd: all });
   });
 
+  it('headgate-dashboard holds its modules, declarations and page, and loads by import and by require', async () => {
+    const { files } = packed.find(({ name }) => name === 'headgate-dashboard')!;
+    const other = files.filter((file) => !/^dist\/(cjs|esm)\/.*(\.js|\.d\.ts)$/.test(file));
+    expect(other).to.have.members(['package.json', 'README.md', 'LICENSE', 'dist/cjs/package.json']);
+    const script = `const { dashboard } = require('headgate-dashboard');
+      const page = dashboard({ store: require('headgate').memoryStore(), auth: 'none' });
+      page(new Request('http://127.0.0.1/')).then((response) => response.text()).then((text) => console.log(text));`;
+    const { stdout } = await execute(process.execPath, ['-e', script], { cwd: all });
+    expect(stdout)
+      .to.match(/^<!doctype html>/)
+      .and.to.contain('preactHooks');
+    for (const path of ['', '/express', '/fastify'])
+      await execute(process.execPath, ['-e', `import('headgate-dashboard${path}')`], { cwd: all });
+  });
+
   it('loads by import and by require without express, fastify and ioredis', async () => {
     for (const name of ['express', 'fastify', 'ioredis']) {
       expect(existsSync(join(bare, 'node_modules', name)), name).to.equal(false);

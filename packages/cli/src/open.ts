@@ -1,4 +1,11 @@
-import { createAdmin, faultOfSecret, toMilliseconds, type Admin } from 'headgate/admin';
+import {
+  createAdmin,
+  faultOfSecret,
+  toMilliseconds,
+  type Admin,
+  type AdminOptions,
+  type AdminSource,
+} from 'headgate/admin';
 import type { Options as Shared } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
@@ -13,23 +20,12 @@ type Options = Omit<Shared, 'name'>;
 /** An environment variable, because every user of a machine can see arguments. */
 const VARIABLE = 'HEADGATE_HASH_KEYS';
 
+/** Uses the state that the options name: a client or a database, with the options for `createAdmin`. */
+type Use = (source: AdminSource, settings: AdminOptions) => Promise<void>;
+
 /** Opens the state that the options name, and closes it when `use` has ended. @throws CliError of the connection, or an explained error of `use` */
-export async function withAdmin(
-  options: Options,
-  io: Io,
-  use: (admin: Admin) => Promise<void>,
-): Promise<void> {
-  const { sqlite, redis, cluster, sentinel, prefix } = options;
-  if (sqlite === undefined) return withRedis(options, io, use);
-  if (redis !== undefined || cluster || sentinel !== undefined)
-    throw usageError(
-      '--sqlite names a file, and --redis, --cluster and --sentinel a server. Pass one of them.',
-    );
-  if (prefix !== undefined)
-    throw usageError('--prefix: a file of SQLite has no prefix. Omit --prefix, or pass --redis.');
-  const settings = { ...secretOf(options, io), timeout: timeoutOf(options), from: 'cli' } as const;
-  await withFile(sqlite, io, async (database) => use(createAdmin(database, settings)));
-}
+export const withAdmin = (options: Options, io: Io, use: (admin: Admin) => Promise<void>): Promise<void> =>
+  withState(options, io, (source, settings) => use(createAdmin(source, settings)));
 
 /** Like `withAdmin`, for commands that need a server. */
 export async function withRedis(
@@ -42,19 +38,32 @@ export async function withRedis(
       '--sqlite: this command needs counts or publications, which limiters write only to Redis. Pass --redis.',
     );
   }
-  const target = targetOf(options, io);
+  await withServer(options, io, (source, settings) => use(createAdmin(source, settings)));
+}
+
+/** Like `withAdmin`, for commands that need the state itself. @param reconnects whether a lost connection is opened again */
+export async function withState(options: Options, io: Io, use: Use, reconnects = false): Promise<void> {
+  const { sqlite, redis, cluster, sentinel, prefix } = options;
+  if (sqlite === undefined) return withServer(options, io, use, reconnects);
+  if (redis !== undefined || cluster || sentinel !== undefined)
+    throw usageError(
+      '--sqlite names a file, and --redis, --cluster and --sentinel a server. Pass one of them.',
+    );
+  if (prefix !== undefined)
+    throw usageError('--prefix: a file of SQLite has no prefix. Omit --prefix, or pass --redis.');
+  const settings = { ...secretOf(options, io), timeout: timeoutOf(options), from: 'cli' } as const;
+  await withFile(sqlite, io, async (database) => use(database, settings));
+}
+
+async function withServer(options: Options, io: Io, use: Use, reconnects = false): Promise<void> {
+  const target = { ...targetOf(options, io), reconnects };
   const { prefix = 'hg' } = options;
   checkPrefix(prefix);
-  const settings = {
-    prefix,
-    ...secretOf(options, io),
-    timeout: target.timeout,
-    from: 'cli',
-  } as const;
+  const settings = { prefix, ...secretOf(options, io), timeout: target.timeout, from: 'cli' } as const;
   let connection: Connection | undefined;
   try {
     connection = await connect(target, io.cwd);
-    await use(createAdmin(connection.client, settings));
+    await use(connection.client, settings);
   } catch (error) {
     throw explain(error, target);
   } finally {

@@ -4,6 +4,7 @@ import { CliCommand } from './command.js';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
+import * as dashboard from './commands/dashboard.js';
 import * as key from './commands/key.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
@@ -37,6 +38,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   override,
   overrides,
   log,
+  dashboard,
   replay,
   suggest,
   check,

@@ -19,6 +19,8 @@ export interface Target {
   readonly sentinel: string | undefined;
   /** The time limit for an answer, ms. */
   readonly timeout: number;
+  /** Whether a lost connection is opened again. By default it is not, because users repeat a failed command line themselves. */
+  readonly reconnects?: boolean;
 }
 
 const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 for TLS';

@@ -12,7 +12,6 @@ export interface Connection {
   close(): void;
 }
 
-/** Connects only once: users repeat a failed command line themselves. */
 type Open = (target: Target, cluster: boolean) => Promise<Connection>;
 
 /**
@@ -80,8 +79,12 @@ const ofIoredis = ({ Redis, Cluster }: Ioredis): Open => {
   };
 };
 
-function ioredisOptions({ address, sentinel, timeout }: Target, cluster: boolean): object {
-  const { host, port, username, password, tls } = address;
+/** The pause before a lost connection is opened again, ms. */
+const RECONNECT_MS = 1000;
+
+function ioredisOptions({ address, sentinel, timeout, reconnects }: Target, cluster: boolean): object {
+  const { host, port, username, password, database, tls } = address;
+  const retry = (): number | null => (reconnects ? RECONNECT_MS : null);
   /** Options of each connection, to a single server or within a cluster. */
   const each = {
     connectTimeout: timeout,
@@ -95,7 +98,7 @@ function ioredisOptions({ address, sentinel, timeout }: Target, cluster: boolean
   if (cluster) {
     return {
       lazyConnect: true,
-      clusterRetryStrategy: () => null,
+      clusterRetryStrategy: retry,
       slotsRefreshTimeout: timeout,
       redisOptions: { ...each, username, password },
       // Certificates are for names, so the TLS handshake needs the names that the cluster reports.
@@ -108,10 +111,12 @@ function ioredisOptions({ address, sentinel, timeout }: Target, cluster: boolean
     ...each,
     ...(tls && { tls: serverName(address) }),
     lazyConnect: true,
-    retryStrategy: () => null,
+    retryStrategy: retry,
+    // Later connections log in without `logIn`.
+    ...(reconnects && { username, password, db: database }),
     ...(sentinel === undefined
       ? { host, port }
-      : { sentinels: [{ host, port }], name: sentinel, sentinelRetryStrategy: () => null }),
+      : { sentinels: [{ host, port }], name: sentinel, sentinelRetryStrategy: retry }),
   };
 }
 
@@ -142,7 +147,9 @@ const ofNodeRedis =
   ({ createClient, createCluster }: NodeRedis): Open =>
   async (target, cluster) => {
     const { host, port, username, password, database, tls } = target.address;
-    const socket = { connectTimeout: target.timeout, reconnectStrategy: false, ...(tls && { tls }) };
+    let isConnected = false;
+    const reconnectStrategy = (): number | false => (target.reconnects && isConnected ? RECONNECT_MS : false);
+    const socket = { connectTimeout: target.timeout, reconnectStrategy, ...(tls && { tls }) };
     const own = { ...socket, host, port, ...(tls && serverName(target.address)) };
     const client = cluster
       ? createCluster({ rootNodes: [{ socket: { host, port } }], defaults: { username, password, socket } })
@@ -158,6 +165,7 @@ const ofNodeRedis =
     client.on('error', () => {});
     try {
       await within(target, client.connect());
+      isConnected = true;
     } catch (error) {
       close();
       throw error;

@@ -96,7 +96,7 @@ describe('headgate replay --report', () => {
         for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) n += 1;
         return n;
       };
-      return { denied: count(207, 34, 46), admitted: count(26, 127, 55) };
+      return { denied: count(207, 34, 46), admitted: count(43, 144, 135) };
     })()`);
     // The heights of stacked areas are sums. Areas drawn behind each other would show single values.
     const { stdout } = await replay(['--json', file, '--policy', '20/1m']);

@@ -1,0 +1,65 @@
+/** The most names with a cached value. */
+const MAX_NAMES = 100;
+
+/** A value that is read again after some time, by one reading for all callers. */
+export class Cached<T> {
+  readonly #read: (last: T | undefined) => Promise<T>;
+  readonly #lifeMs: number;
+  readonly #now: () => number;
+  #value: T | undefined;
+  #readAt = -Infinity;
+  #reading: Promise<T> | undefined;
+
+  /** @param read receives the last value */
+  constructor(lifeMs: number, read: (last: T | undefined) => Promise<T>, now: () => number = Date.now) {
+    this.#lifeMs = lifeMs;
+    this.#read = read;
+    this.#now = now;
+  }
+
+  /** The value, at most `lifeMs` old. */
+  get(): Promise<T> {
+    if (this.#now() - this.#readAt < this.#lifeMs) return Promise.resolve(this.#value!);
+    this.#reading ??= this.#readNow().finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  /** Makes the next call read again. */
+  expire(): void {
+    this.#readAt = -Infinity;
+  }
+
+  async #readNow(): Promise<T> {
+    const startedAt = this.#now();
+    this.#value = await this.#read(this.#value);
+    this.#readAt = startedAt;
+    return this.#value;
+  }
+}
+
+/** Cached values by name. */
+export class CachedByName<T> {
+  readonly #lifeMs: number;
+  readonly #read: (name: string) => Promise<T>;
+  readonly #values = new Map<string, Cached<T>>();
+
+  constructor(lifeMs: number, read: (name: string) => Promise<T>) {
+    this.#lifeMs = lifeMs;
+    this.#read = read;
+  }
+
+  get(name: string): Promise<T> {
+    let value = this.#values.get(name);
+    if (!value) {
+      if (this.#values.size >= MAX_NAMES) this.#values.clear();
+      value = new Cached(this.#lifeMs, () => this.#read(name));
+      this.#values.set(name, value);
+    }
+    return value.get();
+  }
+
+  /** Makes the next call for each name read again. */
+  expire(): void {
+    this.#values.clear();
+  }
+}

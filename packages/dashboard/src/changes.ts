@@ -1,0 +1,109 @@
+import type { Admin, AdminWarning, OverrideWish } from 'headgate/admin';
+import { choice, flag, optional, refuse, text, type Body } from './input.js';
+
+/** The result of a change, for the page. */
+export interface Changed {
+  readonly warnings: readonly AdminWarning[];
+  /** The entries of the log, which undo the change. */
+  readonly entries: readonly string[];
+}
+
+type Note = { readonly by: string; readonly reason: string };
+
+type Change = (
+  admin: Admin,
+  body: Body,
+  note: Note,
+) => Promise<readonly { warnings: readonly AdminWarning[] }[]>;
+
+/** The key options of a body: the limiter's exact key, or a typed address or network. */
+function keyOptions(body: Body) {
+  const dimension = optional(body, 'dimension', text);
+  return { ...(dimension !== undefined && { dimension }), ...(flag(body, 'raw') && { raw: true }) };
+}
+
+/** The changes that the page can make. Each is one call of the administration, as the command line of the same name makes it. */
+const CHANGES: Readonly<Record<string, Change>> = {
+  ban: (admin, body, note) => {
+    const options = { ...keyOptions(body), ...note };
+    const [key, length] = [anyText(body, 'key'), text(body, 'for')];
+    if (flag(body, 'all')) return admin.banIn('all', key, length, options);
+    return one(admin.ban(key, length, { name: text(body, 'name'), ...options }));
+  },
+  unban: (admin, body, note) => {
+    const options = { ...keyOptions(body), ...note };
+    const key = anyText(body, 'key');
+    if (flag(body, 'all')) return admin.unbanIn('all', key, options);
+    return one(admin.unban(key, { name: text(body, 'name'), ...options }));
+  },
+  override: (admin, body, note) => {
+    const change = body['change'] as OverrideWish['change'];
+    if (change === undefined || change === null) refuse('change: missing. Pass limits, such as 1000/1m.');
+    return overriding(admin, body, { change, ...lengthOf(body), ...note });
+  },
+  remove: (admin, body, note) => overriding(admin, body, { change: undefined, ...note }),
+  reset: (admin, body, note) =>
+    one(admin.reset(anyText(body, 'key'), { name: text(body, 'name'), ...keyOptions(body), ...note })),
+};
+
+const one = async <T>(change: Promise<T>): Promise<T[]> => [await change];
+
+/** A key may be blank, if `raw` is set. */
+function anyText(body: Body, field: string): string {
+  const value = body[field];
+  return typeof value === 'string' ? value : refuse(`${field}: missing. Pass a text.`);
+}
+
+function lengthOf(body: Body): Pick<OverrideWish, 'for' | 'until'> {
+  const [span, until] = [optional(body, 'for', text), optional(body, 'until', text)];
+  return { ...(span !== undefined && { for: span }), ...(until !== undefined && { until }) };
+}
+
+function overriding(admin: Admin, body: Body, wish: Omit<OverrideWish, 'key'>) {
+  const { dimension, raw } = keyOptions(body) as { dimension?: string; raw?: true };
+  const key = flag(body, 'all') ? undefined : anyText(body, 'key');
+  const whole = { ...wish, key, ...(dimension !== undefined && key !== undefined && { dimension }) };
+  return admin.overrideMany([whole], { name: text(body, 'name'), ...(raw && { raw }) });
+}
+
+/** Makes a change, and finds its entries in the log. @param by the operator; the page cannot set the name */
+export async function change(admin: Admin, body: Body, by: string): Promise<Changed> {
+  const action = choice('action', String(body['action']), Object.keys(CHANGES));
+  const reason = text(body, 'reason');
+  const results = await CHANGES[action]!(admin, body, { by, reason });
+  return {
+    warnings: results.flatMap(({ warnings }) => warnings),
+    entries: action === 'reset' ? [] : await entriesOf(admin, { action, by, reason }, results.length),
+  };
+}
+
+/** Undoes entries of the log. */
+export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
+  const reason = text(body, 'reason');
+  const ids = body['ids'];
+  if (
+    !Array.isArray(ids) ||
+    ids.length === 0 ||
+    ids.length > 1000 ||
+    !ids.every((id) => typeof id === 'string')
+  )
+    return refuse('ids: pass the ids of entries of the log.');
+  const warnings: AdminWarning[] = [];
+  for (const id of ids) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
+  return { warnings, entries: [] };
+}
+
+/** The newest entries of a change that was made just now. */
+async function entriesOf(
+  admin: Admin,
+  made: { readonly action: string; readonly by: string; readonly reason: string },
+  count: number,
+): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const entry of admin.log({ since: '1m' })) {
+    if (entry.action === made.action && entry.by === made.by && entry.reason === made.reason)
+      ids.push(entry.id);
+    if (ids.length === count) break;
+  }
+  return ids;
+}

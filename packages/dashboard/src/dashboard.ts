@@ -1,0 +1,74 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HeadgateError } from 'headgate';
+import { urlOf } from './guard.js';
+import { send, webRequest } from './node.js';
+import { compileOptions, type DashboardOptions } from './options.js';
+import { Service } from './service.js';
+
+/** Options of `dashboard`. */
+export interface WebDashboardOptions extends DashboardOptions {
+  /** The path of the page: `'/admin/limits'`. @default '' */
+  basePath?: string;
+}
+
+/** Facts about a request's connection. */
+export interface Connection {
+  /** The client's address. It is needed only without `actions` and `auth`. */
+  ip?: string | undefined;
+}
+
+/** Answers a request with the page, or with its data. */
+export interface DashboardHandler {
+  (request: Request, connection?: Connection): Promise<Response>;
+  /**
+   * Answers a request of Node's server.
+   *
+   * @example
+   * createServer(page.node).listen(7420, '127.0.0.1')
+   */
+  readonly node: (req: IncomingMessage, res: ServerResponse) => void;
+  /** Closes a file that the dashboard opened. */
+  close(): Promise<void>;
+}
+
+/**
+ * Creates the live page for servers with `Request` handlers: Hono, Next.js, SvelteKit, Bun, Deno. For Express and
+ * Fastify, see `headgate-dashboard/express` and `headgate-dashboard/fastify`.
+ *
+ * @example
+ * const page = dashboard({ store, basePath: '/admin/limits', actions: (request) => sessionOf(request)?.admin ?? null })
+ * app.all('/admin/limits/*', (c) => page(c.req.raw))
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
+ */
+export function dashboard(options: WebDashboardOptions): DashboardHandler {
+  const settings = compileOptions(options);
+  const base = basePathOf(options.basePath ?? '');
+  const service = new Service(settings);
+  const handler = (request: Request, connection: Connection = {}): Promise<Response> => {
+    const { pathname } = urlOf(request);
+    const path = pathname.startsWith(base) ? pathname.slice(base.length) : pathname;
+    return service.answer({
+      request,
+      path,
+      ip: connection.ip,
+      operator: async () => settings.actions?.(request),
+    });
+  };
+  const node = (req: IncomingMessage, res: ServerResponse): void => {
+    const isSecure = 'encrypted' in req.socket;
+    void webRequest(req, req.url ?? '/', isSecure)
+      .then((request) => handler(request, { ip: req.socket.remoteAddress }))
+      .then(
+        (response) => send(response, res),
+        () => res.destroy(),
+      );
+  };
+  return Object.assign(handler, { node, close: () => service.close() });
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function basePathOf(path: string): string {
+  if (typeof path === 'string' && /^(\/[^?#]*)?$/.test(path)) return path.replace(/\/+$/, '');
+  throw new HeadgateError('HEADGATE_INVALID_OPTION', "basePath: pass a path such as '/admin/limits'.");
+}

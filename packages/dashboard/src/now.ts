@@ -1,0 +1,203 @@
+import type { Admin, KeyRates, LimiterHistory, LimiterRates, LimiterView, Traffic } from 'headgate/admin';
+import { Cached } from './cached.js';
+import { changeRow, type ChangeRow } from './change-row.js';
+import type { Show } from './hidden.js';
+
+/** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
+export type Parts = Readonly<Record<string, unknown>>;
+
+/** A row of the first screen. */
+export interface Row {
+  readonly name: string;
+  readonly policies: readonly string[];
+  readonly tiers: Readonly<Record<string, readonly string[]>>;
+  readonly shadow: boolean;
+  readonly dynamic: boolean;
+  readonly bans: boolean;
+  /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
+  readonly overridden: number | null;
+  /** Whether all keys have other limits. */
+  readonly isOverridden: boolean;
+  readonly configurations: number;
+  readonly processes: number;
+  readonly rates: Pick<LimiterRates, 'admitted' | 'denied' | 'degraded' | 'waiting' | 'held' | 'slots'>;
+  /** The policies and reasons of the denials, the most frequent first. */
+  readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
+}
+
+/** The requests of a limiter by the minute. */
+export interface Spark {
+  readonly admitted: readonly number[];
+  readonly denied: readonly number[];
+  /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
+  readonly near: number;
+}
+
+/** Ages of the parts, ms. Counts change each second; the others change rarely. */
+const TRAFFIC_MS = 1_800;
+const HISTORY_MS = 10_000;
+const LIMITERS_MS = 10_000;
+const MEMORY_MS = 5_000;
+const CHANGES_MS = 4_000;
+
+/** The minutes of the sparklines, and of later readings, because older minutes do not change. */
+const MINUTES = 15;
+const RECENT_MINUTES = 2;
+
+/** The minutes in which keys near their limit are counted, and the level of their use: `USE_LEVELS[14]`, 71 %. */
+const NEAR_MINUTES = 5;
+const NEAR_LEVEL = 14;
+
+/** The latest changes beside the limiters. */
+const LATEST = 12;
+
+/** The most keys of a limiter that `traffic` reports. */
+const KEYS = 20;
+
+const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots: 0 } as const;
+
+type Column = 'admitted' | 'denied';
+
+/** The counts of the last minutes of all limiters. */
+interface Minutes {
+  readonly starts: readonly number[];
+  readonly limiters: ReadonlyMap<string, Pick<LimiterHistory, Column | 'use'>>;
+}
+
+/** Reads the state of the first screen. Each part is read as often as it changes, whatever the number of viewers. */
+export class Now {
+  readonly #traffic: Cached<Traffic>;
+  readonly #minutes: Cached<Minutes>;
+  readonly #limiters: Cached<readonly LimiterView[]>;
+  readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
+  readonly #changes: Cached<ChangeRow[]>;
+  #last: Parts = {};
+
+  constructor(admin: Admin, show: Show, now: () => number = Date.now) {
+    this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
+    this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
+    this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
+    this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
+    this.#changes = new Cached(CHANGES_MS, () => latest(admin, show), now);
+  }
+
+  /** Never rejects: if the store fails, the last state is marked as old. */
+  async read(): Promise<Parts> {
+    const startedAt = performance.now();
+    try {
+      const [traffic, minutes, limiters, memory, changes] = await Promise.all([
+        this.#traffic.get(),
+        this.#minutes.get(),
+        this.#limiters.get(),
+        this.#memory.get(),
+        this.#changes.get(),
+      ]);
+      const store = { state: 'up', tookMs: Math.round(performance.now() - startedAt) };
+      this.#last = { store, memory, changes, ...partsOf(limiters, traffic, minutes) };
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      this.#last = { ...this.#last, store: { state: 'down', message } };
+    }
+    return this.#last;
+  }
+
+  /** The busiest keys of a limiter, the most denied first. */
+  async keysOf(name: string): Promise<readonly KeyRates[]> {
+    const { limiters } = await this.#traffic.get();
+    return limiters.find((each) => each.name === name)?.keys ?? [];
+  }
+
+  /** Makes the next reading show a change that was made just now. */
+  expire(): void {
+    this.#limiters.expire();
+    this.#changes.expire();
+  }
+}
+
+async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
+  const rows: ChangeRow[] = [];
+  for await (const change of admin.log()) {
+    rows.push(changeRow(change, show));
+    if (rows.length === LATEST) break;
+  }
+  return rows;
+}
+
+async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Minutes> {
+  const recent = last && (await admin.history({ minutes: RECENT_MINUTES }));
+  const isNext = recent !== undefined && last!.starts.includes(recent.minutes[0]!);
+  const { minutes: starts, limiters } = isNext ? recent : await admin.history({ minutes: MINUTES });
+  if (!isNext) return { starts, limiters: new Map(limiters.map((each) => [each.name, each])) };
+  const kept = last!.starts.filter((start) => start < starts[0]!);
+  const all = [...kept, ...starts].slice(-MINUTES);
+  const by = new Map(limiters.map((each) => [each.name, each]));
+  const names = new Set([...last!.limiters.keys(), ...by.keys()]);
+  const merged = [...names].map((name) => {
+    const [before, after] = [last!.limiters.get(name), by.get(name)];
+    const join = (column: Column): number[] => {
+      const old = kept.map((_, i) => before?.[column][i] ?? 0);
+      const fresh = starts.map((_, i) => after?.[column][i] ?? 0);
+      return [...old, ...fresh].slice(-MINUTES);
+    };
+    return [name, { admitted: join('admitted'), denied: join('denied'), use: after?.use ?? {} }] as const;
+  });
+  return { starts: all, limiters: new Map(merged) };
+}
+
+function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Minutes): Parts {
+  const counted = new Map(traffic.limiters.map((each) => [each.name, each]));
+  const known = new Set(limiters.map(({ name }) => name));
+  // A limiter that counts and is not published, such as one of an earlier version.
+  const others = traffic.limiters.filter(({ name }) => !known.has(name)).map(({ name }) => name);
+  const rows = [
+    ...limiters.map((view) => rowOf(view, counted.get(view.name))),
+    ...others.map((name) => rowOf({ name, configurations: [] }, counted.get(name))),
+  ];
+  const sparks = [...minutes.limiters].map(([name, each]) => [`spark ${name}`, sparkOf(each)] as const);
+  const sum = (field: keyof typeof QUIET): number =>
+    Math.round(10 * traffic.limiters.reduce((total, each) => total + each[field], 0)) / 10;
+  const { instances, isSampled, processes, spanMs } = traffic;
+  const fields = Object.keys(QUIET) as (keyof typeof QUIET)[];
+  return {
+    total: {
+      ...Object.fromEntries(fields.map((field) => [field, sum(field)])),
+      ...{ spanMs, instances, isSampled },
+    },
+    minutes: minutes.starts,
+    processes,
+    ...Object.fromEntries(rows.map((row) => [`row ${row.name}`, row])),
+    ...Object.fromEntries(sparks),
+  };
+}
+
+function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
+  const { name, configurations, overridden } = view;
+  const [most] = configurations;
+  const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
+  const { policies = [], reasons = [] } = counted ?? {};
+  const causes = [
+    ...policies.map((each) => ({ ...each, isReason: false })),
+    ...reasons.map(({ reason, ...each }) => ({ name: reason, ...each, isReason: true })),
+  ].filter((each) => each.denied > 0);
+  return {
+    name,
+    policies: most?.policies ?? [],
+    tiers: most?.tiers ?? {},
+    shadow: most?.shadow ?? false,
+    dynamic: most?.dynamic ?? false,
+    bans: configurations.some(({ ban }) => ban !== null),
+    overridden: overridden?.keys ?? null,
+    isOverridden: (overridden?.all ?? null) !== null,
+    configurations: configurations.length,
+    processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    rates: { admitted, denied, degraded, waiting, held, slots },
+    causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
+  };
+}
+
+function sparkOf({ admitted, denied, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
+  const near = Object.values(use).map((minutes) =>
+    Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
+  );
+  return { admitted, denied, near: Math.max(0, ...near) };
+}

@@ -1,0 +1,82 @@
+import { HeadgateError } from 'headgate';
+import { createAdmin, type Admin, type AdminOptions, type AdminSource } from 'headgate/admin';
+
+/** An operator, with the permission to change limits. */
+export interface Operator {
+  /** The name for the log: 1 to 100 characters. The page cannot change the name. */
+  readonly by: string;
+}
+
+/** Options of `dashboard`. */
+export interface DashboardOptions<Req = Request> extends AdminOptions {
+  /** The state: a `redisStore`, a `sqliteStore` or a `memoryStore`, a Redis client, or the path of an SQLite file, as for `createAdmin`. */
+  store: AdminSource;
+  /**
+   * Returns the operator of a request. Without an operator, or without this option, the page is read-only.
+   *
+   * @example
+   * (req) => (req.user.isAdmin ? { by: req.user.email } : null)
+   */
+  actions?: (request: Req) => Operator | null | undefined | Promise<Operator | null | undefined>;
+  /**
+   * The protection of a page without `actions`. `'upstream'`: code before the dashboard authenticates its visitors. `'none'`: the page is
+   * public. Without `auth` and `actions`, only clients on this machine are served.
+   */
+  auth?: 'upstream' | 'none';
+  /** Whether the page shows hashes in place of keys. @default false */
+  hideKeys?: boolean;
+  /** A label beside the name of the page, such as the name of the environment. */
+  title?: string;
+}
+
+/** The checked options, and the administration. */
+export interface Settings<Req = Request> {
+  readonly admin: Admin;
+  readonly actions: DashboardOptions<Req>['actions'];
+  /** Whether only clients on this machine are served. */
+  readonly isLocal: boolean;
+  readonly hideKeys: boolean;
+  readonly title: string;
+}
+
+const KNOWN = [
+  ...['store', 'actions', 'auth', 'hideKeys', 'title', 'basePath'],
+  ...['prefix', 'hashKeys', 'timeout', 'from'],
+];
+
+const MAX_TITLE = 60;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin` */
+export function compileOptions<Req>(
+  options: DashboardOptions<Req>,
+  more: readonly string[] = [],
+): Settings<Req> {
+  if (typeof options !== 'object' || options === null)
+    throw invalid('dashboard', 'pass an object, such as { store }.');
+  const known = [...KNOWN, ...more];
+  for (const name of Object.keys(options))
+    if (!known.includes(name))
+      throw new HeadgateError(
+        'HEADGATE_UNKNOWN_OPTION',
+        `dashboard: unknown option '${name}'. Known options: ${known.join(', ')}.`,
+      );
+  const { store, actions, auth, hideKeys = false, title = '', prefix, hashKeys, timeout, from } = options;
+  if (actions !== undefined && typeof actions !== 'function')
+    throw invalid('actions', 'pass a function, such as (req) => ({ by: req.user.email }).');
+  if (auth !== undefined && auth !== 'upstream' && auth !== 'none')
+    throw invalid('auth', "pass 'upstream' or 'none', or omit the option.");
+  if (typeof hideKeys !== 'boolean') throw invalid('hideKeys', 'pass true or false.');
+  if (typeof title !== 'string' || title.length > MAX_TITLE)
+    throw invalid('title', `pass a text of at most ${MAX_TITLE} characters.`);
+  const admin = createAdmin(store, {
+    ...(prefix !== undefined && { prefix }),
+    ...(hashKeys !== undefined && { hashKeys }),
+    ...(timeout !== undefined && { timeout }),
+    ...(from !== undefined && { from }),
+  });
+  return { admin, actions, isLocal: actions === undefined && auth === undefined, hideKeys, title };
+}
+
+function invalid(option: string, fix: string): HeadgateError {
+  return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${fix}`);
+}

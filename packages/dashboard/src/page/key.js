@@ -1,0 +1,183 @@
+// The second screen: all limiters' answers to one key.
+import { Bar } from './charts.js';
+import { html, useEffect, useState } from './lib.js';
+import { isAmbiguous } from './command.js';
+import { multiplied } from './limiter.js';
+import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { post, useAnswer, useApp } from './state.js';
+import { count, many, percent, printable, shortened, span } from './text.js';
+
+/** @param {string} key @param {string | undefined} by */
+const keyPath = (key, by) =>
+  `#/key/${encodeURIComponent(key.toWellFormed())}${by ? `?by=${encodeURIComponent(by)}` : ''}`;
+
+/** @param {any} props */
+export function KeySearch({ value = '', id }) {
+  const [key, setKey] = useState(value);
+  useEffect(() => setKey(value), [value]);
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (key.trim() !== '') location.hash = keyPath(key, undefined);
+  };
+  return html`<form role="search" class="search" onSubmit=${submit}>
+    <label
+      ><span class="hidden">Find a key</span
+      ><input
+        id=${id}
+        type="search"
+        autocomplete="off"
+        spellcheck="false"
+        placeholder="A key, an address, a network"
+        value=${key}
+        onInput=${(/** @type {any} */ event) => setKey(event.target.value)} /></label
+    ><kbd aria-hidden="true">/</kbd>
+  </form>`;
+}
+
+/** @param {any} props */
+export function KeyScreen({ of, by }) {
+  return html`<div class="narrow">
+    <h2 class="screen">A key</h2>
+    <p class="quiet">The answer of every limiter, dimension and tier. Nothing is charged.</p>
+    <${KeySearch} value=${of ?? ''} id="key" />${of ? html`<${Answers} of=${of} by=${by} />` : ''}
+  </div>`;
+}
+
+/** @param {any} props */
+function Answers({ of, by }) {
+  const { parts } = useApp();
+  const ask = () => post('api/key', { key: of, ...(by && { dimension: by }) });
+  const answer = useAnswer(ask, [of, by], 5000);
+  if (answer.isLoading) return html`<p class="quiet" role="status">Asking all limiters …</p>`;
+  if (!answer.value) return html`<${Problem} text=${answer.error} />`;
+  const { views, changes, isNetwork } = answer.value;
+  // A denial matters more than an admission, and both more than an answer that nothing is known.
+  const weight = (/** @type {any} */ view) =>
+    view.allowed === false ? 0 : view.stored ? 1 : view.allowed === null ? 3 : 2;
+  const sorted = [...views].sort((a, b) => weight(a) - weight(b));
+  const isPlain = (/** @type {any} */ view) => view.allowed !== false && !view.stored && !view.override;
+  const shown = sorted.filter((view) => !isPlain(view));
+  const others = sorted.filter(isPlain);
+  return html`${answer.error && html`<${Problem} text=${answer.error} />`}
+    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+    ${
+      others.length > 0 &&
+      html`<details class="others" open=${shown.length === 0}>
+        <summary>
+          No record in ${many(others.length, 'other answer')}:
+          ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
+        </summary>
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+      </details>`
+    }
+    <section>
+      <h3>Changes of this key</h3>
+      ${
+        changes.length === 0
+          ? html`<p class="quiet">There are none.</p>`
+          : html`<ol class="changes">
+              ${changes.map(
+                (/** @type {any} */ row) =>
+                  html`<li>
+                    <p>
+                      <b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)}
+                      <span class="effect">${effectOf(row)}</span>
+                    </p>
+                    ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
+                    <p class="meta"><${Time} at=${row.at} /><${Undo} row=${row} rows=${changes} /></p>
+                  </li>`,
+              )}
+            </ol>`
+      }
+    </section>`;
+}
+
+/** All answers in a sentence. @param {any} props */
+function Verdict({ views }) {
+  const denied = views.filter((/** @type {any} */ view) => view.allowed === false);
+  const names = [...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', ');
+  const isStored = views.some((/** @type {any} */ view) => view.stored);
+  const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
+  return html`<p class=${denied.length > 0 ? 'verdict bad' : 'verdict good'} role="status">
+    <i class="dot" aria-hidden="true"></i>
+    ${denied.length > 0 ? `Denied by ${printable(names)}` : views.length === 0 ? 'No limiter is known' : admitted}
+  </p>`;
+}
+
+/** The changes of all keys of a network. @param {any} props */
+function Network({ of, parts }) {
+  const rows = Object.keys(parts)
+    .filter((part) => part.startsWith('row ') && parts[part].bans)
+    .map((part) => parts[part].name)
+    .sort();
+  return html`<p class="verdict" role="status">A network</p>
+    <p class="quiet">Its addresses have answers of their own. A ban or a reset is for all of them.</p>
+    ${rows.map(
+      (name) =>
+        html`<article class="answer">
+          <header><h3>${printable(name)}</h3></header>
+          <div class="acts">
+            <${Act} label="Ban" kind="danger" change=${{ action: 'ban', name, key: of, for: '2h' }} />
+            <${Act} label="Unban" change=${{ action: 'unban', name, key: of }} />
+            <${Act} label="Reset" change=${{ action: 'reset', name, key: of }} />
+          </div>
+        </article>`,
+    )}`;
+}
+
+/** @param {any} props */
+function Answer({ view, row, typed }) {
+  const { name, dimension, tier, allowed, reason, retryAfterMs, policies, bannedForMs, override, warnings } =
+    view;
+  const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
+  const subject = {
+    ...{ name, key: typed },
+    ...(dimension !== 'key' && { dimension }),
+    ...(isAmbiguous(typed) && typed === view.key && typed.trim() === '' && { raw: true }),
+  };
+  const spent = row && multiplied(row, subject, 2);
+  return html`<article class=${`answer ${state}`}>
+    <header>
+      <h3>
+        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${tier ? html` <span class="chip">tier ${printable(tier)}</span>` : ''}
+      </h3>
+      <p>
+        <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
+          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : 'Denied'}</b
+        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">for ${span(retryAfterMs)}</span>` : ''}
+      </p>
+    </header>
+    ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
+    ${policies.map((/** @type {any} */ policy) => {
+      const used = Math.max(0, policy.limit - policy.remaining);
+      return html`<div class="use">
+        <span
+          ><code>${printable(policy.name)}</code>
+          <span class="quiet"
+            >${count(policy.limit)} per ${span(policy.windowMs)}${policy.shadow ? ', shadow' : ''}</span
+          ></span
+        ><${Bar}
+          share=${used / policy.limit}
+          kind=${policy.allowed ? '' : 'bad'}
+          label=${`${percent(used, policy.limit)} used`}
+        /><span class="number"
+          >${count(used)} used,
+          <b>${count(policy.remaining)}</b>
+          left${policy.resetAfterMs > 0 && used > 0 ? html` <span class="quiet">full again in ${span(policy.resetAfterMs)}</span>` : ''}</span
+        >
+      </div>`;
+    })}
+    ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+    <div class="acts">
+      ${row?.bans && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
+      ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${spent} /><${Act} label="× 10" change=${multiplied(row, subject, 10)} />`}
+      <${Act} label="Reset" change=${{ action: 'reset', ...subject }} />
+    </div>
+  </article>`;
+}
+
+/** The first policy that denies. @param {any[]} policies */
+const deciding = (policies) => policies.find((policy) => !policy.allowed && !policy.shadow)?.name;

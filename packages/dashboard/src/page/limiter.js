@@ -1,0 +1,227 @@
+// A row of the first screen, and its details.
+import { Bar, Spark } from './charts.js';
+import { policyParts, scaled } from './command.js';
+import { html } from './lib.js';
+import { Act, Key, limitsText, Problem, subjectOf } from './parts.js';
+import { get, useAnswer } from './state.js';
+import { causeText, count, many, percent, printable, rate, span } from './text.js';
+
+/** The sign for nothing, which keeps the eye on the numbers. */
+const None = html`<span class="quiet"
+  ><span aria-hidden="true">–</span><span class="hidden">none</span></span
+>`;
+
+/** @param {any} rates */
+export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (admitted + denied));
+
+/** @param {any} props */
+export function Limiter({ row, spark, minutes, isOpen, toggle }) {
+  const { name, policies, tiers, rates, causes, configurations, processes } = row;
+  const all = rates.admitted + rates.denied;
+  const id = `open-${name}`;
+  const tierNames = Object.keys(tiers);
+  const queue = [
+    [rates.waiting, 'waiting'],
+    [rates.held, 'held'],
+    [rates.slots, 'in use'],
+  ].filter(([n]) => n > 0);
+  return html`<tbody class=${isOpen ? 'open' : ''}>
+    <tr>
+      <th scope="row">
+        <button
+          type="button"
+          class="row-name"
+          aria-expanded=${isOpen}
+          aria-controls=${isOpen ? id : undefined}
+          onClick=${toggle}
+        >
+          <svg class="arrow" viewBox="0 0 10 10" aria-hidden="true"><path d="M3 1l4 4-4 4" /></svg
+          ><span class="name">${printable(name)}</span>
+        </button>
+        ${row.shadow && html`<span class="chip">shadow</span>`}${configurations > 1 && html`<span class="chip warn" title="Processes have different options, as during a deployment">${configurations} configurations</span>`}${rates.degraded > 0 && html`<span class="chip bad" title="Decisions a second by onStoreError, because the store did not answer">${rate(rates.degraded)}/s without the store</span>`}${row.isOverridden && html`<span class="chip warn">all overridden</span>`}
+        <div class="policies">
+          ${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}
+        </div>
+      </th>
+      <td data-label="Last 15 minutes"><${Spark} spark=${spark} minutes=${minutes} /></td>
+      <td class="number" data-label="Requests/s">${rate(all)}</td>
+      <td class="denied-cell" data-label="Denied">
+        ${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}
+      </td>
+      <td class="number" data-label="Near limit">
+        ${spark?.near > 0 ? html`${count(spark.near)}<span class="quiet">/min</span>` : None}
+      </td>
+      <td data-label="Waiting">
+        ${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}
+      </td>
+      <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}</td>
+    </tr>
+    ${
+      isOpen &&
+      html`<tr class="details" id=${id}>
+        <td colspan="7"><${Details} row=${row} /></td>
+      </tr>`
+    }
+  </tbody>`;
+}
+
+/** @param {any} props */
+function PolicyText({ text }) {
+  const { name, rest, isNamed } = policyParts(text);
+  return html`<span class="policy"
+    >${isNamed ? `${printable(name)} ` : ''}<code>${printable(rest)}</code></span
+  >`;
+}
+
+/** The change that gives a key, or all keys, a multiple of its limits. @param {any} row @param {any} subject @param {number} factor */
+export function multiplied(row, subject, factor) {
+  const dimension = subject.dimension ?? 'key';
+  const parts = row.policies.map(policyParts);
+  const own = subject.all ? parts : parts.filter((/** @type {any} */ part) => part.dimension === dimension);
+  if (own.length === 0) return undefined;
+  const [only] = parts;
+  const change =
+    parts.length === 1 && !only.isNamed
+      ? scaled(only.rest, factor)
+      : Object.fromEntries(own.map((/** @type {any} */ part) => [part.name, scaled(part.rest, factor)]));
+  return { action: 'override', ...subject, change, for: '1d' };
+}
+
+/** @param {any} props */
+function Details({ row }) {
+  const { name } = row;
+  const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
+  const { keys = [], bans = [], overrides = [] } = answer.value ?? {};
+  const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
+  const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
+  return html`<div class="detail">
+    ${answer.error && html`<${Problem} text=${answer.error} />`}
+    <div class="detail-columns">
+      <div>
+        <${Keys}
+          title="Denied now"
+          rows=${denied}
+          row=${row}
+          none="No key is denied."
+          isLoading=${answer.isLoading}
+        />
+        <${Keys}
+          title="Busiest keys"
+          rows=${busy}
+          row=${row}
+          none=${denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
+          isLoading=${answer.isLoading}
+        />
+      </div>
+      <div>
+        <h3>Bans <span class="quiet">${bans.length}</span></h3>
+        ${
+          !row.bans
+            ? html`<p class="quiet">
+                This limiter does not check for bans. Create it with <code>ban: {}</code>.
+              </p>`
+            : bans.length === 0
+              ? html`<p class="quiet">No key is banned.</p>`
+              : html`<ul class="list">
+                  ${bans.map(
+                    (/** @type {any} */ ban) =>
+                      html`<li>
+                        <div>
+                          <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
+                            >${span(ban.bannedForMs)}
+                            left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                          >
+                        </div>
+                        <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
+                      </li>`,
+                  )}
+                </ul>`
+        }
+        <h3>Overrides <span class="quiet">${overrides.length}</span></h3>
+        ${
+          row.overridden === null
+            ? html`<p class="quiet">
+                Limits of this limiter are fixed. Create it with <code>overrides: true</code>.
+              </p>`
+            : html`${
+                  overrides.length === 0
+                    ? html`<p class="quiet">All keys have the configured limits.</p>`
+                    : html`<ul class="list">
+                        ${overrides.map(
+                          (/** @type {any} */ each) =>
+                            html`<li>
+                              <div>
+                                ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
+                                  class="quiet"
+                                  >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
+                                >
+                              </div>
+                              <${Act}
+                                label="End"
+                                change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
+                              />
+                            </li>`,
+                        )}
+                      </ul>`
+                }
+                <p>
+                  <${Act}
+                    label="Change the limits of all keys"
+                    change=${multiplied(row, { name, all: true }, 2)}
+                  />
+                </p>`
+        }
+      </div>
+    </div>
+  </div>`;
+}
+
+/** @param {string} action @param {any} subject */
+const withAction = (action, subject) => subject && { action, ...subject };
+
+/** @param {any} props */
+function Keys({ title, rows, row, none, isLoading }) {
+  const { name } = row;
+  if (rows.length === 0)
+    return html`<h3>${title}</h3>
+      <p class="quiet">${isLoading ? 'Reading …' : none}</p>`;
+  const most = Math.max(...rows.map((/** @type {any} */ key) => key.denied + key.admitted));
+  return html`<h3>${title}</h3>
+    <table class="keys">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col" class="number">Denied/s</th>
+          <th scope="col" class="number">Admitted/s</th>
+          <th scope="col">Policy</th>
+          <th scope="col"><span class="hidden">Changes</span></th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map((/** @type {any} */ key) => {
+          const subject = subjectOf(name, key);
+          return html`<tr>
+            <td data-label="Key">
+              <${Key}
+                of=${key.key}
+                dimension=${key.dimension}
+              />${key.bannedForMs > 0 ? html` <span class="chip bad">banned</span>` : ''}${key.isOverridden ? html` <span class="chip warn">override</span>` : ''}
+            </td>
+            <td class="number" data-label="Denied/s">
+              ${key.denied > 0 ? html`<b class="bad">${rate(key.denied)}</b>` : rate(key.denied)}
+            </td>
+            <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
+            <td data-label="Policy">
+              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class="quiet nowrap">for ${span(key.retryAfterMs)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+            </td>
+            <td class="acts">
+              ${row.bans && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2)} />`}<${Act}
+                label="Reset"
+                change=${withAction('reset', subject)}
+              />
+            </td>
+          </tr>`;
+        })}
+      </tbody>
+    </table>`;
+}

@@ -1,0 +1,151 @@
+// Small parts of several screens.
+import { html, useState } from './lib.js';
+import { isAmbiguous } from './command.js';
+import { app, openChange } from './state.js';
+import { ago, fullTime, keyText, printable, shortened, span } from './text.js';
+
+/** A key, short in tables, with the whole text as its title. @param {any} props */
+export function Key({ of, dimension, link = true }) {
+  const text = keyText(of);
+  const isPlain = typeof of === 'string';
+  const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}
+    >${shortened(text)}</code
+  >`;
+  const href = isPlain
+    ? `#/key/${encodeURIComponent(of.toWellFormed())}${dimension ? `?by=${encodeURIComponent(dimension)}` : ''}`
+    : '';
+  return html`<span class="key"
+    >${
+      isPlain && link && of.length <= 1000 ? html`<a href=${href}>${shown}</a>` : shown
+    }${dimension ? html` <span class="chip">${printable(dimension)}</span>` : ''}</span
+  >`;
+}
+
+/** The fields of a change of a key that the store contains. @param {string} name @param {any} find */
+export function subjectOf(name, { key, dimension, within }) {
+  if (typeof key !== 'string' || within !== undefined || typeof name !== 'string') return undefined;
+  return { name, key, ...(dimension && { dimension }), ...(isAmbiguous(key) && !dimension && { raw: true }) };
+}
+
+/** A button that opens the dialog of a change. Hidden from visitors that may not change limits. @param {any} props */
+export function Act({ label, change, kind = '', title }) {
+  if (!app.me || !change) return null;
+  return html`<button
+    type="button"
+    class=${`small ${kind}`}
+    title=${title}
+    onClick=${() => openChange(change)}
+  >
+    ${label}
+  </button>`;
+}
+
+/** @param {any} props */
+export function Time({ at }) {
+  return html`<time datetime=${new Date(at).toISOString()} title=${`${fullTime(at)} UTC`}>${ago(at)}</time>`;
+}
+
+/** @param {any} props */
+export function Problem({ text }) {
+  return html`<p class="problem" role="alert">${text}</p>`;
+}
+
+/** A text with a button that copies it. @param {any} props */
+export function Command({ text, label = 'Command line' }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1500);
+    });
+  return html`<div class="command">
+    <pre tabindex="0" aria-label=${label}>${text}</pre>
+    ${
+      navigator.clipboard
+        ? html`<button type="button" class="small ghost" onClick=${copy}>
+            ${isCopied ? 'Copied' : 'Copy'}
+          </button>`
+        : ''
+    }
+  </div>`;
+}
+
+/** The limits of an override. @param {any} change @returns {string} */
+export function limitsText(change) {
+  if (change === undefined || change === null) return '';
+  if (typeof change === 'string') return printable(change);
+  if (typeof change === 'number') return span(change);
+  if (Array.isArray(change)) return printable(change.join(', '));
+  if (typeof change !== 'object') return printable(String(change));
+  if (typeof change.tier === 'string' && Object.keys(change).length === 1)
+    return `tier ${printable(change.tier)}`;
+  if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
+  const entries = Object.entries(change).map(([name, value]) => {
+    const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
+    return `${name} ${text}`;
+  });
+  return printable(entries.join(', '));
+}
+
+const VERBS = /** @type {Record<string, string>} */ ({
+  ban: 'banned',
+  unban: 'unbanned',
+  import: 'imported bans of',
+  override: 'changed the limits of',
+  remove: 'ended the override of',
+  reset: 'reset',
+  configure: 'changed the configuration',
+});
+
+const AUTHORS = /** @type {Record<string, string>} */ ({
+  denials: 'Denials',
+  program: 'The program',
+  cli: 'Somebody',
+  admin: 'Somebody',
+});
+
+/** @param {any} row */
+export const authorOf = (row) =>
+  row.by === null || row.by === undefined ? AUTHORS[row.from] : printable(row.by);
+
+/** @param {any} row */
+export const verbOf = (row) => (row.undoes ? `undid: ${VERBS[row.action]}` : VERBS[row.action]);
+
+/** The values before and after. @param {any} row */
+export function effectOf({ action, before, after, forMs }) {
+  if (action === 'ban' || action === 'import') return forMs > 0 ? `for ${span(forMs)}` : '';
+  if (action === 'unban') return before ? `${span(before)} early` : '';
+  if (action === 'reset') return '';
+  const change = [limitsText(before), limitsText(after)].filter(Boolean).join(' → ');
+  return action === 'override' && forMs > 0 ? `${change} for ${span(forMs)}` : change;
+}
+
+const UNDOABLE = ['ban', 'unban', 'override', 'remove'];
+
+/** The button that undoes a logged change. @param {any} props */
+export function Undo({ row, rows }) {
+  if (!app.me || !UNDOABLE.includes(row.action)) return null;
+  if (rows.some((/** @type {any} */ other) => other.undoes === row.id))
+    return html`<span class="quiet">undone</span>`;
+  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : ''}`;
+  return html`<button
+    type="button"
+    class="small ghost"
+    onClick=${() =>
+      openChange({
+        action: 'undo',
+        ids: [row.id],
+        what,
+        reason: row.reason ? `undo: ${row.reason}` : '',
+      })}
+  >
+    Undo
+  </button>`;
+}
+
+/** The key, the keys or the network of a logged change. @param {any} props */
+export function Subject({ row }) {
+  if (row.keys === 0) return html`<code>${keyText(row.name)}</code>`;
+  if (row.keys === 1) return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
+  return html`<code>${row.network === undefined ? `${row.keys} keys` : keyText(row.network)}</code>`;
+}

@@ -1,0 +1,105 @@
+// Texts of numbers, times and keys.
+
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** @param {string} text a text from clients. Invisible characters become escapes, as the command line shows them */
+export function printable(text) {
+  return text
+    .toWellFormed()
+    .replace(HIDDEN, (c) => `\\u{${/** @type {number} */ (c.codePointAt(0)).toString(16)}}`);
+}
+
+/** @param {any} key a key, or its hash */
+export function keyText(key) {
+  if (key === undefined) return 'all keys';
+  return typeof key === 'string' ? printable(key) : `hash:${key.hash}`;
+}
+
+/** The start of a long text. @param {string} text @param {number} most */
+export function shortened(text, most = 64) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+/** @param {number} n */
+export const count = (n) => n.toLocaleString('en-US', { maximumFractionDigits: 0 });
+
+/** @param {number} n per second */
+export function rate(n) {
+  if (n === 0) return '0';
+  return n < 10 ? n.toFixed(1).replace(/\.0$/, '') : count(n);
+}
+
+/** @param {number} part @param {number} whole */
+export function percent(part, whole) {
+  if (whole === 0 || part === 0) return '0 %';
+  const share = (100 * part) / whole;
+  return share < 0.1
+    ? '< 0.1 %'
+    : `${share < 10 ? share.toFixed(1).replace(/\.0$/, '') : Math.round(share)} %`;
+}
+
+const UNITS = /** @type {const} */ ([
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1000],
+]);
+
+/** @param {number} ms */
+export function span(ms) {
+  const at = UNITS.findIndex(([, length]) => ms >= length);
+  if (at === -1) return ms <= 0 ? 'now' : '< 1 s';
+  const [unit, length] = UNITS[at];
+  const whole = Math.floor(ms / length);
+  const next = UNITS[at + 1];
+  const rest = next && whole < 10 ? Math.floor((ms % length) / next[1]) : 0;
+  return rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
+}
+
+/** @param {number} at ms since 1970 */
+export function ago(at) {
+  const ms = Date.now() - at;
+  if (ms < 5000) return 'just now';
+  if (ms < 86_400_000) return `${span(ms).split(' ').slice(0, 2).join(' ')} ago`;
+  return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
+}
+
+/** @param {number} at */
+export const clockTime = (at) =>
+  new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+
+/** @param {number} at */
+export function fullTime(at) {
+  return new Date(at).toISOString().replace('T', ' ').slice(0, 19);
+}
+
+/** Units of 1,024, as in the configuration of Redis. @param {number} n */
+export function bytes(n) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let at = 0;
+  let size = n;
+  while (size >= 1024 && at < units.length - 1) {
+    size /= 1024;
+    at++;
+  }
+  return `${size < 10 && at > 0 ? size.toFixed(1) : Math.round(size)} ${units[at]}`;
+}
+
+/** @param {number} n @param {string} noun */
+export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
+
+const REASONS = /** @type {Record<string, string>} */ ({
+  banned: 'banned',
+  denyList: 'deny list',
+  'wait-timeout': 'waited too long',
+  'queue-full': 'queue full',
+  aborted: 'client left',
+  'store-error': 'store failed',
+  'store-full': 'store full',
+});
+
+/** The cause of denials. The sole policy of a limiter needs no name. @param {any} cause */
+export function causeText({ name, isReason }) {
+  if (isReason) return REASONS[name] ?? printable(name);
+  return name === 'default' ? '' : `by ${printable(name)}`;
+}

@@ -1,0 +1,189 @@
+// The third screen: the keys that another limit would deny.
+import { policyParts, scaled, scaledPolicy } from './command.js';
+import { html, useEffect, useState } from './lib.js';
+import { Act, Command, Key, Problem } from './parts.js';
+import { get, post, useAnswer, useApp } from './state.js';
+import { count, percent, printable } from './text.js';
+
+const STEPS = 200;
+const WIDTH = 640;
+const HEIGHT = 170;
+
+/** The number of keys above a part of the capacity, between the recorded levels by interpolation. @param {number[]} levels @param {number[]} counts @param {number} part */
+function above(levels, counts, part) {
+  if (part >= 1) return 0;
+  const at = levels.findLastIndex((level) => level <= part);
+  const [low, high] = [levels[at], levels[at + 1] ?? 1];
+  const [more, fewer] = [counts[at], counts[at + 1] ?? 0];
+  return Math.round(more + ((fewer - more) * (part - low)) / (high - low || 1));
+}
+
+/** @param {any} props */
+export function WhatIfScreen({ name }) {
+  const { parts } = useApp();
+  const rows = Object.keys(parts)
+    .filter((part) => part.startsWith('row '))
+    .map((part) => parts[part])
+    .filter((row) => row.policies.length > 0)
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const busiest = [...rows].sort(
+    (a, b) => b.rates.denied + b.rates.admitted - a.rates.denied - a.rates.admitted,
+  )[0];
+  const row = rows.find((each) => each.name === name) ?? busiest;
+  return html`<div class="narrow">
+    <h2 class="screen">What if</h2>
+    <p class="quiet">
+      The use of a policy in the last hour, with bars by the square root of the keys. Move the limit to see
+      the keys that it would deny.
+    </p>
+    ${
+      row
+        ? html`<label class="field row"
+              ><span>Limiter</span
+              ><select
+                value=${row.name}
+                onChange=${(/** @type {any} */ event) => (location.hash = `#/what-if/${encodeURIComponent(event.target.value)}`)}
+              >
+                ${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}
+              </select></label
+            ><${Uses} key=${row.name} row=${row} />`
+        : html`<p class="quiet">No limiter with fixed policies is known.</p>`
+    }
+  </div>`;
+}
+
+/** @param {any} props */
+function Uses({ row }) {
+  const { name, policies } = row;
+  const parts = policies.map(policyParts);
+  const [index, setIndex] = useState(0);
+  const part = parts[index];
+  const use = useAnswer(() => get(`api/use?name=${encodeURIComponent(name)}`), [name], 30_000);
+  const sample = useAnswer(() => post('api/sample', { name, policy: part.name }), [name, part.name]);
+  const [limit, setLimit] = useState(part.limit);
+  useEffect(() => setLimit(part.limit), [part.limit]);
+  const counts = use.value?.use[part.name];
+  const text = scaled(part.rest, limit / part.limit);
+  const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
+  const whole = `${named}${scaledPolicy(part.rest, limit / part.limit).replace(/ shadow\b/, '')}`;
+  const change = {
+    action: 'override',
+    name,
+    all: true,
+    for: '1h',
+    change: policies.length === 1 && !part.isNamed ? text : { [part.name]: text },
+  };
+  return html`${policies.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((/** @type {any} */ each, /** @type {number} */ i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${printable(each.name)}</button>`)}</div>`}
+    <section class="card">
+      <${Distribution}
+        part=${part}
+        counts=${counts}
+        levels=${use.value?.levels}
+        limit=${limit}
+        setLimit=${setLimit}
+        isLoading=${use.isLoading}
+        error=${use.error}
+      />
+      <${Near} sample=${sample} part=${part} limit=${limit} />
+    </section>
+    <section class="card">
+      <h3>Try it without denying anybody</h3>
+      <p class="quiet">Deploy the limit as a shadow: it counts and reports, and never denies.</p>
+      <${Command}
+        text=${`policies: ['${`${whole} shadow`.replaceAll("'", "\\'")}']`}
+        label="The policy as a shadow"
+      />
+    </section>
+    <section class="card">
+      <h3>Apply it for an hour</h3>
+      ${
+        row.overridden === null
+          ? html`<p class="quiet">
+              The limits of this limiter are fixed. Create it with <code>overrides: true</code>.
+            </p>`
+          : html`<p class="quiet">An override of all keys. It ends by itself.</p>
+              <${Act} label="Override all keys for 1 h" change=${change} /><${ReadOnly} />`
+      }
+    </section>`;
+}
+
+function ReadOnly() {
+  const { me } = useApp();
+  return me ? null : html`<p class="quiet">You may read this page, and not change limits.</p>`;
+}
+
+/** @param {any} props */
+function Distribution({ part, counts, levels, limit, setLimit, isLoading, error }) {
+  const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
+  const all = counts?.[0] ?? 0;
+  const most = part.limit;
+  // Keys beyond the limit are denied today, so no use above it is known.
+  const denied = counts ? above(levels, counts, limit / most) : 0;
+  const bars = counts
+    ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({
+        from: level,
+        to: levels[i + 1] ?? 1,
+        keys: Math.max(0, counts[i] - (counts[i + 1] ?? 0)),
+      }))
+    : [];
+  const top = Math.max(1, ...bars.map((/** @type {any} */ bar) => bar.keys));
+  const labels = bars.map((/** @type {any} */ bar) => count(Math.ceil(bar.from * part.capacity)));
+  const column = WIDTH / Math.max(1, bars.length);
+  const y = (/** @type {number} */ keys) =>
+    keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
+  return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)}</span></h3>
+    ${error ? html`<${Problem} text=${error} />` : ''}
+    ${
+      counts
+        ? html`<svg
+            class="distribution"
+            viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
+            role="img"
+            aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}
+          >
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+          </svg>`
+        : html`<p class="quiet">
+            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}
+          </p>`
+    }
+    <label class="slider" for=${id}
+      ><span>Limit</span
+      ><output
+        ><b>${count(limit)}</b>${limit === most ? ' (configured)' : `, configured ${count(most)}`}</output
+      ></label
+    >
+    <input
+      id=${id}
+      type="range"
+      min="1"
+      max=${Math.max(2, most)}
+      step=${Math.max(1, Math.round(most / STEPS))}
+      value=${limit}
+      aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`}
+      onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
+    />
+    ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> would have denied about <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} keys and windows <span class="quiet">(${percent(denied, all)})</span>.</p>` : ''}`;
+}
+
+/** The sampled keys that use the moved limit, or more, now. @param {any} props */
+function Near({ sample, part, limit }) {
+  if (sample.error) return html`<${Problem} text=${sample.error} />`;
+  if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
+  const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
+  const factor = part.capacity / part.limit;
+  const over = keys
+    .map((/** @type {any} */ each) => ({ ...each, used: Math.max(0, each.limit * factor - each.remaining) }))
+    .filter((/** @type {any} */ each) => each.used >= limit * factor);
+  const shown = over.slice(0, 12);
+  return html`<p class="quiet">
+      Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now,
+      ${over.length === 0 ? 'none has used that much.' : html`<b>${count(over.length)}${over.length === keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'has' : 'have'} used that much:`}
+    </p>
+    ${
+      over.length > 0 &&
+      html`<ul class="over">
+        ${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}
+      </ul>`
+    }`;
+}

@@ -1,0 +1,191 @@
+import { HeadgateError } from 'headgate';
+import { withoutPage } from 'headgate/admin';
+import { change, undo } from './changes.js';
+import {
+  newToken,
+  refuseForeign,
+  refuseForged,
+  refuseRemote,
+  TOKEN_COOKIE,
+  tokenOf,
+  urlOf,
+  type Refusal,
+} from './guard.js';
+import { showing } from './hidden.js';
+import { bodyOf, InputError, type Body } from './input.js';
+import { Now } from './now.js';
+import type { Operator, Settings } from './options.js';
+import { PAGE, POLICY } from './page.js';
+import { Poller } from './poller.js';
+import { nameIn, Reads } from './reads.js';
+import { eventStream } from './stream.js';
+
+/** The time between two readings of the state while somebody watches, ms. */
+const POLL_MS = 2_000;
+
+/** A request with the facts that only its framework has. */
+export interface Asked {
+  /** A request with all fields, and the body as text. */
+  readonly request: Request;
+  /** The path below the dashboard's own: `/api/now`. Empty for its own path without a slash at the end. */
+  readonly path: string;
+  readonly ip: string | undefined;
+  readonly operator: () => Promise<Operator | null | undefined>;
+}
+
+const HEADERS = {
+  'cache-control': 'no-store, no-transform',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'x-frame-options': 'DENY',
+};
+
+/** Answers the requests of a dashboard. All viewers of a process share one. */
+export class Service {
+  readonly poller: Poller;
+  readonly #settings: Settings<never>;
+  readonly #now: Now;
+  readonly #reads: Reads;
+
+  constructor(settings: Settings<never>) {
+    this.#settings = settings;
+    const { admin, hideKeys } = settings;
+    const show = showing(hideKeys);
+    this.#now = new Now(admin, show);
+    this.#reads = new Reads(admin, this.#now, show);
+    this.poller = new Poller(POLL_MS, () => this.#now.read());
+  }
+
+  async answer(asked: Asked): Promise<Response> {
+    const { request, path, ip } = asked;
+    const refused = this.#settings.isLocal ? refuseRemote(request, ip) : undefined;
+    if (refused) return failed(refused);
+    if (path === '') return moved(request);
+    const isPage = path === '/' || path === '/index.html';
+    if (request.method === 'GET' || request.method === 'HEAD')
+      return isPage ? page(request) : this.#read(asked);
+    if (request.method === 'POST' && !isPage) return this.#write(asked);
+    return failed({ status: 405, message: 'Pass GET, or POST with JSON.' }, { allow: 'GET, HEAD, POST' });
+  }
+
+  #read(asked: Asked): Promise<Response> {
+    const refused = refuseForeign(asked.request);
+    if (refused) return Promise.resolve(failed(refused));
+    const query = urlOf(asked.request).searchParams;
+    return answered(async () => {
+      switch (asked.path) {
+        case '/api/stream':
+          return this.#stream(asked);
+        case '/api/now':
+          return json({ full: true, set: await this.#now.read(), gone: [], ...(await this.#visitor(asked)) });
+        case '/api/limiter':
+          return json(await this.#reads.limiter(nameIn(query)));
+        case '/api/use':
+          return json(await this.#reads.use(nameIn(query)));
+        case '/api/log':
+          return json(await this.#reads.log(query));
+        default:
+          return failed(NOT_FOUND);
+      }
+    });
+  }
+
+  /** Answers POST: questions that contain a key, which would stay in access logs as a part of the URL, and changes. */
+  #write(asked: Asked): Promise<Response> {
+    const refused = refuseForged(asked.request);
+    if (refused) return Promise.resolve(failed(refused));
+    return answered(async () => {
+      const body = await bodyOf(asked.request);
+      switch (asked.path) {
+        case '/api/key':
+          return json(await this.#reads.key(body));
+        case '/api/sample':
+          return json(await this.#reads.sample(body));
+        case '/api/change':
+          return this.#change(asked, (by) => change(this.#settings.admin, body, by));
+        case '/api/undo':
+          return this.#change(asked, (by) => undo(this.#settings.admin, body, by));
+        default:
+          return failed(NOT_FOUND);
+      }
+    });
+  }
+
+  async #stream(asked: Asked): Promise<Response> {
+    const stream =
+      asked.request.method === 'HEAD' ? null : eventStream(this.poller, await this.#visitor(asked));
+    return new Response(stream, {
+      headers: { ...HEADERS, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
+    });
+  }
+
+  async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
+    const operator = await asked.operator();
+    if (!operator) return failed({ status: 403, message: 'You may read this page, and not change limits.' });
+    const result = await make(operator.by);
+    this.#now.expire();
+    this.#reads.expire();
+    this.poller.refresh();
+    return json(result);
+  }
+
+  /** The facts about the visitor and the page. */
+  async #visitor(asked: Asked): Promise<object> {
+    const operator = await asked.operator();
+    const { title, hideKeys } = this.#settings;
+    return { me: operator ? { by: operator.by } : null, title, hideKeys };
+  }
+
+  close(): Promise<void> {
+    return this.#settings.admin.close();
+  }
+}
+
+const NOT_FOUND: Refusal = { status: 404, message: 'The dashboard has no such page.' };
+
+function json(body: Body | object, status = 200, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { ...HEADERS, 'content-type': 'application/json; charset=utf-8', ...headers },
+  });
+}
+
+const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
+  json({ error: message }, status, headers);
+
+async function answered(answer: () => Promise<Response>): Promise<Response> {
+  try {
+    return await answer();
+  } catch (error) {
+    if (error instanceof InputError) return failed({ status: 400, message: error.message });
+    if (!(error instanceof HeadgateError)) throw error;
+    const { code, message } = error;
+    const isOfStore = code.startsWith('HEADGATE_STORE');
+    return json({ error: withoutPage(message), code }, isOfStore ? 503 : 400);
+  }
+}
+
+function page(request: Request): Response {
+  const headers = new Headers({
+    ...HEADERS,
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': POLICY,
+    'permissions-policy': 'camera=(), geolocation=(), microphone=()',
+  });
+  // The page's script repeats the token, so it must be able to read the cookie. The cookie admits nobody.
+  const isSecure =
+    urlOf(request).protocol === 'https:' || request.headers.get('x-forwarded-proto')?.startsWith('https');
+  headers.append(
+    'set-cookie',
+    `${TOKEN_COOKIE}=${tokenOf(request) ?? newToken()}; Path=/; SameSite=Strict${isSecure ? '; Secure' : ''}`,
+  );
+  return new Response(request.method === 'HEAD' ? null : PAGE, { headers });
+}
+
+/** Adds the slash on which the page's relative URLs depend. The location is relative, because a proxy may have changed the path. */
+function moved(request: Request): Response {
+  const last = urlOf(request).pathname.split('/').at(-1)!;
+  return new Response(null, { status: 308, headers: { ...HEADERS, location: `${last}/` } });
+}

@@ -1,0 +1,106 @@
+// The answers of the dashboard in each framework.
+import { createHash } from 'node:crypto';
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { dashboard } from 'headgate-dashboard';
+import { frameworks, startPage, tokenFields, type Site } from './servers.js';
+
+const scriptsOf = (html: string) => [...html.matchAll(/<script>([^]*?)<\/script>/g)].map(([, text]) => text!);
+const stylesOf = (html: string) => [...html.matchAll(/<style>([^]*?)<\/style>/g)].map(([, text]) => text!);
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+for (const [name, start] of Object.entries(frameworks)) {
+  describe(`dashboard on ${name}`, () => {
+    let site: Site;
+    let limiter: Limiter;
+    before(async () => {
+      const store = memoryStore();
+      limiter = createLimiter({ store, name: 'api', policies: ['5/1m'], ban: {}, overrides: true });
+      site = await start({ store });
+    });
+    after(async () => {
+      await site.close();
+      await limiter.close();
+    });
+
+    it('serves one page, whose policy admits its own scripts and style only', async () => {
+      const response = await fetch(site.url);
+      expect(response.status).to.equal(200);
+      const html = await response.text();
+      const policy = response.headers.get('content-security-policy')!;
+      expect(policy).to.contain("default-src 'none'").and.to.contain("frame-ancestors 'none'");
+      expect(policy).not.to.contain('unsafe');
+      expect(scriptsOf(html)).to.have.length(2);
+      for (const text of [...scriptsOf(html), ...stylesOf(html)]) expect(policy).to.contain(hashOf(text));
+      expect(response.headers.get('cache-control')).to.contain('no-store');
+      expect(response.headers.get('x-content-type-options')).to.equal('nosniff');
+      expect(html).not.to.match(/src=|href="http/);
+    });
+
+    it('adds the slash on which relative addresses depend', async () => {
+      const response = await fetch(site.url.slice(0, -1), { redirect: 'manual' });
+      expect(response.status).to.equal(308);
+      expect(new URL(response.headers.get('location')!, site.url.slice(0, -1)).href).to.equal(site.url);
+    });
+
+    it('answers with the limiters, and streams them', async () => {
+      const now = (await (await fetch(`${site.url}api/now`)).json()) as { set: Record<string, unknown> };
+      expect(now.set['row api']).to.deep.include({ policies: ['5/1m'], bans: true, overridden: 0 });
+      const stop = new AbortController();
+      const stream = await fetch(`${site.url}api/stream`, { signal: stop.signal });
+      expect(stream.headers.get('content-type')).to.match(/^text\/event-stream/);
+      let text = '';
+      for await (const chunk of stream.body!) {
+        text += Buffer.from(chunk).toString();
+        if (text.includes('"row api"')) break;
+      }
+      stop.abort();
+      expect(text).to.contain('"full":true');
+    });
+
+    it('makes a change in the name of the operator of the session, whatever name the body has', async () => {
+      const headers = await tokenFields(site.url, 'ada');
+      const body = { action: 'ban', name: 'api', key: 'user:1', for: '1h', reason: 'test', by: 'mallory' };
+      const response = await fetch(`${site.url}api/change`, {
+        ...{ method: 'POST', headers, body: JSON.stringify(body) },
+      });
+      expect(response.status, await response.clone().text()).to.equal(200);
+      expect((await limiter.peek('user:1')).reason).to.equal('banned');
+      const { rows } = (await (await fetch(`${site.url}api/log?since=1h`)).json()) as { rows: object[] };
+      expect(rows[0]).to.include({ action: 'ban', key: 'user:1', by: 'ada', reason: 'test' });
+      await limiter.unban('user:1');
+    });
+
+    it('answers 404 and 405 as JSON', async () => {
+      expect((await fetch(`${site.url}api/nothing`)).status).to.equal(404);
+      const put = await fetch(`${site.url}api/now`, { method: 'PUT' });
+      expect(put.status).to.be.oneOf([404, 405]);
+    });
+  });
+}
+
+describe('dashboard', () => {
+  it('refuses unknown and wrong options with the fix', () => {
+    const store = memoryStore();
+    expect(() => dashboard({ store, refresh: 1 } as never)).to.throw(
+      /unknown option 'refresh'. Known options: store/,
+    );
+    expect(() => dashboard({ store, actions: 'ada' } as never)).to.throw(/actions: pass a function/);
+    expect(() => dashboard({ store, auth: true } as never)).to.throw(/auth: pass 'upstream' or 'none'/);
+    expect(() => dashboard({ store, basePath: 'admin' })).to.throw(/basePath: pass a path/);
+    expect(() => dashboard({} as never)).to.throw(/redisStore, sqliteStore or memoryStore/);
+  });
+
+  it('shows hashes in place of keys with hideKeys', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', policies: ['5/1m'], ban: {} });
+    const site = await startPage({ store, hideKeys: true });
+    await limiter.ban('ada@example.com', '1h', { by: 'ops', reason: 'test' });
+    for (const path of ['api/now', 'api/log?since=1h', 'api/limiter?name=api']) {
+      const text = await (await fetch(site.url + path)).text();
+      expect(text, path).to.contain('"hash":').and.not.to.contain('ada@example.com');
+    }
+    await site.close();
+    await limiter.close();
+  });
+});

@@ -1,0 +1,368 @@
+// The page in Chromium.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createRequire } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Browser, Page } from 'playwright-core';
+import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { servers } from '../../../../test/support/shared-servers.js';
+import { clients, freshPrefix } from '../../../../test/support/stores.js';
+import { openTab, startBrowser } from '../page.js';
+import { startPage, type Given, type Site } from '../servers.js';
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+describe('the page', function () {
+  this.timeout(120_000);
+  let browser: Browser;
+  const sites: Site[] = [];
+  const limiters: Limiter[] = [];
+  before(async () => void (browser = await startBrowser()));
+  after(() => browser?.close());
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    for (const site of sites.splice(0)) await site.close();
+    await Promise.all(limiters.splice(0).map((limiter) => limiter.close()));
+  });
+
+  const open = async (given: Given, options: Parameters<typeof openTab>[2] = {}) => {
+    const site = await startPage(given);
+    sites.push(site);
+    return { site, ...(await openTab(browser, site.url, { user: 'ada', ...options })) };
+  };
+  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
+    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
+    const limiter = createLimiter(all as CreateLimiterOptions);
+    limiters.push(limiter);
+    return limiter;
+  };
+  const row = (page: Page, name: string) =>
+    page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
+
+  it('shows known rates: an attacker among ordinary clients', async () => {
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
+    const limiter = limiterOf(store, 'api', { policies: ['minute=60/1m'] });
+    const { page, problems } = await open({ store });
+    let isRunning = true;
+    const startedAt = Date.now();
+    const load = (async () => {
+      for (let sent = 0; isRunning; await sleep(10))
+        for (const due = ((Date.now() - startedAt) / 1000) * 80; sent < due; sent++)
+          await limiter.consume(sent % 4 === 0 ? '203.0.113.86' : `10.0.${sent % 7}.${sent % 250}`);
+    })();
+    await row(page, 'api').getByRole('button').first().click();
+    await sleep(14_000);
+    const cells = row(page, 'api').locator('.keys').first().locator('tbody tr').first().locator('td');
+    const [key, denied, admitted, policy] = await cells.allInnerTexts();
+    isRunning = false;
+    await load;
+    expect(key).to.contain('203.0.113.86');
+    expect(Number(denied) + Number(admitted)).to.be.within(18, 22);
+    expect(policy).to.contain('minute');
+    expect(problems).to.deep.equal([]);
+  });
+
+  const HOSTILE = [
+    '<img src=x onerror=alert(1)>',
+    '</script><script>alert(1)</script>',
+    '\u202Etxt.exe',
+    'nul\0byte',
+    'javascript:alert(1)',
+    '{{constructor.constructor("alert(1)")()}}',
+    'k'.repeat(2000),
+    '\ud800lone',
+    "' OR 1=1 --",
+  ];
+
+  it('shows hostile keys, names and reasons as text, on all screens', async () => {
+    const store = memoryStore();
+    const name = '<b onmouseover=alert(2)>api</b>';
+    const limiter = limiterOf(store, name);
+    const { page, problems } = await open({ store });
+    for (const key of HOSTILE)
+      await limiter.ban(key, '1h', {
+        by: '<i>ops</i>',
+        reason: `<script>alert(3)</script>${key.slice(0, 20)}`.toWellFormed(),
+      });
+    await row(page, name).getByRole('button').first().click();
+    await page
+      .locator('.list li')
+      .nth(HOSTILE.length - 1)
+      .waitFor();
+    const shown = await page.locator('.details').innerText();
+    expect(shown)
+      .to.contain('<img src=x onerror=alert(1)>')
+      .and.to.contain('\\u{202e}txt.exe')
+      .and.to.contain('nul\\u{0}byte');
+    expect(shown).not.to.contain('\u202E');
+    for (const screen of ['log', 'what-if', `key/${encodeURIComponent(HOSTILE[0]!)}`]) {
+      await page.evaluate(`location.hash = '#/${screen}'`);
+      await sleep(700);
+    }
+    await page.locator('.verdict').waitFor();
+    expect(await page.locator('.verdict').innerText()).to.contain('Denied');
+    expect(
+      await page.locator('img, i:not([aria-hidden]):not(.bar i), script:not([src]):nth-of-type(3)').count(),
+    ).to.equal(0);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('bans a hostile key by its button', async () => {
+    const store = memoryStore();
+    const limiter = limiterOf(store, 'api');
+    const { page } = await open({ store });
+    await limiter.ban(HOSTILE[2]!, '1h');
+    await limiter.ban(HOSTILE[3]!, '1h');
+    await row(page, 'api').getByRole('button').first().click();
+    for (const key of [HOSTILE[2]!, HOSTILE[3]!]) {
+      const text = key.includes('\0') ? 'nul\\u{0}byte' : '\\u{202e}txt.exe';
+      await page.locator('.list li', { hasText: text }).getByRole('button', { name: 'Unban' }).click();
+      await page.getByLabel('Reason').fill('test');
+      if (key.includes('\0'))
+        expect(await page.getByRole('dialog').innerText()).to.contain('A shell cannot pass this key');
+      await page.getByRole('button', { name: 'Unban', exact: true }).last().click();
+      await page.locator('.note', { hasText: text }).waitFor();
+      expect((await limiter.peek(key)).allowed).to.equal(true);
+    }
+  });
+
+  it('takes no change from a page of another site', async () => {
+    const store = memoryStore();
+    const limiter = limiterOf(store, 'api');
+    const { site, page } = await open({ store });
+    const target = `${site.url}api/change`;
+    const body = JSON.stringify({ action: 'ban', name: 'api', key: 'victim', for: '1h', reason: 'x' });
+    const evil = createServer((_req, res) => {
+      res.setHeader('content-type', 'text/html');
+      res.end(
+        `<iframe src="${site.url}"></iframe><form id="f" method="post" action="${target}" enctype="text/plain"><input name='${body.slice(0, -1)},"a":"' value='"}'></form>`,
+      );
+    });
+    evil.listen(0, '127.0.0.1');
+    await once(evil, 'listening');
+    const origin = `http://localhost:${(evil.address() as AddressInfo).port}/`;
+    const other = await page.context().newPage();
+    await other.goto(origin);
+    const statuses = await other.evaluate(
+      async ([url = '', json = '']) => {
+        const attempts: RequestInit[] = [
+          { mode: 'no-cors', body: json },
+          { mode: 'no-cors', body: json, headers: { 'content-type': 'text/plain' } },
+          { body: json, headers: { 'content-type': 'application/json', 'x-headgate-token': 'x'.repeat(24) } },
+        ];
+        return Promise.all(
+          attempts.map((each) =>
+            fetch(url, { method: 'POST', credentials: 'include', ...each }).then(
+              (r) => r.type,
+              () => 'refused',
+            ),
+          ),
+        );
+      },
+      [target, body],
+    );
+    expect(statuses).to.deep.equal(['refused', 'refused', 'refused']);
+    expect(await other.locator('iframe').count()).to.equal(1);
+    expect(await other.frames()[1]!.locator('#app').count()).to.equal(0);
+    await Promise.all([other.waitForURL(target), other.evaluate("document.getElementById('f').submit()")]);
+    expect(await other.content()).to.contain('content-type: application/json');
+    expect((await limiter.peek('victim')).allowed).to.equal(true);
+    evil.close();
+    evil.closeAllConnections();
+  });
+
+  it('asks a visitor whose session has ended to load the page again', async () => {
+    const store = memoryStore();
+    limiterOf(store, 'api');
+    const { page, site } = await open({ store, needsSession: true });
+    const denied = await fetch(site.url);
+    expect(denied.status).to.equal(401);
+    await row(page, 'api').waitFor();
+    await page.context().clearCookies({ name: 'user' });
+    await page.evaluate("location.hash = '#/key/ada'");
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('alert').innerText()).to.contain('session has ended');
+  });
+
+  /** The buttons that open the dialog of a change. */
+  const CHANGING =
+    /^(Ban|Unban|Undo|Reset|Limits( × 2)?|× 10|End( override)?|Change the limits .*|Override all .*)$/;
+
+  it('has no buttons that change anything for a visitor who is not an operator', async () => {
+    const store = memoryStore();
+    const limiter = limiterOf(store, 'api');
+    const { page } = await open({ store, isReadOnly: true });
+    await limiter.override('ada', '9/1h', { by: 'ops' });
+    await limiter.ban('ada', '1h', { by: 'ops' });
+    await row(page, 'api').getByRole('button').first().click();
+    await page.locator('.list li').first().waitFor();
+    expect(await page.locator('.me').innerText()).to.equal('read-only');
+    for (const screen of ['now', 'key/ada', 'what-if', 'log']) {
+      await page.evaluate(`location.hash = '#/${screen}'`);
+      await sleep(500);
+      expect(await page.getByRole('button', { name: CHANGING }).count(), screen).to.equal(0);
+    }
+  });
+
+  it('connects again after its stream was cut, and polls if streams do not arrive', async () => {
+    const store = memoryStore();
+    limiterOf(store, 'api');
+    const { page, site } = await open({ store });
+    await page.locator('.link.live').waitFor();
+    site.server.closeAllConnections();
+    await page.locator('.link.lost').waitFor();
+    limiterOf(store, 'later');
+    await page.locator('.link.live').waitFor();
+    await row(page, 'later').waitFor();
+    await page.route('**/api/stream', (route) => route.fulfill({ status: 502, body: 'bad gateway' }));
+    site.server.closeAllConnections();
+    await page.locator('.link.polling').waitFor();
+    limiterOf(store, 'polled');
+    await row(page, 'polled').waitFor();
+  });
+
+  it('handles 1,000 limiters', async () => {
+    const prefix = freshPrefix();
+    const stores = Array.from({ length: 10 }, () =>
+      redisStore(clients.redis, { prefix, top: true, publish: '100ms' }),
+    );
+    for (let i = 0; i < 1000; i++)
+      await limiterOf(stores[i % 10]!, `limiter-${String(i).padStart(4, '0')}`, { ban: {} }).consume('k');
+    const { page, problems } = await open({ store: stores[0]! });
+    await page.locator('h2#limiters', { hasText: '1,000' }).waitFor();
+    expect(await page.locator('.limiters tbody').count()).to.equal(100);
+    await page.getByRole('button', { name: /Show 100 more of 900/ }).click();
+    expect(await page.locator('.limiters tbody').count()).to.equal(200);
+    await page.getByLabel('Filter limiters').fill('0777');
+    await row(page, 'limiter-0777').waitFor();
+    expect(await page.locator('.limiters tbody').count()).to.equal(1);
+    const started = Date.now();
+    await page.getByLabel('Filter limiters').fill('');
+    await page.locator('.limiters tbody').nth(150).waitFor();
+    expect(Date.now() - started).to.be.lessThan(5000);
+    expect(problems).to.deep.equal([]);
+  });
+
+  /** A store with something on every screen. */
+  const busyStore = async () => {
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
+    const api = limiterOf(store, 'api', {
+      policies: ['second=token-bucket 20/1s burst 40', 'a-policy-with-a-long-name=5/1h'],
+    });
+    limiterOf(store, 'a-limiter-with-a-name-that-is-rather-long-for-a-phone');
+    for (let i = 0; i < 30; i++) await api.consume(i % 2 === 0 ? '2001:db8:aaaa:bbbb::/56' : `customer:${i}`);
+    await api.ban('203.0.113.7', '2h', {
+      by: 'ops',
+      reason: 'a reason that somebody wrote with care and at length, INC-7',
+    });
+    await api.override('customer:1', { second: '40/1s' }, { for: '1d', by: 'grace', reason: 'launch' });
+    return store;
+  };
+  const SCREENS = ['now', 'key/203.0.113.7', 'what-if/api', 'log'];
+
+  it('fits into 360 pixels, on all screens', async () => {
+    const { page, problems } = await open(
+      { store: await busyStore(), title: 'production' },
+      { viewport: { width: 360, height: 740 }, hasTouch: true },
+    );
+    await row(page, 'api').getByRole('button').first().click();
+    await page.locator('.details .keys').first().waitFor();
+    for (const screen of SCREENS) {
+      if (screen !== 'now') await page.evaluate(`location.hash = '#/${screen}'`);
+      await sleep(800);
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth'), screen).to.equal(360);
+    }
+    await page.evaluate("location.hash = '#/key/203.0.113.7'");
+    await page.getByRole('button', { name: 'Unban' }).first().click();
+    const box = (await page.getByRole('dialog').boundingBox())!;
+    expect(box.x).to.be.at.least(0);
+    expect(box.x + box.width).to.be.at.most(360);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('can be used with the keyboard alone', async () => {
+    const store = await busyStore();
+    const { page } = await open({ store });
+    await row(page, 'api').waitFor();
+    const focusOn = async (name: RegExp) => {
+      for (let i = 0; i < 60; i++) {
+        await page.keyboard.press('Tab');
+        const text = await page.evaluate<string>(
+          "document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''",
+        );
+        if (name.test(text)) return;
+      }
+      throw new Error(`The key Tab does not lead to ${String(name)}.`);
+    };
+    await page.keyboard.press('/');
+    expect(await page.evaluate<string>('document.activeElement.id')).to.equal('find');
+    await page.keyboard.type('203.0.113.7');
+    await page.keyboard.press('Enter');
+    await page.locator('.verdict').waitFor();
+    await focusOn(/^Unban$/);
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+    expect(await page.evaluate<string>('document.activeElement.name')).to.equal('reason');
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await focusOn(/^Unban$/);
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('wrong address');
+    await page.keyboard.press('Enter');
+    await page.locator('.note', { hasText: 'Unbanned 203.0.113.7' }).waitFor();
+    await focusOn(/^Undo$/);
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const)
+    it(`has no violation that axe finds, ${colorScheme}`, async () => {
+      const { page } = await open(
+        { store: await busyStore(), title: 'production' },
+        { colorScheme, bypassCSP: true },
+      );
+      await page.addScriptTag({ path: axe });
+      const check = async (where: string) => {
+        const source =
+          "({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)";
+        const found = await page.evaluate<string[]>(`axe.run().then(${source})`);
+        expect(found, where).to.deep.equal([]);
+      };
+      await row(page, 'api').getByRole('button').first().click();
+      await page.locator('.details .keys').first().waitFor();
+      for (const screen of SCREENS) {
+        if (screen !== 'now') await page.evaluate(`location.hash = '#/${screen}'`);
+        await sleep(800);
+        await check(screen);
+      }
+      await page.evaluate("location.hash = '#/key/203.0.113.7'");
+      await page.getByRole('button', { name: 'Unban' }).first().click();
+      await page.getByRole('dialog').waitFor();
+      await check('the dialog');
+      await page.getByLabel('Reason').fill('test');
+      await page.getByRole('button', { name: 'Unban', exact: true }).last().click();
+      await page.locator('.note').waitFor();
+      await check('the note');
+    });
+
+  it('does not grow while it is open', async () => {
+    expect(servers.redis.url).to.be.a('string');
+    const { page } = await open({ store: await busyStore() });
+    await row(page, 'api').waitFor();
+    const session = await page.context().newCDPSession(page);
+    const size = async () => {
+      await session.send('HeapProfiler.collectGarbage');
+      return page.evaluate<number>('performance.memory.usedJSHeapSize');
+    };
+    // As many updates as ten minutes bring.
+    const updates = (n: number) =>
+      page.evaluate<void>(
+        `(async () => { for (let i = 0; i < ${n}; i++) { document.querySelector('select').dispatchEvent(new Event('change', { bubbles: true })); await new Promise((done) => setTimeout(done)); } })()`,
+      );
+    await updates(50);
+    const before = await size();
+    await updates(300);
+    expect((await size()) - before).to.be.lessThan(2_000_000);
+  });
+});
