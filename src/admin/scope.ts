@@ -231,7 +231,7 @@ function dimensionHint(configurations: readonly Configuration[]): string {
 }
 
 /** The dimensions by which the policies and the bans of a limiter count. */
-export function dimensionsIn(configurations: readonly Configuration[]): string[] {
+function dimensionsIn(configurations: readonly Configuration[]): string[] {
   const texts = configurations.flatMap(({ policies, tiers = {} }) => [
     ...policies,
     ...Object.values(tiers).flat(),
