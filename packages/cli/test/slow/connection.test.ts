@@ -17,7 +17,7 @@ describe('a command line that is wrong', () => {
   const cases: Record<string, { args: string[]; says: RegExp; files?: Record<string, string> }> = {
     'no command': {
       args: [],
-      says: /a command is missing.*: limits, top, list, peek, .*\nSee: headgate --help/,
+      says: /a command is missing.*: limits, top, list, key, peek, .*\nSee: headgate --help/,
     },
     'a command that is not known': { args: ['lst'], says: /unknown command 'lst'\n\(Did you mean list\?\)/ },
     'an option that is not known': {

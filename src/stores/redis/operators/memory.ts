@@ -1,5 +1,10 @@
 import { fieldOf } from '../server-version.js';
+<<<<<<< HEAD
 import type { Finding } from './finding.js';
+||||||| 41095f96
+import type { Finding } from './check.js';
+=======
+>>>>>>> refs/heads/dash
 
 /** The memory of a server at one moment. */
 export interface MemorySample {
@@ -41,8 +46,15 @@ export function fullInMs({ usedBytes, maxBytes }: MemorySample, growth: number):
   return Math.round((1000 * Math.max(0, maxBytes - usedBytes)) / growth);
 }
 
+/** A finding of `check` about memory. */
+interface MemoryFinding {
+  readonly level: 'ok' | 'warning';
+  readonly code: 'memory';
+  readonly message: string;
+}
+
 /** The finding about a server with `maxmemory`, by two samples. */
-export function memoryFound(first: MemorySample, last: MemorySample): Finding {
+export function memoryFound(first: MemorySample, last: MemorySample): MemoryFinding {
   const { usedBytes, maxBytes } = last;
   const growth = last.dataBytes - first.dataBytes < MIN_GROWTH_BYTES ? 0 : growthOf(first, last);
   const left = fullInMs(last, growth);
