@@ -1,10 +1,4 @@
 import { fieldOf } from '../server-version.js';
-<<<<<<< HEAD
-import type { Finding } from './finding.js';
-||||||| 41095f96
-import type { Finding } from './check.js';
-=======
->>>>>>> refs/heads/dash
 
 /** The memory of a server at one moment. */
 export interface MemorySample {
