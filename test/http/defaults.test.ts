@@ -26,7 +26,7 @@ const frameworks: Record<string, (defaults: Options, route: Options) => Promise<
     class Root {
       get() {}
     }
-    decorate(Root, 'get', all(), RateLimit(route as never));
+    decorate(Root, 'get', all(), RateLimit(route));
     Controller()(Root);
     class AppModule {}
     Module({ imports: [RateLimitModule.forRoot(defaults as never)], controllers: [Root] })(AppModule);

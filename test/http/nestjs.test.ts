@@ -229,7 +229,7 @@ for (const platform of Object.keys(platforms)) {
         const Shop = controllerOf({ list: [], news: [SkipRateLimit('short')] });
         for (const tier of [undefined, 'free']) {
           const module = tier ? { tiers: { free: policies }, tier } : { policies };
-          const { get, statuses } = await serve(RateLimitModule.forRoot(module as RateLimitModuleOptions), [
+          const { get, statuses } = await serve(RateLimitModule.forRoot(module), [
             Shop,
           ]);
           expect(await statuses('list', 'list', 'list')).to.deep.equal([200, 200, 429]);
