@@ -4,17 +4,19 @@
 -- ARGV:  the arguments of evaluate.lua
 -- Reply: empty
 
+-- Writes the value of a key from before a charge.
+local function restore(key, policy, value)
+  if value then
+    redis.call('SET', key, value)
+    headgate_heal(key, policy.look, policy)
+  elseif value == false then
+    redis.call('DEL', key)
+  end
+end
+
 -- Reverts what charge_outright has charged and appended.
 local function take_back()
-  for i = 1, charged do
-    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], values[i]
-    if value then
-      redis.call('SET', key, value)
-      headgate_heal(key, policy.look, policy)
-    elseif value == false then
-      redis.call('DEL', key)
-    end
-  end
+  for i = 1, charged do restore(KEYS[request * stride + ban_keys + i], configured[i], values[i]) end
   for n = #reply, filled + 1, -1 do reply[n] = nil end
 end
 
@@ -125,6 +127,10 @@ local function give_back()
     local policy, key, cost = verdict.policy, verdict.key, verdict.cost
     if verdict.is_charged and policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
+--- if sharing
+    elseif verdict.is_charged and policy.is_share then
+      pcall(restore, key, policy, verdict.a)
+--- end
     elseif verdict.is_charged then
       pcall(policy.adjust, key, policy, -cost, now + verdict.reset, now, now, 0)
     end
