@@ -30,6 +30,30 @@ describe('law 4, identity of shares', () => {
   }
 });
 
+const briefStep = fc.record({
+  wait: fc.integer({ min: 0, max: 1500 }),
+  tenant: fc.constantFrom('a', 'b', 'c'),
+  cost: fc.integer({ min: 1, max: 2 }),
+});
+
+/** A trace after which the share of `c` shrinks before another policy admits. */
+const SHRINKING = (
+  [
+    [0, 'a', 1],
+    [0, 'a', 1],
+    [747, 'b', 1],
+    [96, 'c', 2],
+    [715, 'b', 1],
+    [676, 'b', 1],
+    [989, 'b', 1],
+    [563, 'a', 2],
+    [966, 'c', 1],
+    [748, 'b', 1],
+    [0, 'a', 2],
+    [0, 'c', 1],
+  ] as const
+).map(([wait, tenant, cost]) => ({ wait, tenant, cost }));
+
 /** Serves random requests for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit. */
 async function serve(create: CreateStore, demands: readonly Demand[], seconds: number, since = 0) {
   const { clock, limiter } = limiterOf(create);
@@ -132,6 +156,33 @@ for (const [name, create] of Object.entries(stores)) {
           }
         }),
         runs(name, 60, 10),
+      ));
+
+    it('admits a cost that another policy denied exactly at its retryAfterMs, although shares shrink meanwhile', () =>
+      fc.assert(
+        fc.asyncProperty(fc.array(briefStep, { minLength: 10, maxLength: 40 }), async (steps) => {
+          const policies = ['20/10s by provider share tenant', 'other=4/5s by tenant'];
+          const { clock, limiter } = limiterOf(create, policies);
+          for (const { wait, tenant, cost } of steps) {
+            clock.now += wait;
+            await limiter.consume(keyOf(tenant), { cost });
+          }
+          const { now } = clock;
+          for (const tenant of ['a', 'b', 'c'])
+            for (const cost of [1, 2]) {
+              const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
+              if (allowed) continue;
+              for (const [after, isAdmitted] of [
+                [retryAfterMs - 1, false],
+                [retryAfterMs, true],
+              ] as const) {
+                clock.now = now + after;
+                assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, isAdmitted);
+              }
+              clock.now = now;
+            }
+        }),
+        { ...runs(name, 120, 30), examples: [[SHRINKING]] },
       ));
 
     it('reports the reason fair-share if only the share denies, and the share', async () => {

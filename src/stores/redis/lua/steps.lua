@@ -175,9 +175,24 @@ local function charge()
 end
 
 --- if sharing
+-- The time until all policies without shares admit, or 0 if one of them never does.
+local function wait_elsewhere()
+  local longest = 0
+  for _, verdict in ipairs(verdicts) do
+    local policy, wait = verdict.policy, verdict.wait
+    if not (policy.shadow or policy.shared or policy.is_share) then
+      if wait == -1 then return 0 end
+      if wait < -1 then wait = policy.attempts and -1 - wait or 0 end
+      longest = math.max(longest, wait)
+    end
+  end
+  return longest
+end
+
 -- Records the request with its tenants, unless it only looks, and makes the verdicts.
 local function record()
   if changes or banned > 0 and not is_usage then return end
+  local elsewhere = is_denied_elsewhere and wait_elsewhere() or 0
   for _, each in ipairs(shared) do
     local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
     local policy, cost = limit.policy, limit.cost
@@ -193,15 +208,20 @@ local function record()
         return type(failure) == 'table' and failure.err or failure
       end
     end
+    local function remaining_at(time)
+      local _, left = policy.look(limit.key, policy, 0, time, false)
+      return left
+    end
     local later, remaining, share = wait, shares_remaining(limit.remaining)
-    if is_denied and wait ~= -1 then
-      later = shares_wait(cost, wait, function(time)
-        local _, left = policy.look(limit.key, policy, 0, time, false)
-        return left
-      end)
+    if is_denied and wait ~= -1 then later = shares_wait(cost, wait, remaining_at) end
+    local again = later
+    -- A share may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
+    if cost > 0 and wait ~= -1 and elsewhere > later then
+      open_share(each)
+      again = shares_wait(cost, elsewhere, remaining_at)
     end
     limit.wait, limit.remaining = later, remaining
-    tenant.wait, tenant.remaining, tenant.reset = later, remaining, limit.reset
+    tenant.wait, tenant.remaining, tenant.reset = again, remaining, limit.reset
     pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
   end
 end
