@@ -18,7 +18,7 @@ export interface PolicyBase {
   by?: string;
   /**
    * Fractions of the limit, each of which is reported once per key and window when charged units reach it: `[0.8, 1]`. 1 to 10 fractions from
-   * 0.001 to 1, in steps of 0.001. Of a bucket, fractions of the burst. See `onThreshold` and docs/thresholds.md. @default none
+   * 0.001 to 1, in steps of 0.001. Of a bucket, fractions of the burst. See `onThreshold` and https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default none
    */
   thresholds?: readonly number[];
 }

@@ -76,7 +76,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /**
    * Called once for each first crossing of a threshold (`thresholds` of a policy) in a window: of all processes, in the process whose request
    * crossed it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
-   * store's option `thresholds: 'stream'`. See docs/thresholds.md.
+   * store's option `thresholds: 'stream'`. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md.
    */
   onThreshold?: (event: ThresholdEvent) => void;
   /**

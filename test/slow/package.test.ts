@@ -109,7 +109,7 @@ describe('the packed packages', function () {
       ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
-    const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
+    const other = compiled.filter((file) => !/^dist\/(esm|cjs|edge)\/.*(\.js|\.d\.ts)$/.test(file));
     const modules = compiled.filter((file) => /^dist\/esm\/.*\.js$/.test(file));
     expect(modules).to.have.length(subpaths.length);
     expect(other).to.deep.equal(['dist/cjs/package.json']);
@@ -168,7 +168,7 @@ describe('the packed packages', function () {
   });
 
   it('loads no Redis scripts for sub-paths of other stores', async () => {
-    const scripted = ['./redis', './admin', './compat/fastify-rate-limit'];
+    const scripted = ['./redis', './upstash', './admin', './compat/fastify-rate-limit'];
     const paths = subpaths.filter((each) => !needingTheirPeer.includes(each));
     const script = `const scripts = [];
       for (const path of ${JSON.stringify(paths)}) {

@@ -76,7 +76,7 @@ export interface RedisStoreOptions {
   top?: boolean | TopOptions;
   /**
    * `'stream'`: each crossing of a threshold is also appended to a stream in Redis, in the step that charges, so that no crash of a process
-   * loses it. `admin.thresholds` reads the stream. Not for a cluster. See docs/thresholds.md. @default false
+   * loses it. `admin.thresholds` reads the stream. Not for a cluster. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the server's clock, by which keys expire and which must not be ahead. */

@@ -44,7 +44,7 @@ export interface SqliteStoreOptions {
   hashKeys?: string | false;
   /**
    * `'stream'`: each crossing of a threshold is also written to a table of the file, in the transaction that charges, so that no crash of a
-   * process loses it. `admin.thresholds` reads the table. See docs/thresholds.md. @default false
+   * process loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the machine's, in whole ms since the epoch. */
