@@ -1,7 +1,10 @@
 import type { Announcement } from '../../contract/announcement.js';
 import { CHANGES_LIFE_MS, configuredChange } from '../journal.js';
 import { configurationOf, describe } from '../published.js';
-import type { Transactions } from './transactions.js';
+import type { StateBackend } from './state-store.js';
+
+/** Updates the rows of a database. */
+export type UpdateRows = NonNullable<StateBackend['updateAll']>;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -10,13 +13,13 @@ const decoder = new TextDecoder();
 export class Configurations {
   /** The limiters whose options are compared together with the next update. */
   readonly pending = new Set<Announcement>();
-  readonly #transactions: Transactions;
+  readonly #update: UpdateRows;
 
-  constructor(transactions: Transactions) {
-    this.#transactions = transactions;
+  constructor(update: UpdateRows) {
+    this.#update = update;
   }
 
-  /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost file. */
+  /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost database. */
   compare(): void {
     for (const limiter of this.pending) this.#compare(limiter);
     this.pending.clear();
@@ -27,7 +30,7 @@ export class Configurations {
     const text = JSON.stringify(options);
     // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
     const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
-    const updated = this.#transactions.update(
+    const updated = this.#update(
       [key],
       ([bytes], at) => {
         const before = bytes && decoder.decode(bytes);
@@ -40,6 +43,6 @@ export class Configurations {
       [],
     );
     // Limits do not depend on the log.
-    updated.catch(() => {});
+    Promise.resolve(updated).catch(() => {});
   }
 }
