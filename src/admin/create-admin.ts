@@ -6,6 +6,7 @@ import { hashedText } from '../stores/keys.js';
 import { Memory } from '../stores/memory/memory-store.js';
 import type { MemoryStore } from '../stores/memory/options.js';
 import { commandsOf, type RedisClient } from '../stores/redis/clients/clients.js';
+import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
 import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
@@ -17,6 +18,7 @@ import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
 import { overrideFunctions } from './overrides.js';
+import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
@@ -47,7 +49,7 @@ export interface AdminOptions {
 const MAX_TIMEOUT_MS = 60_000;
 
 const SOURCES =
-  'Pass a redisStore, sqliteStore or memoryStore, a Redis client (ioredis, iovalkey, redis), or the path of an SQLite file.';
+  'Pass a redisStore, sqliteStore, postgresStore or memoryStore, a Redis client (ioredis, iovalkey, redis), or the path of an SQLite file.';
 
 /**
  * Creates the interface for operators: views of limiters, keys, bans and overrides, changes of them, and the log of all changes.
@@ -104,6 +106,8 @@ function stateOf(
   const given = (source ?? {}) as Store & Partial<SqliteDatabase>;
   const file = typeof source === 'object' && source !== null ? sqliteFileOf(given) : undefined;
   if (file) return new SqliteState(given, file, settings);
+  const database = typeof source === 'object' && source !== null ? postgresDatabaseOf(given) : undefined;
+  if (database) return new PostgresState(given, database, settings);
   const isDatabase = typeof given.exec === 'function' && typeof given.prepare === 'function';
   if (typeof source === 'string' || isDatabase)
     return openFile(source as string | SqliteDatabase, hashKeys, settings);
