@@ -78,8 +78,9 @@ export abstract class LocalState implements State {
   }
 
   published(): Promise<Published> {
-    const instances =
-      this.#announced.size === 0 ? [] : [{ ...instanceOf(this.#announced, hostname(), 0), id: 'process' }];
+    const instance = { ...instanceOf(this.#announced, hostname(), 0), id: 'process' };
+    const hashed = this.#mark === undefined ? instance : { ...instance, hashed: this.#mark };
+    const instances = this.#announced.size === 0 ? [] : [hashed];
     return Promise.resolve(new Published(instances, this.#mark, this.kind === 'memory'));
   }
 

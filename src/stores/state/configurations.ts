@@ -1,7 +1,8 @@
 import type { Announcement } from '../../contract/announcement.js';
 import { CHANGES_LIFE_MS, configuredChange } from '../journal.js';
 import { configurationOf, describe } from '../published.js';
-import type { StateBackend } from './state-store.js';
+import type { Call } from '../../contract/store.js';
+import type { Askers, StateBackend } from './state-store.js';
 
 /** Updates the rows of a database. */
 export type UpdateRows = NonNullable<StateBackend['updateAll']>;
@@ -20,12 +21,12 @@ export class Configurations {
   }
 
   /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost database. */
-  compare(): void {
-    for (const limiter of this.pending) this.#compare(limiter);
+  compare(askers: Askers): void {
+    for (const limiter of this.pending) this.#compare(limiter, askers.map(observerOf));
     this.pending.clear();
   }
 
-  #compare(limiter: Announcement): void {
+  #compare(limiter: Announcement, askers: Askers): void {
     const { name, ...options } = configurationOf(describe(limiter));
     const text = JSON.stringify(options);
     // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
@@ -40,9 +41,14 @@ export class Configurations {
         const logged = { ...configuredChange(name, options), before: JSON.parse(before) as object, at };
         return [{ ...change, log: [logged] }];
       },
-      [],
+      askers,
     );
     // Limits do not depend on the log.
     Promise.resolve(updated).catch(() => {});
   }
+}
+
+/** An asker whose update is dropped with that of another asker, and does not change the time of its call. */
+function observerOf({ subject }: Askers[number]): Askers[number] {
+  return { subject: { ...subject, call: subject.call && (Object.create(subject.call) as Call) } };
 }

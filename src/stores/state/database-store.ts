@@ -31,7 +31,7 @@ export function databaseStore(
   const update: StateBackend['updateAll'] = (keys, change, askers) => {
     const names = keys.map(name);
     const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers);
-    if (configurations.pending.size > 0) configurations.compare();
+    if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
   };
   const store = stateStore({

@@ -1,4 +1,5 @@
 // The stream of thresholds in PostgreSQL: each group of readers gets each crossing, whatever ends in between.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Pool } from 'pg';
 import { createLimiter } from 'headgate';
@@ -98,6 +99,33 @@ describe('PostgreSQL, the stream of thresholds', function () {
     await Promise.all(readers);
     expect(read).to.have.length(2 * keys.length);
     expect(new Set(read)).to.have.property('size', 2 * keys.length);
+  });
+
+  it('a reader misses no crossing of a transaction that commits late', async () => {
+    const holder = await pool.connect();
+    await holder.query(`SELECT pg_advisory_lock(7);
+CREATE FUNCTION ${table}_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF NEW.entry LIKE '%slow%' THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN NEW; END $$;
+CREATE TRIGGER wait AFTER INSERT ON ${table}_crossings FOR EACH ROW EXECUTE FUNCTION ${table}_wait()`);
+    const waiting = async (): Promise<number> =>
+      (await holder.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).rows.length;
+    const options = { name: 'api', limit: 1, window: '1h', thresholds: [1], timeout: '30s' } as const;
+    const [first, second] = [stream(), stream()].map((store) => createLimiter({ ...options, store }));
+    // The first decision of a process also compares the options of its limiter, in a row of all processes.
+    for (const limiter of [first!, second!]) await limiter.peek('slow');
+    const slow = first!.consume('slow');
+    while ((await waiting()) < 1) await sleep(5);
+    let isDone = false;
+    const quick = second!.consume('quick').then(() => (isDone = true));
+    // Without a lock around the ids, the second transaction would not wait for the first.
+    while (!isDone && (await waiting()) < 2) await sleep(5);
+    const mail = createAdmin(stream(), { timeout: '30s' }).thresholds({ group: 'mail' });
+    const read = await mail.read();
+    await holder.query('SELECT pg_advisory_unlock(7)');
+    holder.release();
+    await Promise.all([slow, quick]);
+    read.push(...(await mail.read()));
+    expect(read.map(({ key }) => key)).to.deep.equal(['slow', 'quick']);
   });
 
   it('a crash of the server loses no crossing, and gives no id twice', async () => {
