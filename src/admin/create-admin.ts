@@ -172,7 +172,7 @@ type Functions = ReturnType<typeof viewFunctions> &
  * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
  */
 export interface Admin {
-  /** The limiters that processes have published, and processes whose options differ. In a file or in memory, those of this process. */
+  /** The limiters that processes have published, and processes whose options differ. In a database or in memory, those of this process. */
   limiters: Functions['limiters'];
   /**
    * The answers of all limiters, tiers and dimensions to a key: verdicts, ban and override. With `name`, that of one limiter. Nothing is charged.

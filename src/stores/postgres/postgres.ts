@@ -20,15 +20,16 @@ import { Table } from './table.js';
 
 export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
 
-/** The options of the table. */
+/** The options of the tables. */
 export interface PostgresSchemaOptions {
   /**
-   * The table's name: letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their case.
+   * The name of the table of state: at most 53 letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their
+   * case. The names of the tables beside it begin with this name.
    * @default 'headgate'
    */
   table?: string;
   /**
-   * Whether the table is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
+   * Whether the table of state is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
    * unlogged table, and a failover to a replica starts with an empty table, so that all counts, bans and overrides begin anew. Pass `false`
    * if counts, bans and overrides must survive.
    *
@@ -71,8 +72,8 @@ export const POSTGRES_TABLE = {
 /** A store in a table of PostgreSQL: see {@link postgresStore}. */
 export interface PostgresStore extends Store {
   /**
-   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. If the table does not exist, the
-   * user of the pool needs the right to create it; decisions need SELECT, INSERT, UPDATE and DELETE on it.
+   * Creates the tables unless they exist. Safe to call at each start, and by several processes at the same time. If the tables do not exist, the
+   * user of the pool needs the right to create tables; decisions need SELECT, INSERT, UPDATE and DELETE on them.
    *
    * @throws HeadgateError `HEADGATE_STORE_AWAY` if another program has a table of this name @throws the error of `pg`
    */
@@ -151,7 +152,7 @@ async function run(
 }
 
 /**
- * The SQL that creates the table of {@link postgresStore}, for tools that migrate databases.
+ * The SQL that creates the tables of {@link postgresStore}, for tools that migrate databases.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
@@ -161,7 +162,8 @@ export function postgresSchema(options: PostgresSchemaOptions = {}): string {
 
 function checkTableName(option: string, table: unknown): string {
   if (typeof table === 'string' && /^([a-z_]\w{0,62}\.)?[a-z_]\w{0,52}$/i.test(table)) return table;
-  const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
+  const fix =
+    "Pass a name of at most 53 letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
   throw invalidOption(option, table, fix);
 }
 
