@@ -104,14 +104,15 @@ function stateOf(
 ): State {
   if (source instanceof Memory) return new MemoryState(source, settings);
   const given = (source ?? {}) as Store & Partial<SqliteDatabase>;
-  const file = typeof source === 'object' && source !== null ? sqliteFileOf(given) : undefined;
+  const isObject = typeof source === 'object' && source !== null;
+  const file = isObject ? sqliteFileOf(given) : undefined;
   if (file) return new SqliteState(given, file, settings);
-  const database = typeof source === 'object' && source !== null ? postgresDatabaseOf(given) : undefined;
+  const database = isObject ? postgresDatabaseOf(given) : undefined;
   if (database) return new PostgresState(given, database, settings);
   const isDatabase = typeof given.exec === 'function' && typeof given.prepare === 'function';
   if (typeof source === 'string' || isDatabase)
     return openFile(source as string | SqliteDatabase, hashKeys, settings);
-  const connection = typeof source === 'object' && source !== null ? connectionOf(given) : undefined;
+  const connection = isObject ? connectionOf(given) : undefined;
   if (connection) return redisState(connection, settings);
   const { evalsha, evalSha, decide } = given as Partial<Record<'evalsha' | 'evalSha' | 'decide', unknown>>;
   if (typeof evalsha !== 'function' && typeof evalSha !== 'function') {

@@ -31,7 +31,7 @@ describe('PostgreSQL, the stream of thresholds', function () {
   const stream = (options: PostgresStoreOptions = {}) =>
     postgresStore(pool, { table, thresholds: 'stream', ...options });
   const rows = async (suffix: string): Promise<unknown[]> =>
-    (await pool.query(`SELECT * FROM ${table}_${suffix} ORDER BY id`)).rows;
+    (await pool.query<object>(`SELECT * FROM ${table}_${suffix} ORDER BY id`)).rows;
   const policies = [
     { name: 'month', algorithm: 'calendar', limit: 10, period: 'month', by: 'org', thresholds: [0.8, 1] },
     { name: 'minute', limit: 5, window: '1m', thresholds: [1] },
