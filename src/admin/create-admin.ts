@@ -6,6 +6,7 @@ import { hashedText } from '../stores/keys.js';
 import { Memory } from '../stores/memory/memory-store.js';
 import type { MemoryStore } from '../stores/memory/options.js';
 import { commandsOf, type RedisClient } from '../stores/redis/clients/clients.js';
+import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
 import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
@@ -17,6 +18,7 @@ import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
 import { overrideFunctions } from './overrides.js';
+import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
@@ -47,7 +49,7 @@ export interface AdminOptions {
 const MAX_TIMEOUT_MS = 60_000;
 
 const SOURCES =
-  'Pass a redisStore, sqliteStore or memoryStore, a Redis client (ioredis, iovalkey, redis), or the path of an SQLite file.';
+  'Pass a redisStore, sqliteStore, postgresStore or memoryStore, a Redis client (ioredis, iovalkey, redis), or the path of an SQLite file.';
 
 /**
  * Creates the interface for operators: views of limiters, keys, bans and overrides, changes of them, and the log of all changes.
@@ -102,12 +104,15 @@ function stateOf(
 ): State {
   if (source instanceof Memory) return new MemoryState(source, settings);
   const given = (source ?? {}) as Store & Partial<SqliteDatabase>;
-  const file = typeof source === 'object' && source !== null ? sqliteFileOf(given) : undefined;
+  const isObject = typeof source === 'object' && source !== null;
+  const file = isObject ? sqliteFileOf(given) : undefined;
   if (file) return new SqliteState(given, file, settings);
+  const database = isObject ? postgresDatabaseOf(given) : undefined;
+  if (database) return new PostgresState(given, database, settings);
   const isDatabase = typeof given.exec === 'function' && typeof given.prepare === 'function';
   if (typeof source === 'string' || isDatabase)
     return openFile(source as string | SqliteDatabase, hashKeys, settings);
-  const connection = typeof source === 'object' && source !== null ? connectionOf(given) : undefined;
+  const connection = isObject ? connectionOf(given) : undefined;
   if (connection) return redisState(connection, settings);
   const { evalsha, evalSha, decide } = given as Partial<Record<'evalsha' | 'evalSha' | 'decide', unknown>>;
   if (typeof evalsha !== 'function' && typeof evalSha !== 'function') {
@@ -168,7 +173,7 @@ type Functions = ReturnType<typeof viewFunctions> &
  * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
  */
 export interface Admin {
-  /** The limiters that processes have published, and processes whose options differ. In a file or in memory, those of this process. */
+  /** The limiters that processes have published, and processes whose options differ. In a database or in memory, those of this process. */
   limiters: Functions['limiters'];
   /**
    * The answers of all limiters, tiers and dimensions to a key: verdicts, ban and override. With `name`, that of one limiter. Nothing is charged.

@@ -3,7 +3,7 @@ import { compileBan, type BanNote } from '../contract/ban-options.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
-import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { MaybePromise, PolicySet, Reply, Store } from '../contract/store.js';
 import type { ReadCrossing } from '../stores/crossings.js';
 import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
@@ -36,9 +36,9 @@ export interface Row {
   readonly bytes?: number | undefined;
 }
 
-/** State that this process can read at once: in memory, or in a file. A row has the whole state of a key. */
+/** State of which a row has the whole state of a key: in memory, in a file, or in a table. */
 export abstract class LocalState implements State {
-  abstract readonly kind: 'sqlite' | 'memory';
+  abstract readonly kind: 'sqlite' | 'postgres' | 'memory';
   readonly timeout: number;
   readonly #store: Store;
   readonly #origin: Origin;
@@ -59,13 +59,13 @@ export abstract class LocalState implements State {
   }
 
   /** The time by the store's clock. */
-  protected abstract now(): number;
-  protected abstract rowOf(owner: Owner): Row | undefined;
+  protected abstract now(): MaybePromise<number>;
+  protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (Row | undefined)[]>;
   /** All rows of a limiter, or of all. */
-  protected abstract rows(name: string | undefined): Iterable<Row>;
-  protected abstract append(change: LoggedChange): void | Promise<void>;
-  protected abstract logged(): Iterable<ListedChange>;
-  protected abstract lookAt(set: PolicySet, owner: Owner): Reply;
+  protected abstract rows(name: string | undefined): Iterable<Row> | AsyncIterable<Row>;
+  protected abstract append(change: LoggedChange): MaybePromise<void>;
+  protected abstract logged(): Iterable<ListedChange> | AsyncIterable<ListedChange>;
+  protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
   abstract readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
   abstract ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
@@ -78,17 +78,19 @@ export abstract class LocalState implements State {
   }
 
   published(): Promise<Published> {
-    const instances =
-      this.#announced.size === 0 ? [] : [{ ...instanceOf(this.#announced, hostname(), 0), id: 'process' }];
+    const instance = { ...instanceOf(this.#announced, hostname(), 0), id: 'process' };
+    const hashed = this.#mark === undefined ? instance : { ...instance, hashed: this.#mark };
+    const instances = this.#announced.size === 0 ? [] : [hashed];
     return Promise.resolve(new Published(instances, this.#mark, this.kind === 'memory'));
   }
 
   async *search({ name, key, id, count = KEYS_PER_STEP, progress, signal }: Search): AsyncGenerator<Found[]> {
     let page: Found[] = [];
     let checked = 0;
-    for (const row of this.rows(name)) {
+    const now = await this.now();
+    for await (const row of this.rows(name)) {
       if (key === undefined || row.owner.key === key)
-        page.push(...foundIn(row, this.now()).filter((found) => id === undefined || found.id === id));
+        page.push(...foundIn(row, now).filter((found) => id === undefined || found.id === id));
       if (++checked % count > 0) continue;
       yield page;
       page = [];
@@ -100,54 +102,51 @@ export abstract class LocalState implements State {
     yield page;
   }
 
-  look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
-    return Promise.resolve(owners.map((owner) => this.#lookAt(set, owner)));
-  }
-
   /** Without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
-  #lookAt(set: PolicySet, owner: Owner): Reply {
-    const { limits, ...reply } = this.lookAt(set, owner);
-    const records = [this.rowOf(owner)?.state.overrides, set.overrides?.all];
-    const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
-    return isOverridden && limits ? { ...reply, limits } : reply;
+  async look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
+    const rows = await this.rowsOf(owners);
+    const replies = await this.lookAt(set, owners);
+    return replies.map(({ limits, ...reply }, i) => {
+      const records = [rows[i]?.state.overrides, set.overrides?.all];
+      const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
+      return isOverridden && limits ? { ...reply, limits } : reply;
+    });
   }
 
-  lives(found: readonly Found[]): Promise<(number | undefined)[]> {
-    const now = this.now();
-    return Promise.resolve(
-      found.map(({ owner, id }) => {
-        const state = this.rowOf(owner)?.state;
-        const until = state && untilOf(state, id);
-        return until !== undefined && until > now ? until - now : undefined;
-      }),
-    );
+  async lives(found: readonly Found[]): Promise<(number | undefined)[]> {
+    const now = await this.now();
+    const rows = await this.rowsOf(found.map(({ owner }) => owner));
+    return found.map(({ id }, i) => {
+      const until = rows[i] && untilOf(rows[i].state, id);
+      return until !== undefined && until > now ? until - now : undefined;
+    });
   }
 
-  bans(owners: readonly Owner[]): Promise<number[]> {
-    const now = this.now();
-    return Promise.resolve(
-      owners.map((owner) => Math.max(0, (this.rowOf(owner)?.state.bannedUntil ?? 0) - now)),
-    );
+  async bans(owners: readonly Owner[]): Promise<number[]> {
+    const now = await this.now();
+    const rows = await this.rowsOf(owners);
+    return rows.map((row) => Math.max(0, (row?.state.bannedUntil ?? 0) - now));
   }
 
   async banState(owner: Owner): Promise<BanState> {
-    const now = this.now();
-    const { denials = 0, countedUntil = 0, lastBanMs = 0 } = this.rowOf(owner)?.state ?? {};
+    const now = await this.now();
+    const [row] = await this.rowsOf([owner]);
+    const { denials = 0, countedUntil = 0, lastBanMs = 0 } = row?.state ?? {};
     const [bannedForMs = 0] = await this.bans([owner]);
     return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
   }
 
   /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
-  notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+  async notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
     const wanted = new Set(owners.map(({ text }) => text));
     const notes = new Map<string, BanNote | null>();
-    for (const { action, who: text, by, reason } of this.logged()) {
+    for await (const { action, who: text, by, reason } of this.logged()) {
       // The log names the limiter of an owner of which the file has only one hash.
       const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
       if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
       notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
     }
-    return Promise.resolve(owners.map(({ text }) => notes.get(text) ?? null));
+    return owners.map(({ text }) => notes.get(text) ?? null);
   }
 
   async setBans(changes: readonly BanChange[], logged?: Change): Promise<undefined> {
@@ -157,7 +156,7 @@ export abstract class LocalState implements State {
       await this.#store.ban({ set: this.#banning(name, by), key }, duration, undefined, false);
     });
     await Promise.all(bans);
-    if (logged) await this.append({ ...logged, at: this.now() });
+    if (logged) await this.log(logged);
     return undefined;
   }
 
@@ -171,36 +170,31 @@ export abstract class LocalState implements State {
   }
 
   async log(change: Change): Promise<undefined> {
-    await this.append({ ...change, at: this.now() });
+    await this.append({ ...change, at: await this.now() });
     return undefined;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
   async *changes(since: number): AsyncGenerator<ListedChange> {
-    for (const change of this.logged()) if (change.at >= since) yield change;
+    for await (const change of this.logged()) if (change.at >= since) yield change;
   }
 
   async overridden(): Promise<string[]> {
     const owners: string[] = [];
-    const now = this.now();
+    const now = await this.now();
     for await (const [owner, record] of this.records(() => true))
       if (entryInForce(record, now)) owners.push(owner);
     return owners;
   }
 
-  bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
-    return Promise.resolve(
-      found.map(({ owner }) => {
-        const row = this.rowOf(owner);
-        const states = row && foundIn(row, this.now()).length;
-        return row?.bytes === undefined ? undefined : row.bytes / Math.max(1, states!);
-      }),
-    );
+  async bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
+    const now = await this.now();
+    const rows = await this.rowsOf(found.map(({ owner }) => owner));
+    return rows.map((row) => row?.bytes && row.bytes / Math.max(1, foundIn(row, now).length));
   }
 
   /** Decisions are counted in Redis only. */
-  counts(): Promise<RecentCounts> {
-    return Promise.resolve({ now: this.now(), counts: [] });
+  async counts(): Promise<RecentCounts> {
+    return { now: await this.now(), counts: [] };
   }
 
   memory(): Promise<readonly ServerMemory[]> {

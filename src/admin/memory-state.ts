@@ -29,10 +29,12 @@ export class MemoryState extends LocalState {
     return this.#memory.clock();
   }
 
-  protected rowOf(owner: Owner): Row | undefined {
-    const [scope, key] = placeOf(owner);
-    const state = this.#memory.tables.get(`${scope} ${owner.name as string}`)?.stateOf(key);
-    return state && { owner, state };
+  protected rowsOf(owners: readonly Owner[]): (Row | undefined)[] {
+    return owners.map((owner) => {
+      const [scope, key] = placeOf(owner);
+      const state = this.#memory.tables.get(`${scope} ${owner.name as string}`)?.stateOf(key);
+      return state && { owner, state };
+    });
   }
 
   protected *rows(wanted: string | undefined): Generator<Row> {
@@ -47,9 +49,8 @@ export class MemoryState extends LocalState {
     }
   }
 
-  protected lookAt(set: PolicySet, owner: Owner): Reply {
-    const [scope, key] = placeOf(owner);
-    return this.#memory.lookAt(scope, key, set);
+  protected lookAt(set: PolicySet, owners: readonly Owner[]): Reply[] {
+    return owners.map((owner) => this.#memory.lookAt(...placeOf(owner), set));
   }
 
   protected append(change: LoggedChange): void {

@@ -104,7 +104,7 @@ export interface ServerMemory {
 
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
-  readonly kind: 'redis' | 'sqlite' | 'memory';
+  readonly kind: 'redis' | 'sqlite' | 'postgres' | 'memory';
   /** The time limit of limiters on this state, ms. */
   readonly timeout: number;
   /** The index of bans, on Redis. */

@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import sinon from 'sinon';
+import { createAdmin } from 'headgate/admin';
 import { createLimiter, type CreateLimiterOptions, type Health, type Store } from 'headgate';
 import {
   sqliteStore,
@@ -188,6 +189,13 @@ describeSqlite('the SQLite store', () => {
       5,
     );
     expect((await limiter({}, store()).peek('ada@example.com')).remaining).to.equal(5);
+  });
+
+  it('headgate/admin changes the hashed keys of limiters in this process', async () => {
+    const hashing = store({ hashKeys: 'a secret of some length' });
+    const banning = limiter({ ban: {} }, hashing);
+    await createAdmin(hashing).ban('ada', '1h', { name: 'api' });
+    expect((await banning.peek('ada')).reason).to.equal('banned');
   });
 
   it('expired rows are swept, so that neither table nor file grows', async function () {

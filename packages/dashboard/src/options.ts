@@ -9,7 +9,7 @@ export interface Operator {
 
 /** Options of `dashboard`. */
 export interface DashboardOptions<Req = Request> extends AdminOptions {
-  /** The state: a `redisStore`, a `sqliteStore` or a `memoryStore`, a Redis client, or the path of an SQLite file, as for `createAdmin`. */
+  /** The state: a store of Headgate, a Redis client, or the path of an SQLite file, as for `createAdmin`. */
   store: AdminSource;
   /**
    * Returns the operator of a request. Without an operator, or without this option, the page is read-only.

@@ -222,7 +222,8 @@ function notOfServer(cause: unknown): Pick<Failure, 'cause' | 'isUndone' | 'isLo
   return { cause, isUndone: true, isLost: false };
 }
 
-function away(why: unknown): HeadgateError {
+/** The error of a server that did not do its part. */
+export function away(why: unknown): HeadgateError {
   if (why instanceof HeadgateError) return why;
   const text = why instanceof Error ? why.message || stateOf(why) : String(why);
   return new HeadgateError('HEADGATE_STORE_AWAY', `PostgreSQL cannot be used: ${text}`, {

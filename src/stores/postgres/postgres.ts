@@ -9,24 +9,27 @@ import {
 } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
+import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
-import { stateStore } from '../state/state-store.js';
-import { Batches } from './batches.js';
-import type { PostgresPool } from './pool.js';
+import { thresholdsOption } from '../crossings.js';
+import { away, Batches } from './batches.js';
+import { Connection, Failure } from './connection.js';
+import type { PostgresPool, PostgresResult } from './pool.js';
 import { createTable, schemaText, type Schema } from './schema.js';
 import { Table } from './table.js';
 
 export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
 
-/** The options of the table. */
+/** The options of the tables. */
 export interface PostgresSchemaOptions {
   /**
-   * The table's name: letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their case.
+   * The name of the table of state: at most 53 letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their
+   * case. The names of the tables beside it begin with this name.
    * @default 'headgate'
    */
   table?: string;
   /**
-   * Whether the table is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
+   * Whether the table of state is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
    * unlogged table, and a failover to a replica starts with an empty table, so that all counts, bans and overrides begin anew. Pass `false`
    * if counts, bans and overrides must survive.
    *
@@ -43,6 +46,11 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
    * @default false
    */
   hashKeys?: string | false;
+  /**
+   * `'stream'`: each crossing of a threshold is also written to a table, in the transaction that charges, so that no crash of a process or of
+   * the server loses it. `admin.thresholds` reads the table. See docs/thresholds.md. @default false
+   */
+  thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the server's, in whole ms since the epoch. */
   clock?: Clock;
 }
@@ -57,14 +65,15 @@ const SCHEMA_TABLE = {
 export const POSTGRES_TABLE = {
   ...SCHEMA_TABLE,
   hashKeys: hashKeysOption(),
+  thresholds: thresholdsOption(),
   clock: fn(),
 } satisfies OptionTable<PostgresStoreOptions>;
 
 /** A store in a table of PostgreSQL: see {@link postgresStore}. */
 export interface PostgresStore extends Store {
   /**
-   * Creates the table unless it exists. Safe to call at each start, and by several processes at the same time. If the table does not exist, the
-   * user of the pool needs the right to create it; decisions need SELECT, INSERT, UPDATE and DELETE on it.
+   * Creates the tables unless they exist. Safe to call at each start, and by several processes at the same time. If the tables do not exist, the
+   * user of the pool needs the right to create tables; decisions need SELECT, INSERT, UPDATE and DELETE on them.
    *
    * @throws HeadgateError `HEADGATE_STORE_AWAY` if another program has a table of this name @throws the error of `pg`
    */
@@ -89,20 +98,61 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
     throw invalidOption('postgresStore', pool, "Pass a pool: new Pool() of the package 'pg'.");
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
-  const { hashKeys: name, clock, ...schema } = values;
-  const batches = new Batches(pool, new Table(schema, clock));
+  const { hashKeys: name, clock, thresholds, ...schema } = values;
+  const table = new Table(schema, clock);
+  const transactions = new Batches(pool, table);
   listen(pool);
-  const store = stateStore({
-    update: (key, change, askers) =>
-      batches.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: (keys, change, askers) => batches.update(keys.map(name), change, askers),
-    close: () => batches.close(),
+  const { store, announced } = databaseStore(transactions, name, thresholds !== false);
+  const isHashed = options.hashKeys !== undefined && options.hashKeys !== false;
+  databases.set(store, {
+    ...{ transactions, name, announced, isHashed, clock },
+    table: schema.table,
+    run: (text, ms) => run(pool, table, text, ms),
   });
   return Object.assign(store, { setup: () => setUp(pool, schema) });
 }
 
+/** The parts of a store in PostgreSQL, for the administration. */
+export interface PostgresDatabase extends DatabaseParts {
+  /** The option `table`. */
+  readonly table: string;
+  /** The clock of tests. */
+  readonly clock: Clock | undefined;
+  /** Runs a text outside of the transactions. @returns the result of each statement @throws HeadgateError `HEADGATE_STORE_AWAY` */
+  run(text: string, ms: number): Promise<readonly PostgresResult[]>;
+}
+
+const databases = new WeakMap<Store, PostgresDatabase>();
+
+/** The database of a store. Undefined for other stores. */
+export function postgresDatabaseOf(store: Store): PostgresDatabase | undefined {
+  return databases.get(store);
+}
+
+async function run(
+  pool: PostgresPool,
+  table: Table,
+  text: string,
+  ms: number,
+): Promise<readonly PostgresResult[]> {
+  let connection: Connection | undefined;
+  let isBroken = true;
+  try {
+    connection = new Connection(await pool.connect());
+    await table.check(connection);
+    const results = await connection.prepare(text, ms);
+    isBroken = false;
+    return results;
+  } catch (error) {
+    table.uncheck();
+    throw away(error instanceof Failure ? error.cause : error);
+  } finally {
+    connection?.release(isBroken);
+  }
+}
+
 /**
- * The SQL that creates the table of {@link postgresStore}, for tools that migrate databases.
+ * The SQL that creates the tables of {@link postgresStore}, for tools that migrate databases.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
@@ -111,8 +161,9 @@ export function postgresSchema(options: PostgresSchemaOptions = {}): string {
 }
 
 function checkTableName(option: string, table: unknown): string {
-  if (typeof table === 'string' && /^[a-z_]\w{0,62}(\.[a-z_]\w{0,62})?$/i.test(table)) return table;
-  const fix = "Pass a name of letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
+  if (typeof table === 'string' && /^([a-z_]\w{0,62}\.)?[a-z_]\w{0,52}$/i.test(table)) return table;
+  const fix =
+    "Pass a name of at most 53 letters, digits and underscores, such as 'headgate' or 'limits.headgate'.";
   throw invalidOption(option, table, fix);
 }
 

@@ -1,9 +1,10 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { PostgresClient } from './pool.js';
+import { recordSchema } from './records.js';
 import { identifier, literal } from './statements.js';
 
 /** The version of the table. The table's comment contains it. */
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
 /** The part of each page that stays free, so that a row's new version fits beside the old version and no index changes. */
 const FILL_FACTOR = 70;
@@ -17,7 +18,7 @@ export interface Schema {
   readonly unlogged: boolean;
 }
 
-/** The SQL that creates the table, for tools that migrate databases. */
+/** The SQL that creates the tables, for tools that migrate databases. */
 export function schemaText({ table, unlogged }: Schema): string {
   const name = identifier(table);
   return `CREATE ${unlogged ? 'UNLOGGED ' : ''}TABLE ${name} (
@@ -25,11 +26,11 @@ export function schemaText({ table, unlogged }: Schema): string {
   expires bigint NOT NULL,
   state bytea NOT NULL
 ) WITH (fillfactor = ${FILL_FACTOR}, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
+${recordSchema(table)}COMMENT ON TABLE ${name} IS ${literal(COMMENT)};
 `;
 }
 
-/** Creates the table unless it exists, also in several processes at the same time. @throws HeadgateError if another table has the name */
+/** Creates the tables unless they exist, also in several processes at the same time. @throws HeadgateError if another table has the name */
 export async function createTable(client: PostgresClient, schema: Schema): Promise<void> {
   await client.query("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('headgate setup', 0))");
   const [row] = (await client.query(commentText(schema))).rows as unknown as readonly [CommentRow];

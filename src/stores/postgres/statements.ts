@@ -3,7 +3,7 @@
 import type { StateChange } from '../state/key-record.js';
 
 /** The time by the server's clock in whole ms since the epoch. */
-const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8';
+export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
 /** A text as a literal, whatever the server's `standard_conforming_strings`. */
 export function literal(text: string): string {
@@ -50,11 +50,15 @@ export interface Sweep {
   readonly before: number;
 }
 
-/** Writes states and commits. @param changes by key; without bytes, the row is deleted @param sweep returns `last` and `found` */
+/**
+ * Writes states and commits. @param changes by key; without bytes, the row is deleted @param sweep returns `last` and `found`
+ * @param records texts before the commit
+ */
 export function writeAndCommit(
   table: string,
   changes: ReadonlyMap<string, StateChange>,
-  sweep?: Sweep,
+  sweep: Sweep | undefined,
+  records: readonly string[],
 ): string {
   const rows: string[] = [];
   const gone: string[] = [];
@@ -72,7 +76,7 @@ export function writeAndCommit(
     );
   if (gone.length > 0) texts.push(`DELETE FROM ${table} WHERE key IN (${gone.join(',')})`);
   if (sweep) texts.push(...sweepTexts(table, sweep));
-  return [...texts, 'COMMIT'].join(';\n');
+  return [...texts, ...records, 'COMMIT'].join(';\n');
 }
 
 /** Deletes expired rows. Rows that other transactions have locked are in use, and stay. */
@@ -83,4 +87,20 @@ function sweepTexts(table: string, { after, rows, before }: Sweep): string[] {
     `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE key > ${literal(after)} AND key <= (SELECT max(key) FROM ${part})
 AND expires <= ${before} FOR UPDATE SKIP LOCKED)`,
   ];
+}
+
+/** Reads the time by the server's clock. Returns `now`. */
+export function clockText(): string {
+  return `SELECT ${NOW} AS now`;
+}
+
+/** Reads states by their keys. A row without state is about to be deleted. */
+export function statesText(table: string, keys: readonly string[]): string {
+  const list = keys.map(literal).join(',');
+  return `SELECT key, state FROM ${identifier(table)} WHERE key IN (${list}) AND state <> ''`;
+}
+
+/** Reads the rows after a key, in the order of their keys. */
+export function rowsText(table: string, after: string, most: number): string {
+  return `SELECT key, state FROM ${identifier(table)} WHERE key > ${literal(after)} ORDER BY key LIMIT ${most}`;
 }

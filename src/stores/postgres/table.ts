@@ -1,10 +1,13 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
+import type { StoredCrossing } from '../crossings.js';
+import type { LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 import { runUpdate, type Update } from '../state/updates.js';
 import type { Connection } from './connection.js';
 import type { Row } from './pool.js';
+import { recordTexts } from './records.js';
 import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
 import { identifier, lockAndRead, writeAndCommit, type Sweep } from './statements.js';
 
@@ -78,7 +81,8 @@ export class Table {
     const now = this.#clock?.() ?? Number(rows[0]!['now']);
     const done = updates.filter((update) => runUpdate(states, update, now));
     const sweep = this.#nextSweep(states.changes.size, keys[0]!, now);
-    const text = writeAndCommit(this.#name, states.changes, sweep);
+    const records = recordTexts(this.#schema.table, states);
+    const text = writeAndCommit(this.#name, states.changes, sweep, records);
     // If this process stalled, the server may have ended the transaction. Without this question the outcome of the commit would be unknown.
     if (performance.now() - sent > MAX_IDLE_MS / 2) await connection.prepare('SELECT 1', ms);
     this.#noteSweep(sweep, await connection.commit(text, ms));
@@ -106,6 +110,8 @@ export class Table {
 /** The states of a transaction: the rows that were read, and the changes to write. */
 class BatchStates {
   readonly changes = new Map<string, StateChange>();
+  readonly log: LoggedChange[] = [];
+  readonly crossings: StoredCrossing[] = [];
   readonly #read = new Map<string, Uint8Array>();
 
   constructor(rows: readonly Row[]) {
@@ -126,6 +132,8 @@ class BatchStates {
 
   write(key: string, change: StateChange): void {
     if (change.changed) this.changes.set(key, change);
+    if (change.log) this.log.push(...change.log);
+    if (change.crossings) this.crossings.push(...change.crossings);
   }
 }
 

@@ -3,12 +3,11 @@ import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { choice, fn, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
-import type { Announcement } from '../../contract/announcement.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { ALL_KEYS, withScope } from '../keys.js';
 import { thresholdsOption } from '../crossings.js';
+import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
-import { stateStore, type Askers } from '../state/state-store.js';
+
 import {
   createFile,
   Database,
@@ -22,7 +21,6 @@ import {
   type SqliteDatabase,
   type Synchronous,
 } from './database.js';
-import { Configurations } from './configurations.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -74,40 +72,14 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const { synchronous, hashKeys: name, clock, thresholds } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   const isHashed = given.hashKeys !== false;
-  const announced = new Set<Announcement>();
-  const configurations = new Configurations(transactions);
-  const update = (keys: readonly string[], change: Update, askers: Askers): Promise<void> => {
-    const names = keys.map(name);
-    const updated = transactions.update(names, hidingOwners(names, change, thresholds !== false), askers);
-    if (configurations.pending.size > 0) configurations.compare();
-    return updated;
-  };
-  const store = stateStore({
-    update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: update,
-    close: () => transactions.close(),
-  });
-  const announce: Store['announce'] = (limiter) => {
-    announced.add(limiter);
-    configurations.pending.add(limiter);
-    return {
-      withdraw() {
-        announced.delete(limiter);
-        configurations.pending.delete(limiter);
-      },
-    };
-  };
+  const { store, announced } = databaseStore(transactions, name, thresholds !== false);
   files.set(store, { transactions, name, announced, isHashed });
-  return Object.assign(store, { announce });
+  return store;
 }
 
 /** The parts of a store in a file, for the administration. */
-export interface SqliteFile {
+export interface SqliteFile extends DatabaseParts {
   readonly transactions: Transactions;
-  /** The notation of keys in the file. */
-  readonly name: (key: string) => string;
-  readonly announced: ReadonlySet<Announcement>;
-  readonly isHashed: boolean;
 }
 
 const files = new WeakMap<Store, SqliteFile>();
@@ -115,27 +87,6 @@ const files = new WeakMap<Store, SqliteFile>();
 /** The file of a store. Undefined for other stores. */
 export function sqliteFileOf(store: Store): SqliteFile | undefined {
   return files.get(store);
-}
-
-type Update = Parameters<Transactions['update']>[1];
-
-/** Logs changes and crossings with the owners as the file names them, because keys may be secret. */
-function hidingOwners(names: readonly string[], change: Update, keepsCrossings: boolean): Update {
-  return (bytes, now) =>
-    change(bytes, now).map(({ crossings, ...each }, i) => {
-      if (!each.log && !crossings) return each;
-      const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
-      const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
-      const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>
-        all.map((logged) => ({ ...logged, who: whoIn(logged.who) }));
-      const { log } = each;
-      const isOfAll = log?.some((logged) => logged.who.endsWith(ALL_KEYS));
-      return {
-        ...each,
-        ...(log && !isOfAll && { log: named(log) }),
-        ...(crossings && keepsCrossings && { crossings: named(crossings) }),
-      };
-    });
 }
 
 function opener(database: unknown, synchronous: Synchronous): Opener {

@@ -6,9 +6,9 @@ import { write, writeJson, type Io } from '../io.js';
 export function register(program: CliCommand, io: Io): void {
   program
     .command('postgres-schema')
-    .summary('the SQL of the table of a postgresStore')
+    .summary('the SQL of the tables of a postgresStore')
     .description(
-      'Prints the SQL that creates the table of a postgresStore, for tools that migrate databases. Connects to nothing.',
+      'Prints the SQL that creates the tables of a postgresStore, for tools that migrate databases. Connects to nothing.',
     )
     .option('--table <name>', 'the name of the table, optionally with a schema')
     .option('--no-unlogged', 'a table that survives a crash of the server')

@@ -4,11 +4,11 @@ import express from 'express';
 import type { Limiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { limiterOn } from '../support/stores.js';
-import { all, places, until, type Place } from './stores.js';
+import { all, until, type Place } from './stores.js';
 
 const NOTE = { by: 'ada', reason: 'INC-7' };
 
-for (const [kind, open] of Object.entries(places)) {
+export function severalBansSuite(kind: string, open: () => Promise<Place>): void {
   describe(`bans in several limiters on ${kind}`, () => {
     let place: Place;
     let closing: Limiter[];

@@ -1,7 +1,11 @@
 import type { Announcement } from '../../contract/announcement.js';
 import { CHANGES_LIFE_MS, configuredChange } from '../journal.js';
 import { configurationOf, describe } from '../published.js';
-import type { Transactions } from './transactions.js';
+import type { Call } from '../../contract/store.js';
+import type { Askers, StateBackend } from './state-store.js';
+
+/** Updates the rows of a database. */
+export type UpdateRows = NonNullable<StateBackend['updateAll']>;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -10,24 +14,24 @@ const decoder = new TextDecoder();
 export class Configurations {
   /** The limiters whose options are compared together with the next update. */
   readonly pending = new Set<Announcement>();
-  readonly #transactions: Transactions;
+  readonly #update: UpdateRows;
 
-  constructor(transactions: Transactions) {
-    this.#transactions = transactions;
+  constructor(update: UpdateRows) {
+    this.#update = update;
   }
 
-  /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost file. */
-  compare(): void {
-    for (const limiter of this.pending) this.#compare(limiter);
+  /** Compares pending options in the transaction of the update that was just requested, so that the update's caller learns of a lost database. */
+  compare(askers: Askers): void {
+    for (const limiter of this.pending) this.#compare(limiter, askers.map(observerOf));
     this.pending.clear();
   }
 
-  #compare(limiter: Announcement): void {
+  #compare(limiter: Announcement, askers: Askers): void {
     const { name, ...options } = configurationOf(describe(limiter));
     const text = JSON.stringify(options);
     // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
     const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
-    const updated = this.#transactions.update(
+    const updated = this.#update(
       [key],
       ([bytes], at) => {
         const before = bytes && decoder.decode(bytes);
@@ -37,9 +41,14 @@ export class Configurations {
         const logged = { ...configuredChange(name, options), before: JSON.parse(before) as object, at };
         return [{ ...change, log: [logged] }];
       },
-      [],
+      askers,
     );
     // Limits do not depend on the log.
-    updated.catch(() => {});
+    Promise.resolve(updated).catch(() => {});
   }
+}
+
+/** An asker whose update is dropped with that of another asker, and does not change the time of its call. */
+function observerOf({ subject }: Askers[number]): Askers[number] {
+  return { subject: { ...subject, call: subject.call && (Object.create(subject.call) as Call) } };
 }

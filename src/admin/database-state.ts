@@ -1,0 +1,158 @@
+import { dimensionsOf } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { MaybePromise, PolicySet, Reply, Store, Subject } from '../contract/store.js';
+import type { ListedChange, LoggedChange } from '../stores/journal.js';
+import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
+import type { Finding } from '../stores/redis/operators/finding.js';
+import type { DatabaseParts } from '../stores/state/database-store.js';
+import { KeyState } from '../stores/state/key-state.js';
+import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
+import { stateKeys } from '../stores/state/state-keys.js';
+import { hashOnly, LocalState, type Row } from './local-state.js';
+import type { Owner } from './state.js';
+import type { Origin } from './unlogged.js';
+
+/** The number of rows or entries that are read at a time. */
+export const BATCH_SIZE = 500;
+
+/** A row of the table of state. */
+export interface StateRow {
+  readonly key: string;
+  readonly state: Uint8Array;
+}
+
+/** A row of the log. */
+export interface LogRow {
+  readonly id: number | string;
+  readonly entry: string;
+}
+
+/** The state of limiters in a database. Other processes may write in the meantime. */
+export abstract class DatabaseState extends LocalState {
+  readonly #parts: DatabaseParts;
+
+  constructor(
+    store: Store,
+    parts: DatabaseParts,
+    settings: { readonly timeout: number; readonly origin: Origin },
+  ) {
+    super(store, parts.announced, parts.isHashed ? 'file' : undefined, settings);
+    this.#parts = parts;
+  }
+
+  /** The states of rows by their keys. */
+  protected abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;
+  /** The next rows after a key, in the order of their keys. */
+  protected abstract rowsAfter(key: string): MaybePromise<readonly StateRow[]>;
+  /** The newest changes before an entry of the log. */
+  protected abstract changesBefore(id: LogRow['id'] | undefined): MaybePromise<readonly LogRow[]>;
+
+  ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
+    if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
+    const slots = { banBy: by, slotBy: undefined, acrossSlots: false };
+    const ban = { after: 0, within: 1, first: 1, factor: 1, max: 1 };
+    const set = { name, policies: [], ban, dimensions: dimensionsOf([], ban, slots), timeout: this.timeout };
+    return { scope: escapeName(name), name, key, by, text: this.#textOf({ set, key }) };
+  }
+
+  /** The owner text of a subject of one dimension, as the database has it. */
+  #textOf(subject: Subject): string {
+    const [written = ''] = stateKeys(subject);
+    return ownerTextIn(this.#parts.name(written));
+  }
+
+  protected async rowsOf(owners: readonly Owner[]): Promise<(Row | undefined)[]> {
+    const states = await this.states(owners.map(keyOf));
+    return owners.map((owner, i) => {
+      const state = states[i];
+      return state && { owner, state: summaryOf(state), bytes: keyOf(owner).length + state.length };
+    });
+  }
+
+  /** All rows in the order of their keys. */
+  protected async *rows(wanted: string | undefined): AsyncGenerator<Row> {
+    for await (const { key, state } of this.#stateRows()) {
+      const owner = parseOwner(key);
+      // The record of overrides of all keys does not belong to a key.
+      if (!owner || owner.scope === '' || (wanted !== undefined && owner.name !== wanted)) continue;
+      yield { owner, state: summaryOf(state), bytes: key.length + state.length };
+    }
+  }
+
+  async *#stateRows(): AsyncGenerator<StateRow> {
+    for (let last = ''; ;) {
+      const page = await this.rowsAfter(last);
+      yield* page;
+      if (page.length < BATCH_SIZE) return;
+      last = page.at(-1)!.key;
+      // Requests of this process come first.
+      await new Promise(setImmediate);
+    }
+  }
+
+  protected async lookAt(set: PolicySet, owners: readonly Owner[]): Promise<Reply[]> {
+    const query = { set, key: '', cost: 1, costs: undefined, peek: true, lease: '' };
+    const states = await this.states(owners.map(keyOf));
+    const now = await this.now();
+    return states.map((state) => new KeyState(state, now).decide(query));
+  }
+
+  protected append(change: LoggedChange): Promise<void> {
+    const nothing = { changed: false, bytes: undefined, expiresAt: 0, log: [change] };
+    return this.#parts.transactions.update([''], () => [nothing], []);
+  }
+
+  protected async *logged(): AsyncGenerator<ListedChange> {
+    for (let last: LogRow['id'] | undefined; ;) {
+      const page = await this.changesBefore(last);
+      for (const { id, entry } of page) yield { ...(JSON.parse(entry) as LoggedChange), id: String(id) };
+      if (page.length < BATCH_SIZE) return;
+      last = page.at(-1)!.id;
+    }
+  }
+
+  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+    for await (const { key, state } of this.#stateRows()) {
+      const found = parseStateKey('x', `x:${key}`);
+      const overrides = found ? summaryOf(state).overrides : '';
+      if (!found || overrides === '') continue;
+      // The record of all keys is stored under the limiter's name, in a scope without a limiter.
+      const isOfAll = found.scope === '' && typeof found.key === 'string';
+      const owner = isOfAll ? `${escapeName(found.key)}:${ALL_KEYS}` : ownerTextIn(key);
+      if (isWanted(owner)) yield [owner, overrides];
+    }
+  }
+
+  async recordOfAll(name: string): Promise<unknown> {
+    const set = { name: '', policies: [], ban: undefined, timeout: this.timeout };
+    const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
+    const { overrides } = summaryOf(state);
+    return overrides === '' ? undefined : overrides;
+  }
+
+  async check(): Promise<readonly Finding[]> {
+    const what = this.kind === 'sqlite' ? 'file' : 'table';
+    try {
+      await this.states(['']);
+      return [{ level: 'ok', code: 'connection', message: `The ${what} can be read.` }];
+    } catch (error) {
+      const message = `The ${what} cannot be read: ${(error as Error).message}`;
+      return [{ level: 'error', code: 'connection', message }];
+    }
+  }
+}
+
+function parseOwner(key: string): Owner | undefined {
+  const found = parseStateKey('x', `x:${key}`);
+  if (found) return { ...found, text: ownerTextIn(key) };
+  if (!key.endsWith(`}${LAYOUT_VERSION}`)) return undefined;
+  // Of a limiter whose name is not ASCII, only a hash of the whole is stored.
+  const hash: Hash = { hash: /#([\w-]+)/.exec(key)?.[1] ?? '' };
+  return { scope: '?', name: hash, key: hash, by: DEFAULT_DIMENSION, text: ownerTextIn(key) };
+}
+
+/** The key of an owner's row. */
+const keyOf = ({ text }: Pick<Owner, 'text'>): string => `{${text}}${LAYOUT_VERSION}`;
+
+/** The text between the braces of a row's key. */
+const ownerTextIn = (key: string): string => key.slice(1, key.lastIndexOf('}'));
