@@ -218,8 +218,18 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  checkSlotTenants(compiled);
   // The array is not frozen, because V8 reads the elements of frozen arrays slowly.
   return withHidden(compiled);
+}
+
+/** Refuses slots that tenants of different dimensions share. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkSlotTenants(policies: readonly CompiledPolicy[]): void {
+  const [first, ...others] = policies.filter(({ share, traits }) => share !== undefined && traits.holdsSlots);
+  const other = others.find(({ share }) => share !== first!.share);
+  if (!other) return;
+  const fix = `The slots of '${first!.name}' are shared by '${first!.share}', and a lease names one tenant. Give '${other.name}' a limiter of its own.`;
+  throw invalidOption(`policy '${other.name}': share`, other.share, fix);
 }
 
 /** The policies, followed by the hidden policies of those that are shared. */
