@@ -83,7 +83,14 @@ export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, o
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel =
-  'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar' | 'shares' | 'slot-shares';
+  | 'sliding-window'
+  | 'fixed-window'
+  | 'sliding-log'
+  | 'gcra'
+  | 'concurrency'
+  | 'calendar'
+  | 'shares'
+  | 'slot-shares';
 
 /** The kernel of the hidden policies of a shared policy that counts units in a window. */
 export const SHARES_KERNEL: Kernel = 'shares';

@@ -2,7 +2,7 @@
 -- a lease ends with the tag of its tenant. The pool has the weights of tenants, and the tenants that lately did not get a slot.
 --
 -- State:   pool: five words per tenant, in the order of their latest requests: the tag, the weight, the time of the last admission (ms), the
---          time of the last denial since (or 0), and the slots that the tenant would hold with that request. A tenant has no state of its own
+--          time of the last denial (or 0), and the slots that the tenant wants since. A tenant has no state of its own
 -- Params:  lease (ms), default weight
 -- Returns: look: 0, 1, reset, tenants (or nil, error); commit: 1, 0; adjust: 1, reset, 0
 
@@ -17,7 +17,7 @@ local slot_shares_wants, slot_shares_spare = 2000, 64
 local function slot_shares_load(limit, p, weight, tag, tenants)
   local s = { p = p, limit = limit.policy[1], weight = weight > 0 and weight or p[2], tag = tag, tenants = tenants, leases = {}, served = 0 }
   for _, tenant in ipairs(tenants) do
-    if tenant.tag == tag then s.served = tenant.served end
+    if tenant.tag == tag then s.own, s.served = tenant, tenant.served end
   end
   local leases = redis.call('ZRANGE', limit.key, 0, -1, 'WITHSCORES')
   for i = 1, #leases, 2 do
@@ -37,13 +37,24 @@ local function slot_shares_held(s, time)
 end
 
 -- The slots that other tenants get before a tenant has so many slots.
-local function slot_shares_before(s, count, demands)
+local function slot_shares_before(s, count, demands, served)
   local units = 0
   for _, each in ipairs(demands) do
-    local is_first = each.served < s.served or each.served == s.served and each.tag < s.tag
+    local is_first = each.served < served or each.served == served and each.tag < s.tag
     units = units + math.min(each.slots, math.floor((count * each.weight - (is_first and 0 or 1)) / s.weight))
   end
   return units
+end
+
+-- The slots that a tenant wants since a denial. The demand ends early if the tenant got a slot since, and holds none any more.
+local function slot_shares_wanted(tenant, held, time)
+  local is_recent = tenant.asked + slot_shares_wants > time
+  return is_recent and (tenant.asked > tenant.served or held > 0) and tenant.wanted or 0
+end
+
+-- Whether the turns of a tenant still count, so that tenants are not served twice before others.
+local function slot_shares_kept(s, served, asked, held, time)
+  return held > 0 or math.max(served, asked) + s.p[1] + slot_shares_wants > time
 end
 
 -- Computes the share at a time: the part of a tenant if the slots are given out singly, each to the tenant with the fewest slots by weight,
@@ -53,7 +64,8 @@ local function slot_shares_estimate(s, time)
   s.held = held[s.tag] or 0
   held[s.tag] = nil
   for _, tenant in ipairs(s.tenants) do
-    local slots = math.max(held[tenant.tag] or 0, tenant.asked + slot_shares_wants > time and tenant.wanted or 0)
+    local own = held[tenant.tag] or 0
+    local slots = math.max(own, slot_shares_wanted(tenant, own, time))
     if tenant.tag ~= s.tag and slots > 0 then
       demands[#demands + 1] = { tag = tenant.tag, weight = tenant.weight, served = tenant.served, slots = slots }
     end
@@ -61,10 +73,11 @@ local function slot_shares_estimate(s, time)
   end
   for tag, slots in pairs(held) do demands[#demands + 1] = { tag = tag, weight = s.p[2], served = 0, slots = slots } end
   local above = s.limit + 1
+  local served = slot_shares_kept(s, s.served, s.own and s.own.asked or 0, s.held, time) and s.served or 0
   s.share = 0
   while above - s.share > 1 do
     local middle = math.floor((s.share + above) / 2)
-    if middle + slot_shares_before(s, middle, demands) <= s.limit then s.share = middle else above = middle end
+    if middle + slot_shares_before(s, middle, demands, served) <= s.limit then s.share = middle else above = middle end
   end
 end
 
@@ -96,8 +109,7 @@ local function slot_shares_write(s, key, asked, wanted)
   local held, spare, words = slot_shares_held(s, now), -slot_shares_spare, {}
   local others = {}
   for _, tenant in ipairs(s.tenants) do
-    local is_recent = math.max(tenant.served, tenant.asked) > now - s.p[1] - slot_shares_wants
-    if tenant.tag ~= s.tag and (held[tenant.tag] or is_recent) then
+    if tenant.tag ~= s.tag and slot_shares_kept(s, tenant.served, tenant.asked, held[tenant.tag] or 0, now) then
       others[#others + 1] = tenant
       if not held[tenant.tag] then spare = spare + 1 end
     end
@@ -113,24 +125,24 @@ local function slot_shares_write(s, key, asked, wanted)
   headgate_set(key, table.concat(words, ' '), now + s.p[1] + slot_shares_wants)
 end
 
--- Records a request. A request beyond the share leaves no demand, because no slot could be kept for it.
+-- Records a request. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept.
 local function slot_shares_note(s, key, cost, is_charged)
-  local wanted = s.held + cost
+  local slots, own = s.held + cost, s.own
   if is_charged then
     s.served = now
-    slot_shares_write(s, key, 0, 0)
+    slot_shares_write(s, key, own and own.asked or 0, own and own.wanted or 0)
     slot_shares_estimate(s, now)
-    s.held = wanted
-  elseif wanted <= s.share then
-    slot_shares_write(s, key, now, wanted)
+    s.held = slots
+    return
   end
+  local before = own and slot_shares_wanted(own, s.held, now) or 0
+  local wanted = math.max(before, slots <= s.share and slots or s.held)
+  if wanted > 0 then slot_shares_write(s, key, now, wanted) end
 end
 
 -- Forgets the demand of a tenant whose request another policy denies.
 local function slot_shares_withdraw(s, key)
-  for _, tenant in ipairs(s.tenants) do
-    if tenant.tag == s.tag and tenant.asked > 0 then return slot_shares_write(s, key, 0, 0) end
-  end
+  if s.own and s.own.asked > 0 then slot_shares_write(s, key, 0, 0) end
 end
 
 --- section look

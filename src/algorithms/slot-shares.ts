@@ -27,7 +27,7 @@ export type Tenant = readonly [
   weight: number,
   /** The time of the last admission, ms. */
   served: number,
-  /** The time of the last denial since, ms, or 0; and the slots that the tenant would hold with that request. */
+  /** The time of the last denial, ms, or 0; and the slots that the tenant wants since. */
   asked: number,
   wanted: number,
 ];
@@ -101,13 +101,19 @@ export class SlotSharing {
     this.#held = held.get(this.#tag) ?? 0;
     held.delete(this.#tag);
     const demands: Demand[] = [];
-    for (const [tag, weight, served, asked, wanted] of this.#tenants) {
-      const slots = Math.max(held.get(tag) ?? 0, asked + WANTS_MS > time ? wanted : 0);
+    for (const tenant of this.#tenants) {
+      const [tag, weight, served] = tenant;
+      const own = held.get(tag) ?? 0;
+      const slots = Math.max(own, wantedBy(tenant, own, time));
       if (tag !== this.#tag && slots > 0) demands.push({ tag, weight, served, slots });
       held.delete(tag);
     }
     for (const [tag, slots] of held) demands.push({ tag, weight: this.#p.weight, served: 0, slots });
-    this.share = shareOf(this.#limit, { tag: this.#tag, weight: this.#weight, served: this.#served }, demands);
+    this.share = shareOf(
+      this.#limit,
+      { tag: this.#tag, weight: this.#weight, served: this.#served },
+      demands,
+    );
   }
 
   look(cost: number): boolean {
@@ -123,7 +129,10 @@ export class SlotSharing {
   /** The time until a cost is admitted if no tenant asks. @param from a time before which the limit itself denies, ms from now */
   wait(cost: number, from: number): number {
     let low = this.#now + from;
-    let high = this.#leases.reduce((last, [, , stop]) => Math.max(last, stop), Math.max(low, this.#now + WANTS_MS));
+    let high = this.#leases.reduce(
+      (last, [, , stop]) => Math.max(last, stop),
+      Math.max(low, this.#now + WANTS_MS),
+    );
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
       this.#estimate(middle);
@@ -135,18 +144,22 @@ export class SlotSharing {
   }
 
   /**
-   * Records a request, after `look`. A request beyond the share leaves no demand, because no slot could be kept for it.
+   * Records a request, after `look`. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept.
    *
    * @returns the tenants, or undefined if they are unchanged
    */
   note(cost: number, isCharged: boolean): readonly Tenant[] | undefined {
-    if (!isCharged && this.#held + cost > this.share) return undefined;
-    const wanted = this.#held + cost;
-    if (!isCharged) return this.#with(this.#now, wanted);
+    const own = this.#own;
+    const slots = this.#held + cost;
+    if (!isCharged) {
+      const before = own ? wantedBy(own, this.#held, this.#now) : 0;
+      const wanted = Math.max(before, slots <= this.share ? slots : this.#held);
+      return wanted === 0 ? undefined : this.#with(this.#now, wanted);
+    }
     this.#served = this.#now;
-    const tenants = this.#with(0, 0);
+    const tenants = this.#with(own?.[3] ?? 0, own?.[4] ?? 0);
     this.#estimate(this.#now);
-    this.#held = wanted;
+    this.#held = slots;
     return tenants;
   }
 
@@ -157,14 +170,28 @@ export class SlotSharing {
 
   #with(asked: number, wanted: number): Tenant[] {
     const held = this.#heldAt(this.#now);
-    const life = this.#now - this.#p.lease - WANTS_MS;
     const others = this.#tenants.filter(
-      ([tag, , served, asked]) => tag !== this.#tag && (held.has(tag) || Math.max(served, asked) > life),
+      (each) => each[0] !== this.#tag && isKept(each, this.#p, held.get(each[0]) ?? 0, this.#now),
     );
     let spare = others.filter(([tag]) => !held.has(tag)).length - MAX_WITHOUT_SLOTS;
     const kept = others.filter(([tag]) => held.has(tag) || spare-- <= 0);
     return [...kept, [this.#tag, this.#weight, this.#served, asked, wanted]];
   }
+}
+
+/** Whether the turns of a tenant still count, so that tenants are not served twice before others. */
+function isKept(
+  [, , served, asked]: Tenant,
+  { lease }: SlotSharesParams,
+  held: number,
+  time: number,
+): boolean {
+  return held > 0 || Math.max(served, asked) + lease + WANTS_MS > time;
+}
+
+/** The slots that a tenant wants since a denial. The demand ends early if the tenant got a slot since, and holds none any more. */
+function wantedBy([, , served, asked, wanted]: Tenant, held: number, time: number): number {
+  return asked + WANTS_MS > time && (asked > served || held > 0) ? wanted : 0;
 }
 
 /**

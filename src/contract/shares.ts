@@ -52,7 +52,9 @@ export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
 });
 
 /** The dimension of the tenants that share slots, or undefined. */
-const slotTenants = perSet(({ policies }) => policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'))?.by);
+const slotTenants = perSet(
+  ({ policies }) => policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'))?.by,
+);
 
 /**
  * The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared.

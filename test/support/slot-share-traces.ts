@@ -89,14 +89,20 @@ export class SlotOracle {
     const own = this.#tenants.get(name) ?? { weight, served: 0, asked: -Infinity, wanted: 0 };
     own.weight = weight;
     this.#tenants.set(name, own);
+    // A turn is forgotten two seconds after the longest time for which its slot is held.
+    for (const each of this.#tenants.values())
+      if (now >= Math.max(each.served, each.asked) + this.#lease + 2000) each.served = 0;
     const held = this.#heldBy(name);
     const free = this.#limit - this.#leases.reduce((sum, { units }) => sum + units, 0);
     const isFair = held + cost <= this.#shareOf(name, now);
     const allowed = isFair && cost <= free;
     if (allowed) {
       this.#leases.push({ name, units: cost, stop: now + this.#lease });
-      Object.assign(own, { served: now, asked: -Infinity, wanted: 0 });
-    } else if (isFair) Object.assign(own, { asked: now, wanted: held + cost });
+      own.served = now;
+    } else {
+      const wanted = Math.max(this.#wantedBy(name, now), isFair ? held + cost : held);
+      if (wanted > 0) Object.assign(own, { asked: now, wanted });
+    }
     return { allowed, share: this.#shareOf(name, now) };
   }
 
@@ -114,11 +120,18 @@ export class SlotOracle {
     return this.#leases.reduce((sum, each) => sum + (each.name === name ? each.units : 0), 0);
   }
 
+  /** The slots wanted since a denial in the last two seconds, unless the tenant got a slot since and returned all. */
+  #wantedBy(name: string, now: number): number {
+    const { served, asked, wanted } = this.#tenants.get(name)!;
+    const isOver = asked <= served && this.#heldBy(name) === 0;
+    return now < asked + 2000 && !isOver ? wanted : 0;
+  }
+
   /** Gives all slots out singly: each to the tenant with the fewest slots by weight, then to the one served least recently. */
   #shareOf(name: string, now: number): number {
     const demand = new Map<string, number>();
-    for (const [each, { asked, wanted }] of this.#tenants)
-      demand.set(each, Math.max(this.#heldBy(each), now < asked + 2000 ? wanted : 0));
+    for (const each of this.#tenants.keys())
+      demand.set(each, Math.max(this.#heldBy(each), this.#wantedBy(each, now)));
     demand.set(name, Infinity);
     const given = new Map<string, number>();
     for (let slot = 0; slot < this.#limit; slot++) {

@@ -1,4 +1,9 @@
-import { SlotSharing, type SlotSharesColumn, type SlotSharesParams, type Tenant } from '../../algorithms/slot-shares.js';
+import {
+  SlotSharing,
+  type SlotSharesColumn,
+  type SlotSharesParams,
+  type Tenant,
+} from '../../algorithms/slot-shares.js';
 import { resetOfPool, Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -102,7 +107,13 @@ type Asked = Pick<Query, 'set' | 'key' | 'cost' | 'costs' | 'weight' | 'peek'>;
 export class Shares {
   readonly #query: Asked;
   readonly #now: number;
-  readonly #all: readonly { shared: Shared; sharing: Sharing | SlotSharing; cost: number; wait: number; isFair: boolean }[];
+  readonly #all: readonly {
+    shared: Shared;
+    sharing: Sharing | SlotSharing;
+    cost: number;
+    wait: number;
+    isFair: boolean;
+  }[];
   /** Whether another policy denies, so that the request is not part of a tenant's demand. */
   readonly #isDeniedElsewhere: boolean;
   readonly admitted: boolean;
