@@ -272,11 +272,11 @@ for (const kind of serverKinds) {
       const limiter = createLimiter({ store: redisStore(clients[kind], { prefix }), policies });
       await take(limiter, 'hog');
       for (let i = 0; i < 100; i++) await limiter.consume(keyOf(`t${i}`));
-      const names = await clients[kind].keys(`${prefix}:*`);
+      const names = await clients[kind].keys(`${prefix}:*}*`);
       assert.equal(names.length, 2);
       for (const key of names) assert.ok((await clients[kind].pttl(key)) > 0, key);
       const pool = names.find((key) => key.includes('h1@'))!;
-      assert.equal((await clients[kind].get(pool))!.split(' ').length, 65 * 5);
+      assert.equal((await clients[kind].get(pool))!.split(' ').length, 66 * 5);
       await clients[kind].persist(pool);
       const [own] = [`=hog`].map((text) => createHash('sha256').update(text).digest('hex').slice(0, 16));
       assert.match((await clients[kind].get(pool))!, new RegExp(`${own} 1 `));
