@@ -92,6 +92,7 @@ export interface MinutesByLimiter {
 export interface ServerMemory {
   /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
   readonly server: string;
+  /** The memory in use, `used_memory`. */
   readonly usedBytes: number;
   /** The limit `maxmemory`, or `null`. */
   readonly maxBytes: number | null;

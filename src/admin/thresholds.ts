@@ -30,6 +30,17 @@ export interface ThresholdReader {
   ack(...crossings: readonly Pick<RecordedThreshold, 'id'>[]): Promise<void>;
 }
 
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, for example for an array of crossings, which would acknowledge nothing */
+function idOf(crossing: unknown): string {
+  const { id } = (crossing ?? {}) as { readonly id?: unknown };
+  if (typeof id === 'string') return id;
+  throw invalidOption(
+    'ack',
+    crossing,
+    'Pass crossings from `read`, as separate arguments: ack(...crossings).',
+  );
+}
+
 /** The function that reads crossings. */
 export function thresholdFunctions({ state }: Context) {
   function thresholds(options: ThresholdReaderOptions): ThresholdReader {
@@ -49,7 +60,7 @@ export function thresholdFunctions({ state }: Context) {
         }));
       },
       async ack(...crossings) {
-        const ids = crossings.map(({ id }) => id);
+        const ids = crossings.map(idOf);
         if (ids.length > 0) await state.ackCrossings(group, ids);
       },
     };

@@ -16,8 +16,10 @@ export interface ThresholdEvent {
   readonly resetAfterMs: number;
 }
 
-/** A crossing as a store reports it: the position of the policy in the set, and the threshold in thousandths. */
+/** A crossing as a store reports it. */
 export interface Crossing extends Pick<ThresholdEvent, 'used' | 'limit' | 'resetAfterMs'> {
+  /** The position of the policy in the set. */
   readonly at: number;
+  /** The threshold in thousandths. */
   readonly level: number;
 }

@@ -21,6 +21,7 @@ const policies: Record<string, readonly Policy[]> = {
     { algorithm: 'leaky-bucket', limit: 10, window: minute, burst: 1, maxDelay: 30_000 },
   ],
   calendar: [{ algorithm: 'calendar', limit: 10, period: 'hour', timeZone: 'Asia/Kathmandu' }],
+  shared: [{ algorithm: 'sliding-window', limit: 10, window: minute, share: 'tenant' }],
   concurrency: [{ algorithm: 'concurrency', limit: 3, lease: minute }],
   several: [
     { name: 'burst', algorithm: 'token-bucket', limit: 5, window: 1000 },

@@ -248,6 +248,9 @@ for (const kind of serverKinds) {
     expect(await ttlOf()).to.be.within(590_000, 600_000);
     await first.refund();
     expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await client.persist(key);
+    await first.settle(1);
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
     await limiter.close();
   });
 

@@ -18,7 +18,7 @@ import { startCluster } from '../support/cluster.js';
 import { runs } from '../support/random.js';
 import { expectSame, SHARED_POLICIES } from '../support/share-traces.js';
 import { clients, freshPrefix, stores, TestClock } from '../support/stores.js';
-import { serverKinds } from '../support/shared-servers.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
 
 const POLICY = '100/10s by provider share tenant';
@@ -262,6 +262,49 @@ for (const [name, create] of Object.entries(stores)) {
 
 for (const kind of serverKinds) {
   describe(`share, on ${kind}`, () => {
+    it('returns the units of a request whose id cannot be remembered', async () => {
+      const [client, prefix, clock] = [clients[kind], freshPrefix(), new TestClock().read];
+      const make = (redis: Redis) => {
+        const store = redisStore(redis, { prefix, clock });
+        return createLimiter({
+          name: 'llm',
+          store,
+          policies: POLICY,
+          onStoreError: 'throw',
+          warnings: false,
+        });
+      };
+      const names = async () => (await client.keys(`${prefix}:*`)).sort();
+      const state = async () => {
+        const keys = await names();
+        return Promise.all(
+          keys.map(async (key) => [
+            key,
+            (await client.getBuffer(key))?.toString('hex'),
+            await client.pexpiretime(key),
+          ]),
+        );
+      };
+      const limiter = make(client);
+      await limiter.consume(keyOf('a'), { cost: 3 });
+      const rights = (await names()).map((key) => `+set|${key}`);
+      await client.call(
+        ...['ACL', 'SETUSER', 'few', 'reset', 'on', '>password', '~*', '+@all', '-set', ...rights],
+      );
+      const few = new Redis(servers[kind].port, { username: 'few', password: 'password' });
+      try {
+        const before = await state();
+        for (const cost of [2, 90])
+          await assert.rejects(make(few).consume(keyOf('a'), { cost, id: 'x' }), {
+            code: 'HEADGATE_STORE_ERROR',
+          });
+        assert.deepEqual(await state(), before);
+      } finally {
+        few.disconnect();
+        await client.call('ACL', 'DELUSER', 'few');
+      }
+    });
+
     it('leaves a TTL on every key, and asks the store for each request', async () => {
       const prefix = freshPrefix();
       const limiter = createLimiter({ store: redisStore(clients[kind], { prefix }), policies: POLICY });

@@ -376,6 +376,20 @@ describe('the stream of thresholds', () => {
       await store.close?.();
     });
 
+  it('refuses to acknowledge an array, which would do nothing', async () => {
+    const store = memoryStore({ thresholds: 'stream' });
+    const limiter = createLimiter({ store, limit: 1, window: '1h', thresholds: [1] });
+    await limiter.consume('k');
+    const reader = createAdmin(store).thresholds({ group: 'mail' });
+    const crossings = await reader.read();
+    for (const wrong of [crossings, crossings[0]!.id, undefined, {}]) {
+      const error = await reader.ack(wrong as never).catch((reason: unknown) => reason);
+      expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
+    }
+    await reader.ack(...crossings);
+    await store.close?.();
+  });
+
   it('redis: a crossing that is not acknowledged is read again, and the stream expires', async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients.redis, { prefix, thresholds: 'stream' });

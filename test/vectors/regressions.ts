@@ -131,4 +131,20 @@ export const regressions: Readonly<Record<string, Trace>> = {
       [0, 1, 'a', decide(8)],
     ],
   },
+  'request ids: the record of a returned charge ends with its time, so that a later attempt can be changed': {
+    tiers: [
+      [
+        { name: 'p0', algorithm: 'calendar', limit: 1, period: 'day' },
+        { name: 'p1', algorithm: 'calendar', limit: 9, period: 'day', count: 'attempts' },
+      ],
+    ],
+    ban: undefined,
+    steps: [
+      [0, 0, 'a', { ...decide(1), id: 1 }],
+      [0, 0, 'a', { do: 'adjust', units: -100, of: 0, marked: true }],
+      [30_000, 0, 'a', { ...decide(2), id: 1 }],
+      [29_999, 0, 'a', { do: 'adjust', units: 5, of: 1, marked: true }],
+      [1, 0, 'a', { do: 'adjust', units: 5, of: 1, marked: true }],
+    ],
+  },
 };

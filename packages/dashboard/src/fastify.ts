@@ -3,7 +3,13 @@
  *
  * @module
  */
-import type { FastifyPluginCallback, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify';
+import type {
+  FastifyInstance,
+  FastifyPluginCallback,
+  FastifyReply,
+  FastifyRequest,
+  RouteShorthandOptions,
+} from 'fastify';
 import { send, webRequest } from './node.js';
 import { compileOptions, type DashboardOptions as Options } from './options.js';
 import { Service } from './service.js';
@@ -25,6 +31,17 @@ export interface DashboardOptions extends Options<FastifyRequest> {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
  */
 export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify, options, done) => {
+  let error: Error | undefined;
+  try {
+    mount(fastify, options);
+  } catch (thrown) {
+    // Fastify reports errors of `done` from `ready`, and no error that a plugin throws.
+    error = thrown as Error;
+  }
+  done(error);
+};
+
+function mount(fastify: FastifyInstance, options: DashboardOptions): void {
   const { preHandler, ...given } = options;
   const { prefix: _, ...own } = given as typeof given & { prefix?: string };
   const settings = compileOptions<FastifyRequest>(
@@ -53,7 +70,6 @@ export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify
       ...(preHandler && { preHandler }),
       handler,
     });
-  done();
-};
+}
 
 export default dashboardPlugin;

@@ -3,6 +3,11 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 /** The cookie with the token that each change repeats in a header field. Other sites can neither read nor set it. */
 export const TOKEN_COOKIE = 'headgate-dashboard-token';
 const TOKEN_FIELD = 'x-headgate-token';
+/** Fields that only proxies send. */
+const PROXY_FIELDS = [
+  ...['forwarded', 'via', 'x-real-ip'],
+  ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'],
+];
 
 /** A refused request. */
 export interface Refusal {
@@ -15,7 +20,7 @@ export const urlOf = (request: Request): URL => new URL(request.url);
 
 /** Refuses clients of other machines, if nothing protects the page. A proxy on this machine makes all clients local, so its fields count, too. */
 export function refuseRemote(request: Request, ip: string | undefined): Refusal | undefined {
-  const isForwarded = ['forwarded', 'x-forwarded-for', 'x-real-ip'].some((name) => request.headers.has(name));
+  const isForwarded = PROXY_FIELDS.some((name) => request.headers.has(name));
   if (!isForwarded && ip !== undefined && isLoopback(ip) && isLoopback(hostOf(request))) return undefined;
   return {
     status: 403,

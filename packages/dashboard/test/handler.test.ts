@@ -2,7 +2,9 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import fastify from 'fastify';
 import { dashboard } from 'headgate-dashboard';
+import { dashboardPlugin } from 'headgate-dashboard/fastify';
 import { frameworks, startPage, tokenFields, type Site } from './servers.js';
 
 const scriptsOf = (html: string) => [...html.matchAll(/<script>([^]*?)<\/script>/g)].map(([, text]) => text!);
@@ -89,6 +91,16 @@ describe('dashboard', () => {
     expect(() => dashboard({ store, auth: true } as never)).to.throw(/auth: pass 'upstream' or 'none'/);
     expect(() => dashboard({ store, basePath: 'admin' })).to.throw(/basePath: pass a path/);
     expect(() => dashboard({} as never)).to.throw(/redisStore, sqliteStore or memoryStore/);
+  });
+
+  it('reports wrong options of the plugin from `ready`', async () => {
+    const app = fastify();
+    void app.register(dashboardPlugin, {} as never);
+    const error = await app.ready().then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
   });
 
   it('shows hashes in place of keys with hideKeys', async () => {

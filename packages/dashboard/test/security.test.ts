@@ -107,7 +107,10 @@ for (const [name, start] of Object.entries(frameworks)) {
       const site = await start({ store, isReadOnly: true });
       expect(await send(site.url, 'GET', {})).to.equal(200);
       expect(await send(site.url, 'GET', { host: 'limits.example.com' })).to.equal(403);
-      expect(await send(site.url, 'GET', { 'x-forwarded-for': '203.0.113.9' })).to.equal(403);
+      for (const field of ['forwarded', 'via', 'x-real-ip'])
+        expect(await send(site.url, 'GET', { [field]: 'x' }), field).to.equal(403);
+      for (const field of ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'])
+        expect(await send(site.url, 'GET', { [field]: 'x' }), field).to.equal(403);
       expect(await send(`${site.url}api/now`, 'GET', { host: 'rebound.example:80' })).to.equal(403);
       await site.close();
       const open = await start({ store, isReadOnly: true, auth: 'none' });

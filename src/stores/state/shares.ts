@@ -9,7 +9,7 @@ import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { leaseTag, sharedOf, type SharedPolicy } from '../../contract/shares.js';
 import type { Change, Query } from '../../contract/store.js';
-import { admits, NEVER } from '../../contract/verdicts.js';
+import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { Column } from '../../algorithms/index.js';
 import type { Place } from './place.js';
 
@@ -114,7 +114,9 @@ export class Shares {
     wait: number;
     isFair: boolean;
   }[];
-  /** Whether another policy denies, so that the request is not part of a tenant's demand. */
+  /** The other policies that can deny the request. */
+  readonly #others: readonly Spot[];
+  /** Whether one of them denies, so that the request is not part of a tenant's demand. */
   readonly #isDeniedElsewhere: boolean;
   readonly admitted: boolean;
 
@@ -123,10 +125,10 @@ export class Shares {
     this.#query = query;
     this.#now = now;
     const shared = sharedOf(query.set);
-    this.#isDeniedElsewhere = query.set.policies.some(
-      ({ share, isHidden, shadow }, n) =>
-        share === undefined && !isHidden && !shadow && !admits(new Spot(places, n).column.wait),
+    this.#others = query.set.policies.flatMap(({ share, isHidden, shadow }, n) =>
+      share !== undefined || isHidden || shadow ? [] : [new Spot(places, n)],
     );
+    this.#isDeniedElsewhere = this.#others.some(({ column }) => !admits(column.wait));
     this.#all = shared.map((each) => {
       const made = new Shared(places, each);
       const sharing = made.ofSlots ? made.slotSharing(query, now) : made.sharing(now, step, query.weight);
@@ -146,6 +148,7 @@ export class Shares {
 
   /** Records the request, unless it only looks, and writes the verdicts. */
   report(admitted: boolean): void {
+    const elsewhere = this.#isDeniedElsewhere ? this.#waitElsewhere() : 0;
     for (const each of this.#all) {
       const { shared, cost, isFair, wait } = each;
       const { limit, pool, tenant } = shared;
@@ -160,15 +163,22 @@ export class Shares {
       }
       const own = sharing.remaining(remaining);
       const share = Math.floor(sharing.share);
-      const later =
-        isDenied && wait !== NEVER
-          ? sharing.wait(cost, wait, (time) => this.#remainingAt(limit, time))
-          : wait;
+      const remainingAt = (time: number): number => this.#remainingAt(limit, time);
+      const later = isDenied && wait !== NEVER ? sharing.wait(cost, wait, remainingAt) : wait;
+      // A share of a window may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
+      const isLonger = !shared.ofSlots && cost > 0 && wait !== NEVER && elsewhere > later;
+      const again = isLonger ? sharing.wait(cost, elsewhere, remainingAt) : later;
       if (isDenied && tenant.row !== 0) tenant.place.deny(now + reset);
       set(limit.column, later, own, reset);
-      set(tenant.column, later, own, reset);
+      set(tenant.column, again, own, reset);
       set(pool.column, wait === 0 ? later : 0, share, reset);
     }
+  }
+
+  /** The time until all other policies admit, or 0 if one of them never does. */
+  #waitElsewhere(): number {
+    const waits = this.#others.map(({ column, policy }) => nextWait(column.wait, policy.attempts));
+    return waits.includes(NEVER) ? 0 : Math.max(...waits);
   }
 
   #remainingAt({ column, row, policy }: Spot, time: number): number {

@@ -20,7 +20,7 @@ import { killChild, startChild } from '../../support/processes.js';
 import { ShareOracle } from '../../support/share-oracle.js';
 import { START, stores, TestClock, type CreateStore } from '../../support/stores.js';
 
-const STEPS = Number(process.env['HEADGATE_STEPS'] ?? 60_000);
+const STEPS = Number(process.env['HEADGATE_STEPS'] ?? 20_000);
 const [LIMIT, WINDOW_MS, SEGMENTS] = [1000, 10_000, 10];
 const POLICY = `${LIMIT}/${WINDOW_MS}ms segments ${SEGMENTS} by provider share tenant`;
 

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
-import { columns, cut, many, printable } from '../format.js';
+import { columns, count, cut, many, printable } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import type { LimiterRates, Traffic } from 'headgate/admin';
 import { withRedis } from '../open.js';
@@ -114,14 +114,25 @@ function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
 }
 
 /** The busiest keys come first, because they are the reason for most visits. */
-function detailsOf({ policies, reasons, keys }: LimiterRates, io: Io): string[][] {
+function detailsOf({ policies, reasons, keys, ...waits }: LimiterRates, io: Io): string[][] {
   return [
+    ...waitsOf(waits),
     ...keys.map(({ admitted, denied, policy, ...key }) => {
       return [`  ${showKey(key)}`, String(admitted), deniedText(denied, io), policy ? printable(policy) : ''];
     }),
     ...policies.map(({ name, denied }) => [`  by policy ${printable(name)}`, '', deniedText(denied, io), '']),
     ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied, io), '']),
   ];
+}
+
+/** The row of the waiting and held requests and of the slots in use, if there are any. */
+function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held' | 'slots'>): string[][] {
+  const texts = [
+    ...(waiting > 0 ? [`${count(waiting)} waiting`] : []),
+    ...(held > 0 ? [`${count(held)} held`] : []),
+    ...(slots > 0 ? [`${many(slots, 'slot')} in use`] : []),
+  ];
+  return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '']] : [];
 }
 
 function deniedText(rate: number, { colors }: Io): string {

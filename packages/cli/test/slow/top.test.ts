@@ -16,6 +16,7 @@ interface Shown {
   spanMs: number;
   instances: number;
   isSampled: boolean;
+  processes: { pid: number }[];
   limiters: (Rates & {
     name: string;
     policies: { name: string; denied: number }[];
@@ -68,8 +69,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       await one.peek('nobody');
       await one.consume('nobody', { cost: 0 });
       await other.consume('a');
-      const { limiters: found, ...rest } = await shownWith(3);
+      const { limiters: found, processes, ...rest } = await shownWith(3);
       expect(rest).to.deep.equal({ spanMs: 5000, instances: 3, isSampled: false });
+      expect(processes.map(({ pid }) => pid)).to.deep.equal([process.pid, process.pid, process.pid]);
       const [api, others] = found;
       // 3 + 3 + 2 are admitted, over five seconds.
       expect(api).to.include({ name: 'api', admitted: 1.6, denied: 1.8 });
@@ -146,6 +148,30 @@ for (const kind of ['redis', 'valkey'] as const) {
         ['less', 'banned', 'deny-listed'],
       ] as const)
         expect(named(name).reasons.map(({ reason }) => reason)).to.deep.equal(denied);
+    });
+
+    it('shows the waiting and held requests and the slots in use of all processes', async () => {
+      const slots = { policies: [{ algorithm: 'concurrency', limit: 1, lease: '1m' }] };
+      const paced = {
+        policies: [{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '2h' }],
+      };
+      const [one, two] = [on('jobs', { top: true }, slots), on('jobs', { top: true }, slots)];
+      const held = on('paced', { top: true }, paced);
+      await one.consume('a');
+      await two.consume('b');
+      const stop = new AbortController();
+      const { signal } = stop;
+      const waits = [
+        one.wait('a', { timeout: '1m', signal }),
+        two.wait('b', { timeout: '1m', signal }),
+        held.consume('c').then(async () => held.hold(await held.consume('c'), { signal })),
+      ].map((each) => each.catch(() => {}));
+      const linesOf = async () => (await headgate(['top', '--once', ...where])).stdout.split('\n');
+      const isIn = (lines: readonly string[]) =>
+        ['  2 waiting, 2 slots in use', '  1 held'].every((line) => lines.includes(line));
+      while (!isIn(await linesOf())) await new Promise((resolve) => setTimeout(resolve, 50));
+      stop.abort();
+      await Promise.all(waits);
     });
 
     it('warns of a scope that is not there', async () => {

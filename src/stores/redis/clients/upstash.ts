@@ -15,7 +15,9 @@ export interface UpstashOptions {
 
 /** The members that {@link upstashRedis} uses of a `Redis` of `@upstash/redis`: its address and token. */
 export interface UpstashLike {
+  /** Distinguishes the client in TypeScript. Never called. */
   pipeline(): object;
+  /** Distinguishes the client in TypeScript. Never called. */
   evalsha(...args: never[]): Promise<unknown>;
 }
 

@@ -1,8 +1,8 @@
 -- Requests with an id: a charged request is remembered beside the state of its first key, for a time, and answered again.
 --
 -- State:   the deciding policies (4 characters), then with 7 bytes each the step of the charge and the numbers of the verdicts; then, once
---          the charge was changed, the decision that may change the charge (5 characters). If the whole charge was returned, only the
---          decision: the id is then free again
+--          the charge was changed, the decision that may change the charge (5 characters). If the whole charge was returned, there are no
+--          numbers of verdicts (16 characters in total): the id is then free again
 -- KEYS:    per request, after the keys of the policies, the key of the id
 -- ARGV:    before the costs: how long an id is remembered (ms), the policies (4 characters)
 -- Reply:   per request, before the ban: 0, or the step of the first charge if the request is a repetition; or -1 if other policies decided
@@ -35,7 +35,7 @@ end
 local function recall(request)
   origin = 0
   local value, first = id_read(KEYS[request * stride + stride])
-  if not value then return false end
+  if not value or #value == 16 then return false end
   origin = -1
   if string.sub(value, 1, 4) ~= id_policies then return false end
   reply[filled + 1], reply[filled + 2] = first, 0
@@ -61,17 +61,15 @@ local id_step, is_first, id_owner, is_last = ARGV[at] + 0, ARGV[at + 1] == '1', 
 
 -- Whether the caller may change the charge. If so, this is remembered.
 local function claim()
-  local value = redis.pcall('GET', id_key)
-  if type(value) == 'string' and #value == 5 then return value == id_owner end
-  local first
-  value, first = id_read(id_key)
+  local value, first = id_read(id_key)
   if not value then return is_first end
+  if #value == 16 then return string.sub(value, -5) == id_owner end
   if first ~= id_step then return false end
   local has_owner = (#value - 4) % 7 == 5
   if has_owner and string.sub(value, -5) ~= id_owner then return false end
   local left = headgate_life(math.floor(first / 1000) + id_life - now)
   if is_last then
-    id_write(id_key, id_owner, left)
+    id_write(id_key, string.sub(value, 1, 11) .. id_owner, left)
   elseif not has_owner then
     id_write(id_key, value .. id_owner, left)
   end

@@ -4,17 +4,19 @@
 -- ARGV:  the arguments of evaluate.lua
 -- Reply: empty
 
+-- Writes the value of a key from before a charge.
+local function restore(key, policy, value)
+  if value then
+    redis.call('SET', key, value)
+    headgate_heal(key, policy.look, policy)
+  elseif value == false then
+    redis.call('DEL', key)
+  end
+end
+
 -- Reverts what charge_outright has charged and appended.
 local function take_back()
-  for i = 1, charged do
-    local key, policy, value = KEYS[request * stride + ban_keys + i], configured[i], values[i]
-    if value then
-      redis.call('SET', key, value)
-      headgate_heal(key, policy.look, policy)
-    elseif value == false then
-      redis.call('DEL', key)
-    end
-  end
+  for i = 1, charged do restore(KEYS[request * stride + ban_keys + i], configured[i], values[i]) end
   for n = #reply, filled + 1, -1 do reply[n] = nil end
 end
 
@@ -149,6 +151,10 @@ local function give_back()
     local policy, key, cost = verdict.policy, verdict.key, verdict.cost
     if verdict.is_charged and policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
+--- if sharing
+    elseif verdict.is_charged and policy.is_share then
+      pcall(restore, key, policy, verdict.a)
+--- end
     elseif verdict.is_charged then
       pcall(policy.adjust, key, policy, -cost, now + verdict.reset, now, now, 0)
     end
@@ -192,6 +198,22 @@ local function charge()
   end
 end
 
+--- if sharing
+-- The time until all policies without shares admit, or 0 if one of them never does.
+local function wait_elsewhere()
+  local longest = 0
+  for _, verdict in ipairs(verdicts) do
+    local policy, wait = verdict.policy, verdict.wait
+    if not (policy.shadow or policy.shared or policy.is_share) then
+      if wait == -1 then return 0 end
+      if wait < -1 then wait = policy.attempts and -1 - wait or 0 end
+      longest = math.max(longest, wait)
+    end
+  end
+  return longest
+end
+--- end
+
 --- if weights
 -- Records the request with its tenants, unless it only looks, and makes the verdicts.
 local function record()
@@ -225,6 +247,7 @@ local function record()
   end
 --- end
 --- if sharing
+  local elsewhere = is_denied_elsewhere and wait_elsewhere() or 0
   for _, each in ipairs(shared) do
     local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
     local policy, cost = limit.policy, limit.cost
@@ -240,15 +263,20 @@ local function record()
         return type(failure) == 'table' and failure.err or failure
       end
     end
+    local function remaining_at(time)
+      local _, left = policy.look(limit.key, policy, 0, time, false)
+      return left
+    end
     local later, remaining, share = wait, shares_remaining(limit.remaining)
-    if is_denied and wait ~= -1 then
-      later = shares_wait(cost, wait, function(time)
-        local _, left = policy.look(limit.key, policy, 0, time, false)
-        return left
-      end)
+    if is_denied and wait ~= -1 then later = shares_wait(cost, wait, remaining_at) end
+    local again = later
+    -- A share may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
+    if cost > 0 and wait ~= -1 and elsewhere > later then
+      open_share(each)
+      again = shares_wait(cost, elsewhere, remaining_at)
     end
     limit.wait, limit.remaining = later, remaining
-    tenant.wait, tenant.remaining, tenant.reset = later, remaining, limit.reset
+    tenant.wait, tenant.remaining, tenant.reset = again, remaining, limit.reset
     pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
   end
 --- end

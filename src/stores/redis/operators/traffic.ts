@@ -41,6 +41,7 @@ export interface Counted {
 
 /** The health of a store, as the limiter with the worst one sees it. */
 export interface StoreHealth {
+  /** `'down'`: requests no longer wait for the store. `'slow'`: the store is up, but answers later than `timeout`. */
   readonly state: 'up' | 'slow' | 'down';
   /** The failures since the store last answered in time. */
   readonly failures: number;
