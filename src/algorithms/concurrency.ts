@@ -11,6 +11,13 @@ export interface ConcurrencyPolicy extends PolicyBase {
   limit: number;
   /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
+  /**
+   * The dimension among whose keys the slots are shared fairly, such as `'tenant'`: see https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of
+   * up to 1,000 slots, and a slot that comes back goes to the tenant with the fewest slots by weight. @default the slots are not shared
+   */
+  share?: string;
+  /** The weight of a request's tenant in `share`, 1 to 1,000, unless the request has its own. @default 1 */
+  weight?: number;
 }
 
 type ConcurrencyParams = {
@@ -157,7 +164,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
 
 export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPolicy> = {
   tag: 'c2',
-  names: { concurrency: ['lease'] },
+  names: { concurrency: ['lease', 'share', 'weight'] },
   holdsSlots: true,
   compile(what, { limit: given, lease: span }) {
     const lease = toMilliseconds(`${what}.lease`, span);

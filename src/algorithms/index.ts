@@ -6,6 +6,7 @@ import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
 import { line } from './line.js';
 import { shares } from './shares.js';
+import { slotShares } from './slot-shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
@@ -82,10 +83,20 @@ export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, o
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel =
-  'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar' | 'shares';
+  | 'sliding-window'
+  | 'fixed-window'
+  | 'sliding-log'
+  | 'gcra'
+  | 'concurrency'
+  | 'calendar'
+  | 'shares'
+  | 'slot-shares';
 
-/** The kernel of the hidden policies of a shared policy. */
+/** The kernel of the hidden policies of a shared policy that counts units in a window. */
 export const SHARES_KERNEL: Kernel = 'shares';
+
+/** The kernel of the hidden policies of a shared policy of slots. */
+export const SLOT_SHARES_KERNEL: Kernel = 'slot-shares';
 
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
@@ -101,6 +112,7 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   concurrency,
   calendar,
   shares,
+  'slot-shares': slotShares,
 };
 
 /** The kernels of {@link algorithms}, and the others. */

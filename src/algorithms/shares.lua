@@ -464,21 +464,6 @@ charged, values[count - 1], values[count] = count, pool, tenant
 
 --- section look
 
--- The shared policies of a list of policies or verdicts. The hidden policies, a pool and a tenant for each, have their order.
-local function shares_of(policies, items)
-  local hidden, all = {}, {}
-  for i, policy in ipairs(policies) do
-    if policy.is_share then hidden[#hidden + 1] = i end
-  end
-  for i, policy in ipairs(policies) do
-    if policy.shared then
-      local at = 2 * #all + 1
-      all[#all + 1] = { at = i, limit = items[i], pool = items[hidden[at]], tenant = items[hidden[at + 1]] }
-    end
-  end
-  return all
-end
-
 -- The kernel of the hidden policies. A decision needs both states, and `shares_save` writes them.
 local function shares_read(key, p, _, now)
   local value = redis.pcall('GET', key)

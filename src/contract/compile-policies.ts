@@ -3,6 +3,7 @@ import {
   DEFAULT_ALGORITHM,
   POLICY_TABLE,
   SHARES_KERNEL,
+  SLOT_SHARES_KERNEL,
   type Algorithm,
   type Kernel,
   type Policy,
@@ -51,7 +52,7 @@ function checkCount(what: string, count: unknown, paces: boolean): boolean {
 }
 
 const WHY_SEGMENTS =
-  'Shares follow from the units that tenants asked for in each segment of a window; a bucket, a counter or a set of slots has no segments.';
+  'Shares follow from the units that tenants asked for in each segment of a window; a bucket or a counter has no segments.';
 
 /** Refuses a field of another algorithm. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
@@ -127,7 +128,8 @@ function shareOf(what: string, policy: Policy, by: string): string | undefined {
 function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
   const { name, by, share, source } = policy;
   if (share === undefined) return [];
-  const { tag, compile } = algorithms[SHARES_KERNEL];
+  const kernel = policy.traits.holdsSlots ? SLOT_SHARES_KERNEL : SHARES_KERNEL;
+  const { tag, compile, holdsSlots } = algorithms[kernel];
   const { params, shape, traits } = compile(what, { ...source });
   const hidden = (suffix: string): CompiledPolicy =>
     Object.freeze({
@@ -135,9 +137,9 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
       share: undefined,
       isHidden: true,
       by: suffix === 'pool' ? by : tenantDimension(by, share),
-      kernel: SHARES_KERNEL,
+      kernel,
       params: Object.freeze(params),
-      traits: Object.freeze({ ...policy.traits, ...traits }),
+      traits: Object.freeze({ ...policy.traits, ...traits, holdsSlots }),
       id: `${tag}@${shape}:${name}`,
     });
   return [hidden('pool'), hidden('tenant')];
@@ -216,8 +218,18 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  checkSlotTenants(compiled);
   // The array is not frozen, because V8 reads the elements of frozen arrays slowly.
   return withHidden(compiled);
+}
+
+/** Refuses slots that tenants of different dimensions share. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkSlotTenants(policies: readonly CompiledPolicy[]): void {
+  const [first, ...others] = policies.filter(({ share, traits }) => share !== undefined && traits.holdsSlots);
+  const other = others.find(({ share }) => share !== first!.share);
+  if (!other) return;
+  const fix = `The slots of '${first!.name}' are shared by '${first!.share}', and a lease names one tenant. Give '${other.name}' a limiter of its own.`;
+  throw invalidOption(`policy '${other.name}': share`, other.share, fix);
 }
 
 /** The policies, followed by the hidden policies of those that are shared. */

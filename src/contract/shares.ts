@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
+import { SLOT_SHARES_KERNEL } from '../algorithms/index.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
-import { perSet, type PolicySet } from './store.js';
+import { perSet, type PolicySet, type Subject } from './store.js';
 
 /** The dimension of the tenants of a shared limit. Its keys are in the slot of the limit's key. No user's dimension has a slash. */
 export function tenantDimension(by: string, share: string): string {
@@ -48,6 +50,21 @@ export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
   const shared = positions.filter((i) => policies[i]!.share !== undefined);
   return shared.map((policy, n) => ({ policy, pool: hidden[2 * n]!, tenant: hidden[2 * n + 1]! }));
 });
+
+/** The dimension of the tenants that share slots, or undefined. */
+const slotTenants = perSet(
+  ({ policies }) => policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'))?.by,
+);
+
+/**
+ * The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared.
+ */
+export function leaseTag({ set, key }: Subject): string {
+  const dimension = slotTenants(set);
+  if (dimension === undefined || typeof key === 'string') return '';
+  const tenant = key[set.dimensions!.names.indexOf(dimension)]!;
+  return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
+}
 
 /** The weight of a tenant in the first shared policy of a set, or 1. */
 export function weightIn(set: PolicySet): number {

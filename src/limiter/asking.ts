@@ -4,7 +4,7 @@ import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import type { Warn } from '../common/warnings.js';
 import type { Announced } from '../contract/announcement.js';
-import { checkWeight, visiblePolicies } from '../contract/shares.js';
+import { checkWeight, leaseTag, visiblePolicies } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -282,7 +282,7 @@ export class Asking {
     if (typeof asked === 'number') cost = checkCost(asked);
     else ({ cost, costs } = this.#scope.costs(asked, set, given));
     const leased = !peek && cost > 0 && holdsSlots(set);
-    const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}` : '';
+    const lease = leased ? `${leasePrefix()}${(leases++).toString(36)}${leaseTag({ set, key: keys })}` : '';
     const call = this.#embedded ? undefined : newCall();
     const isLook = peek || cost === 0;
     const query: LiveQuery = {

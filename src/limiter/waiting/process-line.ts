@@ -53,6 +53,7 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
   return {
     ...slots,
     name: '',
+    share: undefined,
     kernel: 'line',
     params,
     id: `${LINE_TAG}:${slots.id}`,

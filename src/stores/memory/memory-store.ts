@@ -261,7 +261,7 @@ export class Memory implements MemoryStore {
 
   usage(subject: Subject): UsageReply {
     const now = this.#clock();
-    return usage(this.#find(subject, now), subject.set, now, this.#step(now));
+    return usage(this.#find(subject, now), subject, now, this.#step(now));
   }
 
   reset(subject: Subject, isLogged = true): void {

@@ -3,6 +3,7 @@ import { warnOnce } from '../../common/warnings.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { idLifeOf, policiesText } from '../../contract/request-ids.js';
+import { leaseTag } from '../../contract/shares.js';
 import type {
   Change,
   ChangeReply,
@@ -211,7 +212,7 @@ export class RedisStore implements Store {
     const args = plan.evaluateArgs.slice();
     if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);
-    if (plan.leases) for (const query of queries) args.push(query.lease);
+    if (plan.leases) for (const query of queries) args.push(query.lease || leaseTag(query));
     if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
     plan.records?.push(queries, keys, args, this.#isCluster);
     if (plan.watches) keys.push(...plan.stream);

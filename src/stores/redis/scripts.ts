@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
+import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
 import { luaFiles } from './lua-files.js';
 
 /** A script as Redis runs it. */
@@ -91,7 +91,8 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `usage`, `ids`, `thresholds`), or the
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `slot_sharing`, `weights`,
+ *   `usage`, `ids`, `thresholds`), or the
  *   algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
@@ -136,8 +137,15 @@ function has(
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
+  if (subject === 'slot_sharing') return kernels.includes(SLOT_SHARES_KERNEL);
+  if (subject === 'weights') return hasWeights(kernels);
   if (EXTRAS.has(subject)) return extras.includes(subject as Extra);
   return sectionOf(subject, algorithm) !== undefined;
+}
+
+/** Whether a limit is shared, so that each request has a weight. */
+export function hasWeights(kernels: readonly AnyKernel[]): boolean {
+  return kernels.includes(SHARES_KERNEL) || kernels.includes(SLOT_SHARES_KERNEL);
 }
 
 function sectionOf(subject: string, algorithm: AnyKernel | undefined): string | undefined {

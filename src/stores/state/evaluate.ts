@@ -1,7 +1,7 @@
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import type { PolicySet, Query, Reply, UsageReply } from '../../contract/store.js';
+import type { PolicySet, Query, Reply, Subject, UsageReply } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';
@@ -28,13 +28,19 @@ export function decide(places: readonly Place[], query: Query, now: number, step
 }
 
 /** The store's answer to `usage`. */
-export function usage(places: readonly Place[], set: PolicySet, now: number, step: number): UsageReply {
+export function usage(
+  places: readonly Place[],
+  { set, key }: Subject,
+  now: number,
+  step: number,
+): UsageReply {
   const changes = set.overrides && clientChanges(places, set.overrides);
   if (changes) return { now, step, ban: 0, verdicts: [], clientChanges: changes, records: {} };
   const banned = set.ban && bannedOf(places);
   const ban = banned ? banned.bans.look(banned.row, set.ban, now, false) : 0;
   for (const place of places) look(place, NO_COSTS, now, false);
-  if (sharedOf(set).length > 0) new Shares(places, { set, ...NO_COSTS, peek: true }, now, step).report(false);
+  if (sharedOf(set).length > 0)
+    new Shares(places, { set, key, ...NO_COSTS, peek: true }, now, step).report(false);
   const records = Object.fromEntries(places.map(({ part, record }) => [part.name, record]));
   return { now, step, ban, verdicts: verdictsOf(columnsOf(places)), records };
 }

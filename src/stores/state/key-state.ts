@@ -103,7 +103,7 @@ abstract class States {
 
   /** Like `Store.usage`. */
   usage(subject: Subject): UsageReply {
-    return usage(this.#places(subject), subject.set, this.now, this.#nextStep());
+    return usage(this.#places(subject), subject, this.now, this.#nextStep());
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */

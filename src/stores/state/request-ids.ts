@@ -50,7 +50,7 @@ export function decideOnce(
         ...{ now: atOf(first), step: first.step, ban: 0, verdicts, repeated: 'charged' },
         ...(limits && { limits }),
       };
-    return { ...usage(places, set, now, step), ban: 0, repeated: 'elsewhere' };
+    return { ...usage(places, query, now, step), ban: 0, repeated: 'elsewhere' };
   }
   const reply = decide(places, query, now, step);
   if (isCharged(reply, set)) {

@@ -1,7 +1,13 @@
+import {
+  SlotSharing,
+  type SlotSharesColumn,
+  type SlotSharesParams,
+  type Tenant,
+} from '../../algorithms/slot-shares.js';
 import { resetOfPool, Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
+import { leaseTag, sharedOf, type SharedPolicy } from '../../contract/shares.js';
 import type { Change, Query } from '../../contract/store.js';
 import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { Column } from '../../algorithms/index.js';
@@ -42,6 +48,20 @@ class Shared {
     this.tenant = new Spot(places, tenant);
   }
 
+  get ofSlots(): boolean {
+    return this.limit.policy.traits.holdsSlots;
+  }
+
+  slotSharing(query: Asked, now: number): SlotSharing {
+    const { limit, pool, tenant } = this;
+    const params = tenant.policy.params as SlotSharesParams;
+    const tenants = (pool.column as SlotSharesColumn).tenants(pool.row);
+    const leases = limit.column.save(limit.row);
+    const tag = leaseTag(query).slice(1);
+    const units = limit.policy.params['limit']!;
+    return new SlotSharing(params, units, query.weight ?? params.weight, tag, tenants, leases, now);
+  }
+
   sharing(now: number, step: number, weight: number | undefined, isChange = false): Sharing {
     const { limit, pool, tenant } = this;
     const params = tenant.policy.params as SharesParams;
@@ -50,6 +70,25 @@ class Shared {
     const reset = limit.column.reset || (isChange ? resetOfPool(params, poolState, now) : 0);
     const units = limit.policy.params['limit']!;
     return new Sharing(params, units, weight ?? params.weight, poolState, tenantState, now, reset, step);
+  }
+
+  /** Records a request with its tenant. */
+  note(sharing: Sharing | SlotSharing, cost: number, isCharged: boolean, now: number): void {
+    if (sharing instanceof SlotSharing) return this.#keep(sharing.note(cost, isCharged), now);
+    sharing.note(cost, isCharged);
+    this.write(sharing, now);
+  }
+
+  /** Records that another policy denies a request. */
+  withdraw(sharing: Sharing | SlotSharing, now: number): void {
+    if (sharing instanceof SlotSharing) this.#keep(sharing.withdraw(), now);
+  }
+
+  #keep(tenants: readonly Tenant[] | undefined, now: number): void {
+    const { place, row } = this.pool;
+    if (!tenants) return;
+    if (row === 0) place.create(now, false);
+    if (this.pool.row !== 0) (this.pool.column as SlotSharesColumn).write(this.pool.row, tenants);
   }
 
   write(sharing: Sharing, now: number): void {
@@ -62,13 +101,19 @@ class Shared {
 }
 
 /** The part of a query that shares depend on. */
-type Asked = Pick<Query, 'set' | 'cost' | 'costs' | 'weight' | 'peek'>;
+type Asked = Pick<Query, 'set' | 'key' | 'cost' | 'costs' | 'weight' | 'peek'>;
 
 /** The shares of a request in the shared policies of its set. The steps are those of `evaluate.lua`: look, then record and report. */
 export class Shares {
   readonly #query: Asked;
   readonly #now: number;
-  readonly #all: readonly { shared: Shared; sharing: Sharing; cost: number; wait: number; isFair: boolean }[];
+  readonly #all: readonly {
+    shared: Shared;
+    sharing: Sharing | SlotSharing;
+    cost: number;
+    wait: number;
+    isFair: boolean;
+  }[];
   /** The other policies that can deny the request. */
   readonly #others: readonly Spot[];
   /** Whether one of them denies, so that the request is not part of a tenant's demand. */
@@ -86,7 +131,7 @@ export class Shares {
     this.#isDeniedElsewhere = this.#others.some(({ column }) => !admits(column.wait));
     this.#all = shared.map((each) => {
       const made = new Shared(places, each);
-      const sharing = made.sharing(now, step, query.weight);
+      const sharing = made.ofSlots ? made.slotSharing(query, now) : made.sharing(now, step, query.weight);
       const { wait, remaining } = made.limit.column;
       const cost = costAt(query, each.policy);
       const isFair = sharing.look(cost, remaining);
@@ -112,21 +157,16 @@ export class Shares {
       const isCharged = admitted && !isDenied;
       const now = this.#now;
       const { sharing } = each;
-      if (
-        !this.#query.peek &&
-        cost > 0 &&
-        wait !== NEVER &&
-        (isCharged || (isDenied && !this.#isDeniedElsewhere))
-      ) {
-        sharing.note(cost, isCharged);
-        shared.write(sharing, now);
+      if (!this.#query.peek && cost > 0 && wait !== NEVER) {
+        if (isCharged || (isDenied && !this.#isDeniedElsewhere)) shared.note(sharing, cost, isCharged, now);
+        else if (this.#isDeniedElsewhere) shared.withdraw(sharing, now);
       }
       const own = sharing.remaining(remaining);
       const share = Math.floor(sharing.share);
       const remainingAt = (time: number): number => this.#remainingAt(limit, time);
       const later = isDenied && wait !== NEVER ? sharing.wait(cost, wait, remainingAt) : wait;
-      // A share may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
-      const isLonger = cost > 0 && wait !== NEVER && elsewhere > later;
+      // A share of a window may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
+      const isLonger = !shared.ofSlots && cost > 0 && wait !== NEVER && elsewhere > later;
       const again = isLonger ? sharing.wait(cost, elsewhere, remainingAt) : later;
       if (isDenied && tenant.row !== 0) tenant.place.deny(now + reset);
       set(limit.column, later, own, reset);
@@ -169,6 +209,12 @@ export function adjustShares(
     const history = of && returns.find(policies[each.policy]!.id, part.keyOf(key));
     const isReset = history?.isReset(of!.steps?.[each.policy] ?? of!.step) ?? false;
     const { remaining, reset } = limit.column;
+    if (shared.ofSlots) {
+      // A change leaves slots as they are.
+      set(tenant.column, 0, remaining, reset);
+      set(pool.column, 0, limit.policy.params['limit']!, reset);
+      continue;
+    }
     const sharing = shared.sharing(now, step, undefined, true);
     if (amount !== 0 && !isReset) {
       sharing.adjust(amount, of?.marks[each.policy]);

@@ -2,6 +2,7 @@
 import { costAt } from '../../../contract/costs.js';
 import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '../../../contract/overrides.js';
 import type { Claim } from '../../../contract/claim.js';
+import { leaseTag } from '../../../contract/shares.js';
 import { idLifeOf, policiesText } from '../../../contract/request-ids.js';
 import {
   malformedReply,
@@ -73,7 +74,7 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
     script: assemble('evaluate', kernels, set.ban !== undefined, isLive, ['usage']),
     keys,
     args: [
-      ...[...args, costArg(0, true), ...(leases ? [''] : [])],
+      ...[...args, costArg(0, true), ...(leases ? [leaseTag({ set, key })] : [])],
       ...[...(shares ? ['0'] : []), ...(isLive ? [recordsSign(set)] : [])],
     ],
     read: (reply) => decodeUsage(reply, set),

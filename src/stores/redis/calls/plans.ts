@@ -1,4 +1,3 @@
-import { SHARES_KERNEL } from '../../../algorithms/index.js';
 import { isAsConfigured, recordDimensions, type AppliedOverrides } from '../../../contract/overrides.js';
 import { holdsSlots, perSet, type Clock, type PolicySet, type Query } from '../../../contract/store.js';
 import { performance } from '../../../common/real-time.js';
@@ -6,7 +5,7 @@ import { hasThresholds } from '../../../contract/thresholds.js';
 import { KeyMaker, overriddenKey } from '../../keys.js';
 import type { KeyHashing } from '../secret-keys.js';
 import { streamKey, thresholdArgs } from '../operators/threshold-stream.js';
-import { assemble, type Extra, type Script } from '../scripts.js';
+import { assemble, hasWeights, type Extra, type Script } from '../scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
 
 /** The first argument of each script: its deadline, which is set when the call is sent. */
@@ -152,7 +151,7 @@ export class Plans {
       ...argsOf(set, single, this.now, watched),
       watched,
       leases,
-      shares: kernels.includes(SHARES_KERNEL),
+      shares: hasWeights(kernels),
       watches,
       stream: watches && this.stream ? [streamKey(this.prefix)] : [],
       records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),

@@ -15,6 +15,9 @@
 --- include common.adjust
 --- include policies
 --- include policies.kernels
+--- if weights
+--- include policies.shared
+--- end
 --- if sharing
 --- include shares.share
 --- end
@@ -162,8 +165,17 @@ for i, policy in ipairs(policies) do
   changes[i].charged = units > 0 and changed or 0
 end
 
+--- if slot_sharing
+-- A change leaves slots as they are.
+for _, each in ipairs(headgate_shared(policies, changes, false)) do
+  local limit, pool, tenant = each.limit, each.pool, each.tenant
+  tenant.remaining, tenant.reset = limit.remaining, limit.reset
+  pool.remaining, pool.reset = limit.policy[1], limit.reset
+end
+--- end
+
 --- if sharing
-for _, each in ipairs(shares_of(policies, changes)) do
+for _, each in ipairs(headgate_shared(policies, changes, true)) do
   local limit, pool, tenant = each.limit, each.pool, each.tenant
   local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
   local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)

@@ -30,7 +30,7 @@ is_usage = true
 has_leases = true
 --- end
 --- end
---- if sharing
+--- if weights
 has_weights = true
 --- end
 
@@ -144,8 +144,14 @@ if request == requests then return reply end
 --- include common.write
 --- include common.adjust
 --- include policies.kernels
+--- if weights
+--- include policies.shared
+--- end
 --- if sharing
 --- include shares.share
+--- end
+--- if slot_sharing
+--- include slot-shares.share
 --- end
 --- if overrides
 --- include overrides.apply
@@ -196,7 +202,7 @@ while request < requests do
   take_back()
   read_request()
   local failure = look() or charge()
---- if sharing
+--- if weights
   failure = failure or record()
 --- end
   heal()

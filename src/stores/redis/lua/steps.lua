@@ -29,16 +29,25 @@ for i = 1, count do
   has_attempts = has_attempts or configured[i].attempts
 end
 
+--- if weights
+-- Whether a policy that is not shared denies, so that the request is not part of the tenant's demand.
+local is_denied_elsewhere = false
+--- end
+
 --- if sharing
--- The shared policies, each with its verdicts: `limit`, `pool`, `tenant`. `is_denied_elsewhere`: whether another policy denies, so that the
--- request is not part of the tenant's demand.
-local shared, is_denied_elsewhere = shares_of(configured, verdicts), false
+-- The shared policies of units in a window, each with its verdicts: `limit`, `pool`, `tenant`.
+local shared = headgate_shared(configured, verdicts, true)
 
 local function open_share(each)
   local limit, pool, tenant = each.limit, each.pool, each.tenant
   local weight = tonumber(ARGV[#ARGV - requests + request + 1])
   shares_load(tenant.policy, limit.policy[1], weight, pool.a, tenant.a, each.start)
 end
+--- end
+
+--- if slot_sharing
+-- The same for shared policies of slots.
+local slot_shared = headgate_shared(configured, verdicts, false)
 --- end
 
 -- Whether the request may write, its lease, and whether all policies admit it, except for shadows.
@@ -100,12 +109,27 @@ local function look()
 --- end
     if not admits(verdict) and not policy.shadow then admitted = false end
   end
---- if sharing
+--- if weights
   is_denied_elsewhere = false
   for _, verdict in ipairs(verdicts) do
     local policy = verdict.policy
     if not admits(verdict) and not (policy.shadow or policy.shared) then is_denied_elsewhere = true end
   end
+--- end
+--- if slot_sharing
+  for _, each in ipairs(slot_shared) do
+    local limit, weight = each.limit, tonumber(ARGV[#ARGV - requests + request + 1])
+    each.wait = limit.wait
+    each.sharing = slot_shares_load(limit, each.tenant.policy, weight, string.match(lease, '[^.]*$'), each.pool.a)
+    each.is_fair = slot_shares_admits(each.sharing, limit.cost)
+    -- A limit does not admit a tenant beyond its share.
+    if not each.is_fair then
+      if limit.wait == 0 then limit.wait = 1 end
+      if not limit.policy.shadow then admitted = false end
+    end
+  end
+--- end
+--- if sharing
   for _, each in ipairs(shared) do
     local limit = each.limit
     each.wait, each.start = limit.wait, shares_start(each.tenant.policy, limit.reset)
@@ -188,10 +212,41 @@ local function wait_elsewhere()
   end
   return longest
 end
+--- end
 
+--- if weights
 -- Records the request with its tenants, unless it only looks, and makes the verdicts.
 local function record()
   if changes or banned > 0 and not is_usage then return end
+--- if slot_sharing
+  for _, each in ipairs(slot_shared) do
+    local limit, pool, tenant, wait, sharing = each.limit, each.pool, each.tenant, each.wait, each.sharing
+    local cost = limit.cost
+    local is_denied = not each.is_fair or wait ~= 0
+    local is_charged = admitted and not is_denied
+    if writable and cost > 0 and wait ~= -1 then
+      local write
+      if is_charged or is_denied and not is_denied_elsewhere then
+        write = slot_shares_note
+      elseif is_denied_elsewhere then
+        write = slot_shares_withdraw
+      end
+      if write then
+        local done, failure = pcall(write, sharing, pool.key, cost, is_charged)
+        if not done then
+          give_back()
+          return type(failure) == 'table' and failure.err or failure
+        end
+      end
+    end
+    local later, remaining, share = wait, slot_shares_remaining(sharing, limit.remaining), sharing.share
+    if is_denied and wait ~= -1 then later = slot_shares_wait(sharing, cost, wait) end
+    limit.wait, limit.remaining = later, remaining
+    tenant.wait, tenant.remaining, tenant.reset = later, remaining, limit.reset
+    pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
+  end
+--- end
+--- if sharing
   local elsewhere = is_denied_elsewhere and wait_elsewhere() or 0
   for _, each in ipairs(shared) do
     local limit, pool, tenant, wait = each.limit, each.pool, each.tenant, each.wait
@@ -224,6 +279,7 @@ local function record()
     tenant.wait, tenant.remaining, tenant.reset = again, remaining, limit.reset
     pool.wait, pool.remaining, pool.reset = wait == 0 and later or 0, share, limit.reset
   end
+--- end
 end
 --- end
 
