@@ -137,7 +137,7 @@ export default {
     {
       name: 'postgres-only-on-request',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$'] },
+      from: { path: '^src/', pathNot: ['^src/stores/postgres/', '^src/postgres\\.ts$', admin] },
       to: { path: '^src/stores/postgres/', reachable: true },
     },
     {

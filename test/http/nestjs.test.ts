@@ -229,9 +229,7 @@ for (const platform of Object.keys(platforms)) {
         const Shop = controllerOf({ list: [], news: [SkipRateLimit('short')] });
         for (const tier of [undefined, 'free']) {
           const module = tier ? { tiers: { free: policies }, tier } : { policies };
-          const { get, statuses } = await serve(RateLimitModule.forRoot(module), [
-            Shop,
-          ]);
+          const { get, statuses } = await serve(RateLimitModule.forRoot(module), [Shop]);
           expect(await statuses('list', 'list', 'list')).to.deep.equal([200, 200, 429]);
           const answer = await get('news');
           expect(answer.headers.get('ratelimit-policy')).to.equal('"long";q=5;w=60');
