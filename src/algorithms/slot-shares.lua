@@ -19,7 +19,7 @@ local function slot_shares_load(limit, p, weight, tag, tenants)
   for _, tenant in ipairs(tenants) do
     if tenant.tag == tag then s.own, s.served = tenant, tenant.served end
   end
-  local leases = redis.call('ZRANGE', limit.key, 0, -1, 'WITHSCORES')
+  local leases = redis.call('ZRANGEBYSCORE', limit.key, string.format('(%.0f', now), '+inf', 'WITHSCORES')
   for i = 1, #leases, 2 do
     local of, units = string.match(leases[i], '([^.:]*):(%d+)$')
     if of then s.leases[#s.leases + 1] = { tag = of, units = tonumber(units), stop = math.min(tonumber(leases[i + 1]), now + p[1]) } end

@@ -109,11 +109,9 @@ export class SlotSharing {
       held.delete(tag);
     }
     for (const [tag, slots] of held) demands.push({ tag, weight: this.#p.weight, served: 0, slots });
-    this.share = shareOf(
-      this.#limit,
-      { tag: this.#tag, weight: this.#weight, served: this.#served },
-      demands,
-    );
+    const [tag, weight] = [this.#tag, this.#weight];
+    const isKnown = isKept([tag, 0, this.#served, this.#own?.[3] ?? 0, 0], this.#p, this.#held, time);
+    this.share = shareOf(this.#limit, { tag, weight, served: isKnown ? this.#served : 0 }, demands);
   }
 
   look(cost: number): boolean {
