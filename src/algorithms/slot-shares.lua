@@ -17,9 +17,9 @@ local slot_shares_wants, slot_shares_spare = 2000, 64
 local function slot_shares_load(limit, p, weight, tag, tenants)
   local s = { p = p, limit = limit.policy[1], weight = weight > 0 and weight or p[2], tag = tag, tenants = tenants, leases = {}, served = 0 }
   for _, tenant in ipairs(tenants) do
-    if tenant.tag == tag then s.own, s.served = tenant, tenant.served end
+    if tenant.tag == tag then s.own = tenant end
   end
-  local leases = redis.call('ZRANGE', limit.key, 0, -1, 'WITHSCORES')
+  local leases = redis.call('ZRANGEBYSCORE', limit.key, string.format('(%.0f', now), '+inf', 'WITHSCORES')
   for i = 1, #leases, 2 do
     local of, units = string.match(leases[i], '([^.:]*):(%d+)$')
     if of then s.leases[#s.leases + 1] = { tag = of, units = tonumber(units), stop = math.min(tonumber(leases[i + 1]), now + p[1]) } end
@@ -82,6 +82,8 @@ local function slot_shares_estimate(s, time)
 end
 
 local function slot_shares_admits(s, cost)
+  local own = s.own
+  if own and slot_shares_kept(s, own.served, own.asked, slot_shares_held(s, now)[s.tag] or 0, now) then s.served = own.served end
   slot_shares_estimate(s, now)
   return cost == 0 or s.held + cost <= s.share
 end

@@ -76,11 +76,12 @@ export class SlotSharing {
       return [tag, weight, Math.min(served, now), asked > now ? 0 : asked, wanted];
     });
     this.#tenants = lifeOf(read, p) > now ? read : [];
-    this.#served = this.#own?.[2] ?? 0;
     this.#leases = Array.from({ length: leases.length / 3 }, (_, i) => {
       const [id, units, stop] = leases.slice(3 * i, 3 * i + 3) as [string, number, number];
       return [id.slice(id.lastIndexOf('.') + 1), units, Math.min(stop, now + p.lease)] as const;
     });
+    const own = this.#own;
+    this.#served = own && isKept(own, p, this.#heldAt(now).get(tag) ?? 0, now) ? own[2] : 0;
   }
 
   get #own(): Tenant | undefined {
@@ -109,11 +110,9 @@ export class SlotSharing {
       held.delete(tag);
     }
     for (const [tag, slots] of held) demands.push({ tag, weight: this.#p.weight, served: 0, slots });
-    this.share = shareOf(
-      this.#limit,
-      { tag: this.#tag, weight: this.#weight, served: this.#served },
-      demands,
-    );
+    const [tag, weight] = [this.#tag, this.#weight];
+    const isKnown = isKept([tag, 0, this.#served, this.#own?.[3] ?? 0, 0], this.#p, this.#held, time);
+    this.share = shareOf(this.#limit, { tag, weight, served: isKnown ? this.#served : 0 }, demands);
   }
 
   look(cost: number): boolean {

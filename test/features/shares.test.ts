@@ -58,8 +58,8 @@ describe('share, as an option', () => {
   for (const [what, options, message] of [
     ['another algorithm', { policies: 'token-bucket 10/1s share tenant' }, /HEADGATE_INVALID_OPTION .*share/],
     [
-      'concurrency',
-      { policies: [{ algorithm: 'concurrency', limit: 1, lease: '1s', share: 'tenant' } as never] },
+      'a bucket as data',
+      { policies: [{ algorithm: 'gcra', limit: 1, window: '1s', share: 'tenant' } as never] },
       /UNKNOWN_OPTION .*sliding-window.*has no segments/,
     ],
     [

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { createLimiter, type Decision } from 'headgate';
 import { runs } from '../support/random.js';
 import { keyOf } from '../support/share-traces.js';
-import { SLOT_POLICIES, SlotOracle, slotStep, Trace } from '../support/slot-share-traces.js';
+import { REGRESSIONS, SLOT_POLICIES, SlotOracle, slotStep, Trace } from '../support/slot-share-traces.js';
 import { stores, TestClock } from '../support/stores.js';
 
 const steps = fc.array(slotStep, { minLength: 20, maxLength: 120 });
@@ -21,7 +21,7 @@ describe('law 4, identity of shared slots', () => {
             const [first, second] = [new Trace(stores.memory, policies), new Trace(create, policies)];
             for (const step of trace) assert.equal(await second.run(step), await first.run(step));
           }),
-          runs(name, 40, 12),
+          { ...runs(name, 40, 12), examples: REGRESSIONS },
         )).timeout(60_000);
   }
 });

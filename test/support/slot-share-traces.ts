@@ -32,6 +32,16 @@ export const slotStep: fc.Arbitrary<Step> = fc.record({
   action: fc.integer({ min: 0, max: 9 }),
 });
 
+const at = (wait: number, tenant: string, action: number): Step => ({
+  ...{ wait, tenant, cost: 1, weight: undefined, action },
+});
+
+/** Traces that once had different results on different stores. */
+export const REGRESSIONS: [Step[]][] = [
+  // The turn of a tenant is forgotten while it would wait.
+  [[at(0, 'd', 6), at(2725, 'a', 2), at(0, 'a', 6), at(276, 'c', 6), at(0, 'a', 2), at(0, 'd', 0)]],
+];
+
 /** A limiter with its clock, and the decisions that may hold slots. */
 export class Trace {
   readonly clock = new TestClock();
