@@ -22,6 +22,7 @@ const policies: Record<string, readonly Policy[]> = {
   ],
   calendar: [{ algorithm: 'calendar', limit: 10, period: 'hour', timeZone: 'Asia/Kathmandu' }],
   shared: [{ algorithm: 'sliding-window', limit: 10, window: minute, share: 'tenant' }],
+  'shared slots': [{ algorithm: 'concurrency', limit: 3, lease: minute, share: 'tenant' }],
   concurrency: [{ algorithm: 'concurrency', limit: 3, lease: minute }],
   several: [
     { name: 'burst', algorithm: 'token-bucket', limit: 5, window: 1000 },
