@@ -90,7 +90,7 @@ describe('dashboard', () => {
     expect(() => dashboard({ store, actions: 'ada' } as never)).to.throw(/actions: pass a function/);
     expect(() => dashboard({ store, auth: true } as never)).to.throw(/auth: pass 'upstream' or 'none'/);
     expect(() => dashboard({ store, basePath: 'admin' })).to.throw(/basePath: pass a path/);
-    expect(() => dashboard({} as never)).to.throw(/redisStore, sqliteStore or memoryStore/);
+    expect(() => dashboard({} as never)).to.throw(/Pass a redisStore/);
   });
 
   it('reports wrong options of the plugin from `ready`', async () => {
