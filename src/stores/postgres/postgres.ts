@@ -48,7 +48,7 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
   hashKeys?: string | false;
   /**
    * `'stream'`: each crossing of a threshold is also written to a table, in the transaction that charges, so that no crash of a process or of
-   * the server loses it. `admin.thresholds` reads the table. See docs/thresholds.md. @default false
+   * the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false;
   /** For tests: a clock to decide by instead of the server's, in whole ms since the epoch. */
