@@ -114,7 +114,17 @@ export function mutateLua(file: string, text: string): Mutant[] {
     }
   }
 
-  visit(luaparse.parse(text, { ranges: true, luaVersion: '5.1' }).body);
+  let start = 0;
+  for (const section of text.split(/^(?=--- section )/m)) {
+    const named = section.startsWith('--- section ') ? section.indexOf('\n') : 0;
+    // A named section may leave a loop of the file that includes it. The loop around it takes the place of the line with its name.
+    const opening = named > 0 ? 'repeat ' : '';
+    const closing = named > 0 ? ' until true' : '';
+    const code = opening.padStart(start + named) + section.slice(named) + closing;
+    const { body } = luaparse.parse(code, { ranges: true, luaVersion: '5.1' });
+    visit(named > 0 ? (body[0] as luaparse.RepeatStatement).body : body);
+    start += section.length;
+  }
   return [...mutants.values()].sort((a, b) => a.start - b.start || a.end - b.end);
 }
 

@@ -129,8 +129,10 @@ local is_outright = false
 --- include outright
 
 -- An error of the first policy concerns the server (READONLY, OOM). It ends the script, so that clients see it.
-local done, failure =
---- include outright.call
+local done, failure = pcall(
+  charge_outright, reply, values, now, deadline, headgate_add_verdict, headgate_life,
+  requests, stride, ban_at, at, costs, per_request, per_policy
+)
 if not done and charged == 0 then return redis.error_reply(type(failure) == 'table' and failure.err or failure) end
 --- if thresholds
 if request == requests then
@@ -236,7 +238,10 @@ while request < requests do
 --- end
   request = request + 1
 --- if outright
---- include outright.call
+  pcall(
+    charge_outright, reply, values, now, deadline, headgate_add_verdict, headgate_life,
+    requests, stride, ban_at, at, costs, per_request, per_policy
+  )
 --- end
 end
 --- if thresholds

@@ -91,10 +91,3 @@ local function charge_outright(
     request, filled = request + 1, to
   end
 end
-
---- section call
-
-pcall(
-  charge_outright, reply, values, now, deadline, headgate_add_verdict, headgate_life,
-  requests, stride, ban_at, at, costs, per_request, per_policy
-)
