@@ -26,7 +26,7 @@ describe('scripts', () => {
   });
 
   it('are valid with their parts for usage, ids and thresholds', () => {
-    for (const set of combinations) {
+    for (const set of combinations.filter(({ length }) => length <= 2)) {
       for (const [ban, overrides] of [
         [false, false],
         [true, true],
