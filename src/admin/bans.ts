@@ -98,9 +98,7 @@ export function banFunctions({ state, origin }: Context) {
     const published = await state.published();
     const all = namesOf(published, names, typedKey(key, options).dimension);
     const bans = all.map((name) => banning(published, name, { key, forMs, note, options }));
-    const results: BanResult[] = [];
-    for (const each of bans) results.push(await each());
-    return results;
+    return inTurn(bans);
   }
 
   /** Checks a ban. @returns bans */
@@ -150,9 +148,7 @@ export function banFunctions({ state, origin }: Context) {
     const published = await state.published();
     const all = namesOf(published, names, typedKey(key, options).dimension);
     const unbans = all.map((name) => unbanning(published, name, key, note, options));
-    const results: UnbanResult[] = [];
-    for (const each of unbans) results.push(await each());
-    return results;
+    return inTurn(unbans);
   }
 
   /** Checks the end of a ban. @returns ends the ban */
@@ -240,6 +236,13 @@ function namesOf(published: Published, names: readonly string[] | 'all', dimensi
     'HEADGATE_NO_BANS',
     `No published limiter bans by ${dimension}, so nothing was changed. Create limiters with the option ban: {}.`,
   );
+}
+
+/** Runs checked changes one after the other. */
+async function inTurn<T>(changes: readonly (() => Promise<T>)[]): Promise<T[]> {
+  const results: T[] = [];
+  for (const change of changes) results.push(await change());
+  return results;
 }
 
 /** The rest of each ban, ms. @throws the error of state that cannot be read */

@@ -3,8 +3,8 @@ import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
 import type { Warn } from '../common/warnings.js';
-import type { Announced } from '../contract/announcement.js';
-import { checkWeight, leaseTag, visiblePolicies } from '../contract/shares.js';
+import type { Announced, Announcement } from '../contract/announcement.js';
+import { checkWeight, leaseTag } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
@@ -120,35 +120,9 @@ export class Asking {
     return isOn(this.switch);
   }
 
-  /**
-   * Announces the limiter to the store, for the command line.
-   *
-   * @param dynamic whether each request determines the policies
-   * @param ipv6Subnets the prefix lengths with which adapters turn IPv6 addresses into keys
-   */
-  announceTo(store: Store, dynamic: boolean, ipv6Subnets: ReadonlySet<number>): void {
-    const { name, ban } = this.#set;
-    const { sets } = this.#tiers;
-    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, visiblePolicies(own)]));
-    const policies = () => visiblePolicies(sets.size > 0 ? this.#set.policies : this.#scope.configured);
-    const { banBy, slotBy } = this.#scope.by;
-    const overrides = this.#live !== undefined;
-    const shadow = this.#shadow;
-    this.#announced = store.announce?.({
-      ...{
-        source: store,
-        name,
-        ban,
-        banBy,
-        slotBy,
-        shadow,
-        dynamic,
-        overrides,
-        ipv6Subnets,
-        policies,
-        tiers,
-      },
-    });
+  /** Announces the limiter to the store, for operators. */
+  announceTo(store: Store, announcement: Announcement): void {
+    this.#announced = store.announce?.(announcement);
     this.reports.count = this.#announced?.count;
   }
 

@@ -1,4 +1,5 @@
 import { banDimension } from '../contract/ban-options.js';
+import type { Announcement } from '../contract/announcement.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { AS_CONFIGURED } from '../contract/overrides.js';
@@ -8,12 +9,14 @@ import { readOptions } from '../common/options.js';
 import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
+import { visiblePolicies } from '../contract/shares.js';
 import type { PolicySet } from '../contract/store.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
+import type { Setup } from './setup.js';
 import {
   CREATING_OPTIONS,
   hasPolicies,
@@ -97,28 +100,52 @@ export function assembleLimiter(
   checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, maxWaiting);
   const store = guarded(inner, checked, warn);
   const scope = new Scope(set, by, tiers.everything);
+  let setup: Setup;
   let limiter: Limiter;
   try {
     const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
     // Claims the name last, so that refused options claim nothing.
     const release = checked.store ? claimName(inner, options.name, set, tiers.sets, dynamic) : () => {};
-    limiter = new Limiter({
+    setup = {
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, release, scope, live },
       waiting: [maxWaiting, maxWaitingPerKey],
       isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
       onDecision: checked.onDecision,
       firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
       freshBans: options.ban?.fresh ?? false,
-    });
+    };
+    limiter = new Limiter(setup);
   } catch (error) {
     // Ends the health probes of the guard, because the limiter is refused.
     if (store !== inner) void store.close?.();
     throw error;
   }
-  limiter.internals.asking.announceTo(inner, dynamic, limiter.ipv6Subnets);
+  const announcement = announcementOf(setup, dynamic, limiter.ipv6Subnets);
+  limiter.internals.asking.announceTo(inner, announcement);
   for (const each of tiers.all) checkWindows(each.policies, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;
+}
+
+/**
+ * The limiter as stores show it to operators.
+ *
+ * @param dynamic whether each request determines the policies
+ * @param ipv6Subnets the prefix lengths with which adapters turn IPv6 addresses into keys
+ */
+function announcementOf(
+  { set, tiers: { sets }, scope, source, live, shadow }: Setup,
+  dynamic: boolean,
+  ipv6Subnets: ReadonlySet<number>,
+): Announcement {
+  const { name, ban } = set;
+  const { banBy, slotBy } = scope.by;
+  const tiers = new Map([...sets].map(([tier, { policies }]) => [tier, visiblePolicies(policies)]));
+  const policies = () => visiblePolicies(sets.size > 0 ? set.policies : scope.configured);
+  return {
+    ...{ source, name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers },
+    overrides: live !== undefined,
+  };
 }
 
 /** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if a dimension has no keys */

@@ -1,8 +1,7 @@
 // The same expectations over memory, SQLite and Redis: answers differ in nothing.
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
-import { limiterOn } from '../support/stores.js';
-import { all, until, type Place } from './stores.js';
+import { all, until, type Place, useLimiters } from './stores.js';
 
 const NOTE = { by: 'ada', reason: 'INC-7' };
 
@@ -10,29 +9,12 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
   describe(`headgate/admin on ${kind}`, () => {
     let place: Place;
     let limiter: Limiter;
-    let closing: Limiter[];
 
-    const make = (options: object) => {
-      const made = limiterOn(place.store, options as never);
-      closing.push(made);
-      return made;
-    };
-    const known = (...names: string[]) =>
-      until(async () => {
-        const { limiters } = await place.admin.limiters();
-        return names.every((name) => limiters.some((each) => each.name === name));
-      });
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
 
     beforeEach(async () => {
-      place = await open();
-      closing = [];
       limiter = make({ name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
       await known('api');
-    });
-
-    afterEach(async () => {
-      await Promise.all(closing.map((each) => each.close()));
-      await place.close();
     });
 
     it('limiters: policies, bans and overrides of each', async () => {

@@ -3,30 +3,17 @@ import { expect } from 'chai';
 import express from 'express';
 import type { Limiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
-import { limiterOn } from '../support/stores.js';
-import { all, until, type Place } from './stores.js';
+import { all, type Place, useLimiters } from './stores.js';
 
 const NOTE = { by: 'ada', reason: 'INC-7' };
 
 export function severalBansSuite(kind: string, open: () => Promise<Place>): void {
   describe(`bans in several limiters on ${kind}`, () => {
     let place: Place;
-    let closing: Limiter[];
 
-    const make = (options: object) => {
-      const made = limiterOn(place.store, options as never);
-      closing.push(made);
-      return made;
-    };
-    const known = (...names: string[]) =>
-      until(async () => {
-        const { limiters } = await place.admin.limiters();
-        return names.every((name) => limiters.some((each) => each.name === name));
-      });
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
 
     beforeEach(async () => {
-      place = await open();
-      closing = [];
       for (const name of ['api', 'login']) make({ name, limit: 2, window: '1h', ban: {}, overrides: true });
       make({ name: 'free', limit: 2, window: '1h' });
       make({
@@ -36,11 +23,6 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       });
       await known('api', 'login', 'free', 'accounts');
     });
-    afterEach(async () => {
-      await Promise.all(closing.map((each) => each.close()));
-      await place.close();
-    });
-
     const banned = async () =>
       (await all(place.admin.bans({ scan: true })))
         .map(({ name, key }) => `${name as string} ${key as string}`)

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAdmin, type Admin, type AdminOptions } from 'headgate/admin';
-import { memoryStore, type Store } from 'headgate';
+import { memoryStore, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore } from 'headgate/sqlite';
-import { clients, freshPrefix } from '../support/stores.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { DatabaseSync } from '../support/sqlite.js';
 import { serverKinds } from '../support/shared-servers.js';
 
@@ -16,6 +16,41 @@ export interface Place {
   /** Another interface to the same state, as in another process. */
   again(options?: AdminOptions): Admin;
   close(): Promise<void>;
+}
+
+/** The limiters of a test on a place. */
+interface Limiters {
+  /** Creates a limiter, which is closed after the test. */
+  make(options: object): Limiter;
+  /** Resolves when the admin knows limiters of these names. */
+  known(...names: string[]): Promise<void>;
+}
+
+/** Opens a place before each test of a suite, and closes the place and its limiters afterwards. @param take receives the place */
+export function useLimiters(open: () => Promise<Place>, take: (place: Place) => void): Limiters {
+  let place: Place;
+  let closing: Limiter[];
+  beforeEach(async () => {
+    closing = [];
+    place = await open();
+    take(place);
+  });
+  afterEach(async () => {
+    await Promise.all(closing.map((each) => each.close()));
+    await place.close();
+  });
+  return {
+    make(options) {
+      const made = limiterOn(place.store, options as never);
+      closing.push(made);
+      return made;
+    },
+    known: (...names) =>
+      until(async () => {
+        const { limiters } = await place.admin.limiters();
+        return names.every((name) => limiters.some((each) => each.name === name));
+      }),
+  };
 }
 
 async function onMemory(): Promise<Place> {

@@ -2,8 +2,7 @@
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import type { LoggedChange } from 'headgate/admin';
-import { limiterOn } from '../support/stores.js';
-import { all, until, type Place } from './stores.js';
+import { all, until, type Place, useLimiters } from './stores.js';
 
 const NOTE = { by: 'ada', reason: 'INC-7' };
 
@@ -12,14 +11,11 @@ export function undoSuite(kind: string, open: () => Promise<Place>): void {
     let place: Place;
     let limiter: Limiter;
 
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
+
     beforeEach(async () => {
-      place = await open();
-      limiter = limiterOn(place.store, { name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
-      await until(async () => (await place.admin.limiters()).limiters.length === 1);
-    });
-    afterEach(async () => {
-      await limiter.close();
-      await place.close();
+      limiter = make({ name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
+      await known('api');
     });
 
     const named = { name: 'api', ...NOTE };

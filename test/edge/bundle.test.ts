@@ -3,11 +3,9 @@ import { createContext, runInContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { build } from 'esbuild';
-import { Redis } from 'ioredis';
 import { EDGE_SETTINGS } from '../../scripts/lib/edge.js';
 import { root } from '../../scripts/lib/run.mjs';
-import { startRest, type RestServer } from '../support/rest-server.js';
-import { servers } from '../support/shared-servers.js';
+import { type RestServer, useRest } from '../support/rest-server.js';
 import { freshPrefix } from '../support/stores.js';
 
 /** The largest gzipped bundles, kB: what an application loads that imports this. */
@@ -64,16 +62,8 @@ describe('the bundle for edge runtimes', () => {
     });
 
   describe('in a context with the globals of the web only', () => {
-    let redis: Redis;
     let rest: RestServer;
-    before(async () => {
-      redis = new Redis(servers.redis.port);
-      rest = await startRest(redis);
-    });
-    after(async () => {
-      await rest.close();
-      redis.disconnect();
-    });
+    useRest((started) => (rest = started));
 
     it('limits by Redis over HTTP, in memory and over the web', async () => {
       const { code } = await bundle(

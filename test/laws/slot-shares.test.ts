@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { createLimiter, type Decision } from 'headgate';
 import { runs } from '../support/random.js';
-import { keyOf } from '../support/share-traces.js';
+import { expectExactRetries, keyOf } from '../support/share-traces.js';
 import { REGRESSIONS, SLOT_POLICIES, SlotOracle, slotStep, Trace } from '../support/slot-share-traces.js';
 import { stores, TestClock } from '../support/stores.js';
 
@@ -74,19 +74,7 @@ for (const [name, create] of Object.entries(stores)) {
             if (action < 3) await held.pop()?.release();
             else held.push(await limiter.consume(keyOf(tenant), { cost, weight }));
           }
-          for (const tenant of ['a', 'b', 'c', 'e']) {
-            const cost = 1 + (trace.length % 3);
-            const { now } = clock;
-            const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
-            if (allowed) continue;
-            for (const early of [0.3, 0.7, 0.95, 1]) {
-              clock.now = now + Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early));
-              assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, false);
-            }
-            clock.now = now + retryAfterMs;
-            assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, true);
-            clock.now = now;
-          }
+          await expectExactRetries(limiter, clock, ['a', 'b', 'c', 'e'], 1 + (trace.length % 3));
         }),
         runs(name, 60, 10),
       ));

@@ -1,7 +1,6 @@
 // Redis over HTTP: the store of headgate/upstash against the documented REST API, over a real Redis.
 import { expect } from 'chai';
 import { Redis as UpstashClient } from '@upstash/redis';
-import { Redis } from 'ioredis';
 import {
   createLimiter,
   HeadgateError,
@@ -14,11 +13,10 @@ import { redisStore as tcpStore } from 'headgate/redis';
 import { redisStore, upstashRedis, type RedisStoreOptions } from 'headgate/upstash';
 import { contractChecks } from 'headgate-testing';
 import type { UpstashCommands } from '../../src/stores/redis/clients/upstash.js';
-import { startRest, type Instead, type RestServer } from '../support/rest-server.js';
+import { type Instead, type RestServer, useRest } from '../support/rest-server.js';
 import { describeChecks } from '../support/kit.js';
 import { restSubject } from '../support/rest-subject.js';
 import { freePort } from '../support/servers.js';
-import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix } from '../support/stores.js';
 
 const minute = { algorithm: 'fixed-window', limit: 3, window: '1m' } as const;
@@ -27,16 +25,8 @@ const minute = { algorithm: 'fixed-window', limit: 3, window: '1m' } as const;
 const patient = { timeout: '10s', connectTimeout: '10s' } as const;
 
 describe('Redis over HTTP', () => {
-  let redis: Redis;
   let rest: RestServer;
-  before(async () => {
-    redis = new Redis(servers.redis.port);
-    rest = await startRest(redis);
-  });
-  after(async () => {
-    await rest.close();
-    redis.disconnect();
-  });
+  useRest((started) => (rest = started));
   beforeEach(() => {
     rest.requests.length = 0;
     rest.instead = undefined;
@@ -59,11 +49,11 @@ describe('Redis over HTTP', () => {
   });
 
   it('brings a script that the server lacks, by EVAL after NOSCRIPT', async () => {
-    await redis.script('FLUSH');
+    await clients.redis.script('FLUSH');
     const limiter = limiterAt(storeAt());
     expect((await limiter.consume('ada')).remaining).to.equal(2);
     expect(sent()).to.deep.equal([['EVALSHA'], ['EVAL']]);
-    await redis.script('FLUSH');
+    await clients.redis.script('FLUSH');
     expect((await limiter.consume('ada')).remaining).to.equal(1);
     expect(sent().slice(2)).to.deep.equal([['EVALSHA'], ['EVAL']]);
   });

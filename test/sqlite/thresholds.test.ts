@@ -3,45 +3,18 @@ import { expect } from 'chai';
 import { createLimiter } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { TestClock } from '../support/clock.js';
+import { crossThresholds, expectCrossings } from '../support/threshold-stream.js';
 import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
 
 describeSqlite('the stream of thresholds in a file', () => {
-  const policies = [
-    { name: 'month', algorithm: 'calendar', limit: 10, period: 'month', by: 'org', thresholds: [0.8, 1] },
-    { name: 'minute', limit: 5, window: '1m', thresholds: [1] },
-  ] as const;
-
   it('each group reads each crossing until it acknowledges it, also after a restart', async () => {
     const path = join(makeDirectory(), 'limits.db');
     const clock = new TestClock();
     const first = storeOn(path, { thresholds: 'stream', clock: clock.read });
-    const limiter = createLimiter({ name: 'plan', store: first, timeout: '10s', policies });
-    for (const key of ['a', 'a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'b'])
-      await limiter.consume({ key, org: 'acme {1}' });
+    await crossThresholds(first);
     await first.close?.();
-
     const second = storeOn(path, { clock: clock.read });
-    const mail = createAdmin(second).thresholds({ group: 'mail', redeliverAfter: '30s' });
-    const [one, ...rest] = [...(await mail.read({ count: 2 })), ...(await mail.read())];
-    const shown = [one!, ...rest].map(
-      ({ name, dimension, key, policy, threshold, used, limit }) =>
-        `${name as string} ${policy} ${dimension ?? 'key'}=${key as string} ${threshold}: ${used}/${limit}`,
-    );
-    expect(shown).to.have.members([
-      'plan minute key=a 1: 5/5',
-      'plan month org=acme {1} 0.8: 8/10',
-      'plan month org=acme {1} 1: 10/10',
-      'plan minute key=b 1: 5/5',
-    ]);
-    await mail.ack(...rest);
-    expect(await createAdmin(second).thresholds({ group: 'billing' }).read()).to.have.length(4);
-    clock.now += 29_999;
-    expect(await mail.read()).to.deep.equal([]);
-    clock.now += 1;
-    expect(await mail.read()).to.deep.equal([one]);
-    await mail.ack(one!);
-    clock.now += 60_000;
-    expect(await mail.read()).to.deep.equal([]);
+    await expectCrossings(second, clock);
     await second.close?.();
   });
 

@@ -1,4 +1,5 @@
 // The checks of headgate-testing in Mocha, on memory, Redis and Valkey.
+import type { Redis } from 'ioredis';
 import type { Clock, Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { lawChecks, type Check, type Law, type StoreUnderTest } from 'headgate-testing';
@@ -25,10 +26,15 @@ export const runsOf = (store: string, inMemory = 100, onServer = 8): number =>
 
 const allowRuns = () => void runs('', 0, 0);
 
-const onServers = perServer((kind): StoreUnderTest => {
+/** A store whose state is in a Redis or Valkey under a prefix, in the form that the checks expect. */
+export function storeUnderPrefix(
+  client: Redis,
+  open: (clock: Clock, prefix: string) => Store,
+  numRuns: number,
+): StoreUnderTest {
   const prefixes = new WeakMap<Store, string>();
   const create = (clock: Clock, prefix: string) => {
-    const store = redisStore(clients[kind], { clock, prefix });
+    const store = open(clock, prefix);
     prefixes.set(store, prefix);
     return store;
   };
@@ -36,14 +42,22 @@ const onServers = perServer((kind): StoreUnderTest => {
     createStore: (clock) => create(clock, freshPrefix()),
     createSibling: (store, clock) => create(clock, prefixes.get(store)!),
     entries: async (store) => {
-      const names = await clients[kind].keys(`${prefixes.get(store)}:*`);
-      const ends = await Promise.all(names.map((name) => clients[kind].pexpiretime(name)));
+      const names = await client.keys(`${prefixes.get(store)}:*`);
+      const ends = await Promise.all(names.map((name) => client.pexpiretime(name)));
       return names.map((name, i) => ({ name, expiresAt: ends[i]! < 0 ? undefined : ends[i] }));
     },
     ordered: true,
-    runs: runsOf(kind),
+    runs: numRuns,
   };
-});
+}
+
+const onServers = perServer((kind): StoreUnderTest =>
+  storeUnderPrefix(
+    clients[kind],
+    (clock, prefix) => redisStore(clients[kind], { clock, prefix }),
+    runsOf(kind),
+  ),
+);
 
 /** The stores in the form that headgate-testing expects. */
 export const subjects: Readonly<Record<string, StoreUnderTest>> = {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, type PoolConfig } from 'pg';
+import { postgresStore } from 'headgate/postgres';
 import { findProgram } from '../../scripts/programs.mjs';
 import { freePort, watch } from './servers.js';
 
@@ -84,6 +85,36 @@ export async function startPostgres(
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** A server for the tests of a suite: `pool` ends with them, and `table` is new and set up for each test. */
+export interface PostgresRig {
+  readonly server: PostgresServer;
+  readonly pool: Pool;
+  readonly table: string;
+}
+
+/** Starts a server for the suite, and stops it at the end. @param take receives the server before the tests, and a table before each test */
+export function usePostgres(take: (rig: PostgresRig) => void): void {
+  let server: PostgresServer;
+  let pool: Pool;
+  before(async function () {
+    this.timeout(60_000);
+    server = await startPostgres();
+    pool = server.pool();
+    // A pool without a listener ends the process when a test breaks a connection.
+    pool.on('error', () => {});
+    take({ server, pool, table: '' });
+  });
+  beforeEach(async () => {
+    const table = freshTable();
+    await postgresStore(pool, { table }).setup();
+    take({ server, pool, table });
+  });
+  after(async () => {
+    await pool.end();
+    await server.stop();
+  });
 }
 
 export interface PgBouncer {

@@ -55,6 +55,28 @@ async function carryOut(
   return seen(decision);
 }
 
+/** Fails unless each tenant that is denied is admitted exactly at its `retryAfterMs`, and not before, if no tenant asks meanwhile. */
+export async function expectExactRetries(
+  limiter: Limiter,
+  clock: TestClock,
+  tenants: readonly string[],
+  cost: number,
+): Promise<void> {
+  const { now } = clock;
+  const isAllowed = async (tenant: string) => (await limiter.peek(keyOf(tenant), { cost })).allowed;
+  for (const tenant of tenants) {
+    const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
+    if (allowed) continue;
+    for (const early of [0.3, 0.7, 0.95, 1]) {
+      clock.now = now + Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early));
+      assert.equal(await isAllowed(tenant), false);
+    }
+    clock.now = now + retryAfterMs;
+    assert.equal(await isAllowed(tenant), true);
+    clock.now = now;
+  }
+}
+
 const at = (tenant: string, cost: number, action: number, wait = 0): Step => ({
   ...{ wait, tenant, cost, weight: undefined, action },
 });

@@ -12,7 +12,7 @@ import { cross } from './thresholds.js';
 export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
 /**
- * The store's answer to `decide`. Either all policies of all places are charged, or none is. The steps are those of `evaluate.lua`: look,
+ * The store's answer to `decide`. Either all policies of all places are charged, or none is. The steps are those of `steps.lua`: look,
  * charge, and the report of the verdicts.
  */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {

@@ -103,7 +103,7 @@ class Shared {
 /** The part of a query that shares depend on. */
 type Asked = Pick<Query, 'set' | 'key' | 'cost' | 'costs' | 'weight' | 'peek'>;
 
-/** The shares of a request in the shared policies of its set. The steps are those of `evaluate.lua`: look, then record and report. */
+/** The shares of a request in the shared policies of its set. The steps are those of `steps.lua`: look, then record and report. */
 export class Shares {
   readonly #query: Asked;
   readonly #now: number;

@@ -8,21 +8,14 @@ import { adminSuite } from '../../admin/admin-suite.js';
 import { severalBansSuite } from '../../admin/several-bans-suite.js';
 import { all, type Place } from '../../admin/stores.js';
 import { undoSuite } from '../../admin/undo-suite.js';
-import { freshTable, outcomeOf, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { freshTable, outcomeOf, type PostgresServer, usePostgres } from '../../support/postgres.js';
 
 describe('PostgreSQL, headgate/admin', function () {
   this.timeout(60_000);
   let server: PostgresServer;
   let pool: Pool;
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
+  usePostgres((rig) => ({ server, pool } = rig));
 
   const open = async (): Promise<Place> => {
     const table = freshTable();

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Pool, PoolClient } from 'pg';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { postgresSchema, postgresStore } from 'headgate/postgres';
-import { freshTable, outcomeOf, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { freshTable, outcomeOf, type PostgresServer, usePostgres } from '../../support/postgres.js';
 
 const many: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 1_000_000, window: '30d' };
 
@@ -14,19 +14,7 @@ describe('PostgreSQL, faults', function () {
   let pool: Pool;
   let table: string;
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-    pool.on('error', () => {});
-  });
-  beforeEach(async () => {
-    table = freshTable();
-    await postgresStore(pool, { table }).setup();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
+  usePostgres((rig) => ({ server, pool, table } = rig));
 
   const throwing = (given: Pool = pool, options: CreateLimiterOptions = many) =>
     createLimiter({

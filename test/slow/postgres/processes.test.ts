@@ -10,7 +10,7 @@ import type { Pool } from 'pg';
 import type { Algorithm, CreateLimiterOptions } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
 import type { PostgresTask } from '../../support/postgres-child.js';
-import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { type PostgresServer, usePostgres } from '../../support/postgres.js';
 import { windowed as algorithms } from '../../support/policies.js';
 import { killChild, startChild } from '../../support/processes.js';
 import { limiterOn } from '../../support/stores.js';
@@ -31,20 +31,11 @@ describe('PostgreSQL, several processes', function () {
   let table: string;
   let children: ChildProcess[];
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-  });
+  usePostgres((rig) => ({ server, pool, table } = rig));
   beforeEach(async () => {
-    table = freshTable();
-    await postgresStore(pool, { table }).setup();
     children = await Promise.all([1, 2, 3, 4].map(start));
   });
   afterEach(() => Promise.all(children.map(killChild)));
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
 
   const start = () => startChild('postgres-child.ts', server.url, table);
 

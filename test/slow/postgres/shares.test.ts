@@ -1,24 +1,16 @@
 // Law 4 for shared limits: PostgreSQL decides as the memory store does.
 import type { Pool } from 'pg';
 import { postgresStore } from 'headgate/postgres';
-import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { freshTable, usePostgres } from '../../support/postgres.js';
 import { runs } from '../../support/random.js';
 import { expectSame, SHARED_POLICIES } from '../../support/share-traces.js';
 import { memory } from '../../support/stores.js';
 
 describe('PostgreSQL, shares', function () {
   this.timeout(120_000);
-  let server: PostgresServer;
   let pool: Pool;
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
+  usePostgres((rig) => (pool = rig.pool));
 
   for (const policies of SHARED_POLICIES)
     it(`decides as in memory, ${String(policies)}`, () => {

@@ -4,23 +4,16 @@ import type { Store } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
 import { storeChecks, type StoreUnderTest } from 'headgate-testing';
 import { describeChecks, runsOf } from '../../support/kit.js';
-import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { freshTable, usePostgres } from '../../support/postgres.js';
 import { regressions } from '../../vectors/regressions.js';
 
 describe('PostgreSQL', function () {
-  let server: PostgresServer;
   let pool: Pool;
   const tables = new WeakMap<Store, string>();
 
-  before(async function () {
-    this.timeout(60_000);
-    server = await startPostgres();
-    pool = server.pool();
+  usePostgres((rig) => (pool = rig.pool));
+  before(async () => {
     await pool.query('CREATE SCHEMA limits');
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
   });
 
   const create = async (table: string, clock: () => number) => {

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { Pool } from 'pg';
 import { createLimiter } from 'headgate';
 import { postgresStore } from 'headgate/postgres';
-import { startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { usePostgres } from '../../support/postgres.js';
 
 /** `HEADGATE_DECISIONS=1000000 npx mocha test/slow/postgres/table.test.ts` takes some minutes. */
 const DECISIONS = Number(process.env['HEADGATE_DECISIONS'] ?? 100_000);
@@ -16,17 +16,9 @@ const keys = {
 
 describe('PostgreSQL, the size of the table', function () {
   this.timeout(DECISIONS);
-  let server: PostgresServer;
   let pool: Pool;
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
+  usePostgres((rig) => (pool = rig.pool));
 
   for (const [i, [title, keyOf]] of Object.entries(keys).entries()) {
     it(`${title}: at most twice the live rows, and nearly all updates are HOT`, async () => {

@@ -6,7 +6,8 @@ import { createLimiter } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { postgresStore, type PostgresStoreOptions } from 'headgate/postgres';
 import { TestClock } from '../../support/clock.js';
-import { freshTable, startPostgres, type PostgresServer } from '../../support/postgres.js';
+import { crossThresholds, expectCrossings } from '../../support/threshold-stream.js';
+import { type PostgresServer, usePostgres } from '../../support/postgres.js';
 
 describe('PostgreSQL, the stream of thresholds', function () {
   this.timeout(60_000);
@@ -14,62 +15,17 @@ describe('PostgreSQL, the stream of thresholds', function () {
   let pool: Pool;
   let table: string;
 
-  before(async () => {
-    server = await startPostgres();
-    pool = server.pool();
-    pool.on('error', () => {});
-  });
-  beforeEach(async () => {
-    table = freshTable();
-    await postgresStore(pool, { table }).setup();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
-  });
+  usePostgres((rig) => ({ server, pool, table } = rig));
 
   const stream = (options: PostgresStoreOptions = {}) =>
     postgresStore(pool, { table, thresholds: 'stream', ...options });
   const rows = async (suffix: string): Promise<unknown[]> =>
     (await pool.query<object>(`SELECT * FROM ${table}_${suffix} ORDER BY id`)).rows;
-  const policies = [
-    { name: 'month', algorithm: 'calendar', limit: 10, period: 'month', by: 'org', thresholds: [0.8, 1] },
-    { name: 'minute', limit: 5, window: '1m', thresholds: [1] },
-  ] as const;
 
   it('each group reads each crossing until it acknowledges it, also from another process', async () => {
     const clock = new TestClock();
-    const limiter = createLimiter({
-      name: 'plan',
-      store: stream({ clock: clock.read }),
-      timeout: '30s',
-      policies,
-    });
-    for (const key of ['a', 'a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'b'])
-      await limiter.consume({ key, org: 'acme {1}' });
-
-    const second = postgresStore(pool, { table, clock: clock.read });
-    const mail = createAdmin(second).thresholds({ group: 'mail', redeliverAfter: '30s' });
-    const [one, ...rest] = [...(await mail.read({ count: 2 })), ...(await mail.read())];
-    const shown = [one!, ...rest].map(
-      ({ name, dimension, key, policy, threshold, used, limit }) =>
-        `${name as string} ${policy} ${dimension ?? 'key'}=${key as string} ${threshold}: ${used}/${limit}`,
-    );
-    expect(shown).to.have.members([
-      'plan minute key=a 1: 5/5',
-      'plan month org=acme {1} 0.8: 8/10',
-      'plan month org=acme {1} 1: 10/10',
-      'plan minute key=b 1: 5/5',
-    ]);
-    await mail.ack(...rest, { id: 'not an id' });
-    expect(await createAdmin(second).thresholds({ group: "bill'ing" }).read()).to.have.length(4);
-    clock.now += 29_999;
-    expect(await mail.read()).to.deep.equal([]);
-    clock.now += 1;
-    expect(await mail.read()).to.deep.equal([one]);
-    await mail.ack(one!);
-    clock.now += 60_000;
-    expect(await mail.read()).to.deep.equal([]);
+    await crossThresholds(stream({ clock: clock.read }));
+    await expectCrossings(postgresStore(pool, { table, clock: clock.read }), clock);
   });
 
   it('the readers of a group share the crossings, while several stores charge at the same time', async () => {

@@ -5,13 +5,7 @@ import { expect } from 'chai';
 import type { Pool, PoolClient } from 'pg';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { postgresStore, type PostgresStoreOptions } from 'headgate/postgres';
-import {
-  freshTable,
-  outcomeOf,
-  startPgBouncer,
-  startPostgres,
-  type PostgresServer,
-} from '../../support/postgres.js';
+import { outcomeOf, type PostgresServer, startPgBouncer, usePostgres } from '../../support/postgres.js';
 
 const LIMIT = 1_000_000;
 const many: CreateLimiterOptions = { algorithm: 'fixed-window', limit: LIMIT, window: '30d' };
@@ -27,18 +21,9 @@ describe('PostgreSQL, transactions', function () {
   let pool: Pool;
   let table: string;
 
+  usePostgres((rig) => ({ server, pool, table } = rig));
   before(async () => {
-    server = await startPostgres();
-    pool = newPool();
     await pool.query('CREATE SEQUENCE raised');
-  });
-  beforeEach(async () => {
-    table = freshTable();
-    await postgresStore(pool, { table }).setup();
-  });
-  after(async () => {
-    await pool.end();
-    await server.stop();
   });
 
   function newPool(config: Parameters<PostgresServer['pool']>[0] = {}): Pool {
