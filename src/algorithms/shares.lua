@@ -80,6 +80,7 @@ end
 
 -- Reads the states of a shared policy, whose values may be false, and estimates the tenant's share. `from` is the start of the current segment.
 shares_load = function(p, units, own_weight, pool, tenant, from)
+  if p[2] >= 2 ^ 50 or p[3] >= 2 ^ 20 then error('invalid segments') end
   s.limit, s.segment, s.segments, s.start, s.is_changed = units, p[2], p[3], from, false
   s.weight = own_weight > 0 and own_weight or p[4]
   s.left = s.start + s.segment - now

@@ -114,6 +114,7 @@ end
 -- Writes the state and returns the state's end. Newest segments without units are dropped, so that the state ends when the last unit leaves.
 local function sliding_window_write(key, p, start, total, counters)
   local skip, segments = 0, p[3]
+  if segments >= 2 ^ 20 then error('invalid segments') end
   while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end
   for i = 1, segments + 1 do counters[i] = i + skip <= segments + 1 and counters[i + skip] or 0 end
   start = start - skip * p[2]

@@ -1,4 +1,5 @@
 // Settings for every random test.
+import fc from 'fast-check';
 import { allowTime } from './hooks.js';
 
 /** HEADGATE_RUNS=20 runs each random test 20 times as long. */
@@ -12,3 +13,11 @@ export function runs(store: string, inMemory: number, onServer: number): { numRu
   allowTime(60_000 * Math.max(1, factor));
   return { numRuns: Math.ceil(factor * (store === 'memory' ? inMemory : onServer)) };
 }
+
+/** Texts that resemble numbers. */
+export const odd = fc
+  .constantFrom('', '-1', '0', '1e308', 'nan', 'inf', '-0', '9007199254740993', '0x10', ' 3 ', '3.7', '0.5')
+  .map(Buffer.from);
+
+export const anyBytes = (maxLength: number) =>
+  fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes));

@@ -15,7 +15,9 @@ export class Mismatch extends Error {
 
 /** A value on one line of a message. */
 export function show(value: unknown): string {
-  return inspect(value, { depth: 9, breakLength: 120, maxArrayLength: 200, maxStringLength: 200 });
+  const text = inspect(value, { depth: 9, breakLength: 120, maxArrayLength: 200, maxStringLength: 200 });
+  // fast-check makes some records without a prototype.
+  return text.replaceAll('[Object: null prototype] ', '');
 }
 
 /** Expects two values to be deeply and strictly equal. */

@@ -5,12 +5,9 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, type Decision, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { compilePolicies } from '../../../src/contract/compile-policies.js';
-import { assemble } from '../../../src/stores/redis/scripts.js';
-import { paramArgs } from '../../../src/stores/redis/calls/wire.js';
 import { allowKeysWithoutTtl } from '../../support/hooks.js';
 import { servers } from '../../support/shared-servers.js';
-import { runs } from '../../support/random.js';
+import { anyBytes, odd, runs } from '../../support/random.js';
 import { freshPrefix } from '../../support/stores.js';
 import { adapters } from '../../http/apps.js';
 
@@ -25,12 +22,6 @@ const policies: Readonly<Record<string, Policy>> = {
   'leaky-bucket': { algorithm: 'leaky-bucket', limit: LIMIT, window: WINDOW_MS, maxDelay: 5000 },
   concurrency: { algorithm: 'concurrency', limit: LIMIT, lease: WINDOW_MS },
 };
-
-/** Texts that resemble numbers. */
-const odd = fc
-  .constantFrom('', '-1', '0', '1e308', 'nan', 'inf', '-0', '9007199254740993', '0x10', ' 3 ', '3.7', '0.5')
-  .map(Buffer.from);
-const anyBytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes));
 
 /** Bytes in place of a stored value. A TTL of 0 means no TTL. */
 const poison = fc.record({
@@ -139,71 +130,6 @@ async function kept(client: Redis, key: string, length: number, bytes: Buffer): 
   const value = await client.getBuffer(key).catch(() => null);
   return Buffer.concat([(value ?? Buffer.alloc(0)).subarray(0, length), bytes]);
 }
-
-describe('random bytes as script arguments', () => {
-  it('are an error or an answer, and leave no key without TTL', async () => {
-    const client = new Redis(servers.redis.port);
-    const deadline = String(Date.now() + 600_000);
-    // Slots need more arguments.
-    const singles = Object.entries(policies).flatMap(([name, policy]) =>
-      name === 'concurrency' ? [] : { ...policy, name },
-    );
-    const sets: [script: ReturnType<typeof assemble>, args: string[]][] = [
-      ...compilePolicies('policies', singles).map((policy): (typeof sets)[number] => [
-        assemble('evaluate-single', [policy.kernel], false),
-        [deadline, ...paramArgs(policy, Date.now()), '2'],
-      ]),
-      [
-        assemble('adjust', ['gcra'], false),
-        [deadline, '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '-1', '0', '0', '60000'],
-      ],
-      [
-        assemble('evaluate', ['sliding-window'], true),
-        [
-          deadline,
-          '1',
-          'sliding-window',
-          '0',
-          '5',
-          '6000',
-          '10',
-          '60000',
-          '2',
-          '60000',
-          '60000',
-          '1000',
-          '60000',
-          '1',
-        ],
-      ],
-    ];
-    let made = 0;
-    await fc.assert(
-      fc.asyncProperty(
-        fc.constantFrom(...sets),
-        fc.array(fc.tuple(fc.nat(20), anyBytes(12)), { minLength: 1, maxLength: 4 }),
-        fc.array(fc.tuple(fc.nat(20), odd), { maxLength: 2 }),
-        async ([script, sound], changes, oddities) => {
-          const args: (string | Buffer)[] = [...sound];
-          // A deadline below 0 is the time of a test's clock, and 'nan' means no deadline.
-          for (const [at, bytes] of changes)
-            if (at % args.length > 0 || !bytes.includes('-')) args[at % args.length] = bytes;
-          for (const [at, bytes] of oddities) args[1 + (at % (args.length - 1))] = bytes;
-          const keys = [`fuzz:{${made}}1`, `fuzz:{${made++}}2`];
-          const answer: unknown = await client
-            .eval(script.source, 2, ...keys, ...args)
-            .catch((error: Error) => error);
-          if (answer instanceof Error)
-            assert.match(answer.message, /^(ERR|HEADGATE_LATE|WRONGTYPE|user_script)/);
-          for (const key of keys) assert.notEqual(await client.pttl(key), -1, key);
-        },
-      ),
-      runs('redis', 500, 500),
-    );
-    assert.equal(await client.ping(), 'PONG');
-    client.disconnect();
-  });
-});
 
 describe('random bytes as keys', () => {
   it('any string is a separate key', async () => {

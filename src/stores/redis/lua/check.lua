@@ -17,7 +17,7 @@ end
 
 local at = 2
 while at <= #ARGV do
-  local name, last = ARGV[at], at + 1 + ARGV[at + 1]
+  local name, last = ARGV[at], at + 1 + math.max(0, ARGV[at + 1])
   local answer = redis.pcall(name, KEYS[1], unpack(ARGV, at + 2, last))
   local words = type(answer) == 'table' and answer.err
   if words and not is_of_arguments(words) then

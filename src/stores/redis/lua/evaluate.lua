@@ -74,11 +74,13 @@ stride = stride + marks
 stride = stride + 1
 --- end
 local requests = #KEYS / stride
+if requests > #KEYS then return redis.error_reply('ERR invalid count of policies') end
 
 --- if overrides
 --- include overrides
 -- The positions of the revisions and of the policies' ids in ARGV.
 local dimensions = ARGV[at] + 0
+if dimensions < 0 or dimensions > #ARGV then return redis.error_reply('ERR invalid count of dimensions') end
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
 local records
