@@ -17,8 +17,8 @@ import { getPrograms } from './programs.mjs';
  * @typedef {{ args: string[], servers: string, effort?: string }} Run
  */
 
-/** The most files of a run in the quick tier: a new run costs a second, and the last run ends alone. */
-const MAX_FILES_PER_RUN = 6;
+/** The most files of a run in the quick tier: a new run costs two seconds, and the last run ends alone. */
+const MAX_FILES_PER_RUN = 10;
 
 /** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
 const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
@@ -131,7 +131,9 @@ function stepsOf(slow) {
   const quick = all.filter((file) => !isSlow(file));
   const rest = all.filter(isSlow);
   // The longest first, so that no long run begins when the others have ended.
-  const bySize = rest.sort((a, b) => statSync(join(root, b)).size - statSync(join(root, a)).size);
+  const sizeOf = (/** @type {string[]} */ files) =>
+    files.reduce((sum, file) => sum + statSync(join(root, file)).size, 0);
+  const bySize = rest.sort((a, b) => sizeOf([b]) - sizeOf([a]));
   // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers.
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
   const width = given ? 1 : availableParallelism() + 1;
@@ -140,22 +142,17 @@ function stepsOf(slow) {
   if (!slow)
     return [
       {
-        runs: groupByFolder(quick, MAX_FILES_PER_RUN).map((args) => ({
-          args,
-          servers: 'redis',
-          effort: '0.5',
-        })),
+        runs: groupByFolder(quick, MAX_FILES_PER_RUN)
+          .sort((a, b) => sizeOf(b) - sizeOf(a))
+          .map((args) => ({ args, servers: 'redis', effort: '0.5' })),
         width,
       },
     ];
-  const suites = ['valkey', 'redis'].map((servers) => ({
-    args: quick.filter((file) => SERVER_SUITES.test(file)),
-    servers,
-  }));
+  const suites = { args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' };
   const inFolder = (/** @type {string} */ folder) => (/** @type {string} */ file) =>
     dirname(file) === `test/slow/${folder}`;
   return [
-    { runs: [...suites, ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file))], width },
+    { runs: [suites, ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file))], width },
     // Faults go by real time, so they run when the busy tests have ended.
     { runs: each(inFolder('faults')), width },
     { runs: each(inFolder('alone')), width: 1 },
