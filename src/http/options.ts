@@ -115,15 +115,15 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request instead of Headgate: `handler(req, res, decision)`, with the request and response (reply) of the framework. Status and headers are already set. */
+  /** Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;
   /** Refund the cost after a failed response. @default false */
   skipFailedRequests?: boolean;
   /**
-   * Refund the cost if the response was cut off before it was sent completely, which counts neither as success nor as failure. With `true`,
-   * clients can escape the limit by disconnecting early. @default false
+   * Refund the cost if the response was cut off. Such a response counts neither as success nor as failure. With `true`, clients can escape
+   * the limit by disconnecting early. @default false
    */
   refundAborted?: boolean;
   /**

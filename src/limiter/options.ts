@@ -60,7 +60,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    */
   warnings?: Warnings;
   /**
-   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to 1,000,000.
+   * The most held (`maxDelay`) and the most waiting requests of this limiter in this process: 1 to 1,000,000.
    * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
    * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
    * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
