@@ -12,7 +12,7 @@ export interface ConcurrencyPolicy extends PolicyBase {
   /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
   /**
-   * The dimension among whose keys the slots are shared fairly, such as `'tenant'`: see https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of
+   * The dimension among whose keys the slots are shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of
    * up to 1,000 slots, and a slot that comes back goes to the tenant with the fewest slots by weight. @default the slots are not shared
    */
   share?: string;

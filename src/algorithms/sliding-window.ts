@@ -20,7 +20,7 @@ export interface SlidingWindowPolicy extends WindowPolicy {
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number;
   /**
-   * The dimension among whose keys the limit is shared fairly, such as `'tenant'`: see https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may use the whole
+   * The dimension among whose keys the limit is shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may use the whole
    * limit, and backlogged tenants divide it by their weights. Requests without such a key are one tenant. @default the limit is not shared
    */
   share?: string;

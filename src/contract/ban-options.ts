@@ -26,7 +26,7 @@ export interface BanOptions {
   /** The longest ban. Earlier bans are forgotten after the same time without a ban. @default '24h', or `for` if longer */
   max?: Duration;
   /**
-   * Whether a ban by denials also forgets the key's charges, as `reset` does, so that the whole quota is available when the ban ends.
+   * Whether a ban by denials also forgets the key's charges, as `reset` does. The whole quota is then available when the ban ends.
    * Otherwise charges stay for their window, and a key may still be denied after a shorter ban. @default false
    */
   fresh?: boolean;

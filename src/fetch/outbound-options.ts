@@ -57,7 +57,7 @@ export interface OutboundOptions {
    */
   learn?: boolean;
   /**
-   * Finds denials that no header field shows, such as GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Sync or async.
+   * Finds denials that no header field shows. Examples: GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Sync or async.
    * Returns the length of the key's pause, ms, or `undefined` if the status and the fields decide. To read the body, use
    * `response.clone()`. For the interceptor, the response has no body.
    */

@@ -30,8 +30,6 @@ export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlon
 
 /** An adapter's additions to the user's options. */
 export interface HttpAssembly extends Assembly {
-  /** The options that are defaults of a plugin or a module. A default that does not apply is ignored; an explicit option would be refused. */
-  defaults?: ReadonlySet<string>;
   /** The names of the limiter's policies that are skipped. */
   omitted?: ReadonlySet<string>;
 }

@@ -37,7 +37,7 @@ export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies>
 /** The options of all HTTP adapters in addition to the policy. */
 export type RequestOptions<Req, Res> = CommonOptions & {
   /**
-   * The name of the request's tier in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
+   * The request's tier: its name in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
    */
   tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
@@ -54,15 +54,15 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    */
   keys?: KeysOption<Req>;
   /**
-   * Returns the client's IP address for the default key, the lists and bans, instead of the framework's address: a sync or async function
-   * of the request, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
+   * Returns the client's IP address for the default key, lists and bans: a sync or async function of the request. It replaces the framework's
+   * address, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
    * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
   clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
   /** The prefix length of the default key for IPv6, 1 to 128. Addresses with the same prefix count as one client. @default 56 */
   ipv6Subnet?: number;
   /**
-   * The cost of a request in units: a whole number from 0 (charges nothing) to 1e12, or an object of numbers by policy name, as in `{
+   * The cost of a request in units. A whole number from 0 (charges nothing) to 1e12, or an object of numbers by policy name, as in `{
    * tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
@@ -115,15 +115,15 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request instead of Headgate: `handler(req, res, decision)`, with the request and response (reply) of the framework. Status and headers are already set. */
+  /** Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;
   /** Refund the cost after a failed response. @default false */
   skipFailedRequests?: boolean;
   /**
-   * Refund the cost if the response was cut off before it was sent completely, which counts neither as success nor as failure. With `true`,
-   * clients can escape the limit by disconnecting early. @default false
+   * Refund the cost if the response was cut off. Such a response counts neither as success nor as failure. With `true`, clients can escape
+   * the limit by disconnecting early. @default false
    */
   refundAborted?: boolean;
   /**

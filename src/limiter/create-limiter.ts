@@ -10,6 +10,7 @@ import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import { visiblePolicies } from '../contract/shares.js';
+import { hasThresholds } from '../contract/thresholds.js';
 import type { PolicySet } from '../contract/store.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
@@ -70,12 +71,21 @@ export interface Assembly {
   tier?: unknown;
   /** The dimensions for which the adapter supplies keys. */
   dimensions?: readonly string[];
+  /** The options that are defaults of a plugin or a module. A default that does not apply is ignored; an explicit option would be refused. */
+  defaults?: ReadonlySet<string>;
 }
 
 /** `createLimiter` for options that were already checked. @throws as `createLimiter` */
 export function assembleLimiter(
   options: LimiterOptions & { policies?: Policies | EitherLimitOrPolicies | undefined },
-  { defaultName = 'default', dynamic = false, cost = 0, tier, dimensions: known = [] }: Assembly = {},
+  {
+    defaultName = 'default',
+    dynamic = false,
+    cost = 0,
+    tier,
+    dimensions: known = [],
+    defaults,
+  }: Assembly = {},
 ): Limiter {
   const { maxWaiting, shadow, enabled, warnings: warn, ...checked } = readOptions(LIMITER_TABLE, options);
   const inTiers = options.tiers !== undefined && !hasPolicies(options);
@@ -93,7 +103,10 @@ export function assembleLimiter(
   });
   const tiers = new Tiers(options.tiers, set, by);
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
-  if (!dynamic) checkUsed(by, tiers.all);
+  if (!dynamic) {
+    checkUsed(by, tiers.all);
+    if (checked.onThreshold && !defaults?.has('onThreshold')) checkThresholds(tiers.all);
+  }
   const inner = checked.store ?? makeMemoryStore({}, warn);
   for (const each of tiers.all) checkDimensions(inner, each);
   const { maxWaitingPerKey = Math.max(1, Math.floor(maxWaiting / 10)) } = checked;
@@ -153,6 +166,15 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
+}
+
+/** Refuses `onThreshold` if no policy can cross a threshold. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkThresholds(sets: readonly PolicySet[]): void {
+  if (sets.some(hasThresholds)) return;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_OPTION',
+    'onThreshold: no policy has thresholds, so the function would never be called. Set thresholds: [0.8, 1] on a policy, or omit this option.',
+  );
 }
 
 /**

@@ -60,7 +60,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    */
   warnings?: Warnings;
   /**
-   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to 1,000,000.
+   * The most held (`maxDelay`) and the most waiting requests of this limiter in this process: 1 to 1,000,000.
    * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
    * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
    * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
@@ -69,13 +69,13 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
   maxWaitingPerKey?: number;
   /**
-   * Whether operators can change limits at run time, for a single key or all keys: see `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
+   * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
    * decision then also reads the override of the request's key. @default false
    */
   overrides?: boolean;
   /**
-   * Called once for each first crossing of a threshold (`thresholds` of a policy) in a window: of all processes, in the process whose request
-   * crossed it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
+   * Called once for each first crossing of a policy's `thresholds` in a window. Of all processes, only the process whose request crossed the
+   * threshold calls it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
    * store's option `thresholds: 'stream'`. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md.
    */
   onThreshold?: (event: ThresholdEvent) => void;

@@ -39,8 +39,8 @@ export type LimitedBy<Own extends string = never> =
 /** Options computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /**
-   * The client to limit, by a function of the arguments that returns a key, an object with a key for each dimension, or `undefined` to
-   * leave the call unlimited. Policies with `by` need the option. @default all calls share one quota
+   * Returns the key of a call, by its arguments. An object has a key for each dimension, and `undefined` leaves the call unlimited.
+   * Policies with `by` need the option. @default all calls share one quota
    */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */

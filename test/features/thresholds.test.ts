@@ -12,6 +12,9 @@ import {
   type ThresholdEvent,
 } from 'headgate';
 import { createAdmin } from 'headgate/admin';
+import { rateLimited } from 'headgate/decorators';
+import { rateLimit } from 'headgate/express';
+import { limitFetch } from 'headgate/fetch';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix, stores, TestClock } from '../support/stores.js';
 
@@ -231,6 +234,24 @@ describe('thresholds', () => {
     expect(messages).to.have.length(1);
     expect(messages[0]).to.deep.include({ limiter: 'default', key: 'k', threshold: 0.5, used: 1, limit: 2 });
     expect((await warned).message).to.include('no mail server');
+  });
+
+  it('onThreshold without thresholds is refused, and policies of a request may have them', () => {
+    const [onThreshold, plain, reporting] = [() => {}, '5/1m', '5/1m thresholds 80%'] as const;
+    for (const make of [
+      (options: object) => createLimiter({ onThreshold, ...options } as never),
+      (options: object) => rateLimit({ onThreshold, ...options }).limiter,
+      (options: object) => limitFetch(fetch, { onThreshold, ...options } as never),
+      (options: object) => rateLimited(() => {}, { onThreshold, ...options } as never),
+    ]) {
+      for (const options of [{ policies: plain }, { tiers: { free: plain }, policies: [plain] }])
+        expect(() => make(options)).to.throw(
+          /^onThreshold: no policy has thresholds.*thresholds: \[0\.8, 1\]/,
+        );
+      make({ policies: [reporting] });
+    }
+    createLimiter({ onThreshold, tiers: { free: plain, pro: reporting } });
+    rateLimit({ onThreshold, policies: () => [reporting] });
   });
 
   it('with slices, limiters with thresholds ask the store, which counts every unit once', async () => {

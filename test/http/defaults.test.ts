@@ -53,6 +53,8 @@ const cases: [option: string, defaults: Options, route: Options][] = [
   ['maxWaiting', { ...quota, maxWaiting: 50 }, quota],
   ['maxWaitingPerKey', { ...quota, wait: '1s', maxWaitingPerKey: 5 }, { ...quota, wait: undefined }],
   ['maxWaiting', { ...quota, maxWaiting: 50 }, { cost: 2 }],
+  ['onThreshold', { ...quota, onThreshold: () => {} }, quota],
+  ['onThreshold', { ...quota, thresholds: [1], onThreshold: () => {} }, quota],
   ['cost', byTokens, quota],
   ['partitionKey', { ...quota, partitionKey: secret }, { ...quota, headers: 'draft-6' }],
   ['partitionKey', { ...quota, partitionKey: true }, { ...quota, store: memoryStore() }],

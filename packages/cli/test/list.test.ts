@@ -367,7 +367,7 @@ for (const kind of serverKinds) {
         .and.not.match(/^other/m);
       expect(stderr).to.contain('slots: The limiter "slots" has slotBy: \'org\'');
       expect(stdout).to.match(
-        /other places? \(limiters, tiers and dimensions\) ha(s|ve) no state of this key\.\n$/,
+        /^The key has no state in \d+ other combinations? of limiter, tier and dimension\. List (it|them) with --all\.\n$/m,
       );
       expect((await headgate(['key', '203.0.113.7', '--all', ...where])).stdout).to.match(/^other/m);
       expect((await headgate(['key', '203.0.113.0/24', ...where])).code).to.equal(2);

@@ -31,6 +31,12 @@ export interface DashboardHandler {
   close(): Promise<void>;
 }
 
+const CALLER = {
+  name: 'dashboard',
+  example: "dashboard({ store: redisStore(redis), basePath: '/admin/limits' })",
+  more: ['basePath'],
+};
+
 /**
  * Creates the live page for servers with `Request` handlers: Hono, Next.js, SvelteKit, Bun, Deno. For Express and
  * Fastify, see `headgate-dashboard/express` and `headgate-dashboard/fastify`.
@@ -42,7 +48,7 @@ export interface DashboardHandler {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
  */
 export function dashboard(options: WebDashboardOptions): DashboardHandler {
-  const settings = compileOptions(options);
+  const settings = compileOptions(options, CALLER);
   const base = basePathOf(options.basePath ?? '');
   const service = new Service(settings);
   const handler = (request: Request, connection: Connection = {}): Promise<Response> => {

@@ -18,6 +18,12 @@ export interface DashboardMiddleware {
   close(): Promise<void>;
 }
 
+/** The path of the page is that of the mount, so there is no option `basePath`. */
+const CALLER = {
+  name: 'dashboard',
+  example: "app.use('/admin/limits', dashboard({ store: redisStore(redis) }))",
+};
+
 /**
  * Creates the live page as middleware of Express 4 and 5. Put your authentication before it.
  *
@@ -29,7 +35,7 @@ export interface DashboardMiddleware {
 export function dashboard<Req extends Request = Request>(
   options: DashboardOptions<Req>,
 ): DashboardMiddleware {
-  const settings = compileOptions(options);
+  const settings = compileOptions(options, CALLER);
   const service = new Service(settings);
   const answer = async (req: Request, res: ServerResponse): Promise<void> => {
     const request = await webRequest(req, req.originalUrl, req.secure);

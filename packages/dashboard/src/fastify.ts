@@ -4,7 +4,7 @@
  * @module
  */
 import type {
-  FastifyInstance,
+  FastifyPluginAsync,
   FastifyPluginCallback,
   FastifyReply,
   FastifyRequest,
@@ -22,6 +22,11 @@ export interface DashboardOptions extends Options<FastifyRequest> {
   preHandler?: RouteShorthandOptions['preHandler'];
 }
 
+const CALLER = {
+  name: 'dashboardPlugin',
+  example: "fastify.register(dashboardPlugin, { prefix: '/admin/limits', store: redisStore(redis) })",
+};
+
 /**
  * The live page as a plugin of Fastify 5.
  *
@@ -30,31 +35,34 @@ export interface DashboardOptions extends Options<FastifyRequest> {
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin`
  */
-export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify, options, done) => {
-  let error: Error | undefined;
-  try {
-    mount(fastify, options);
-  } catch (thrown) {
-    // Fastify reports errors of `done` from `ready`, and no error that a plugin throws.
-    error = thrown as Error;
-  }
-  done(error);
+export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify, given, done) => {
+  const { prefix = '', ...options } = given as DashboardOptions & { prefix?: string };
+  // A route without the slash at the end cannot be declared below a prefix with it.
+  void fastify.register(mount, { ...options, prefix: prefix.replace(/\/+$/, '') });
+  done();
 };
 
-function mount(fastify: FastifyInstance, options: DashboardOptions): void {
+/** Makes Fastify pass the prefix to the plugin, and not add it to the routes. */
+Object.assign(dashboardPlugin, { [Symbol.for('skip-override')]: true });
+
+// eslint-disable-next-line @typescript-eslint/require-await -- Fastify reports errors of an async plugin from `ready`
+const mount: FastifyPluginAsync<DashboardOptions> = async (fastify, options) => {
   const { preHandler, ...given } = options;
   const { prefix: _, ...own } = given as typeof given & { prefix?: string };
   const settings = compileOptions<FastifyRequest>(
     preHandler && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
+    CALLER,
   );
   const service = new Service(settings);
   fastify.addHook('onClose', () => service.close());
   const base = fastify.prefix.replace(/\/$/, '');
+  // The dashboard reads bodies itself, as on other servers. The plugin's context is its own.
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('*', (_request, _payload, parsed) => parsed(null));
   const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const path = request.url.split('?')[0]!;
-    const incoming = Object.assign(request.raw, { body: request.body });
     const response = await service.answer({
-      request: await webRequest(incoming, request.url, request.protocol === 'https'),
+      request: await webRequest(request.raw, request.url, request.protocol === 'https'),
       path: path.slice(base.length),
       // Not `request.ip`, which a client may set if Fastify trusts a proxy.
       ip: request.raw.socket.remoteAddress,
@@ -70,6 +78,6 @@ function mount(fastify: FastifyInstance, options: DashboardOptions): void {
       ...(preHandler && { preHandler }),
       handler,
     });
-}
+};
 
 export default dashboardPlugin;

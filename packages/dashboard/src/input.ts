@@ -1,22 +1,29 @@
 /** A parsed body. */
 export type Body = Readonly<Record<string, unknown>>;
 
-/** A request that the page would not send. */
-export class InputError extends Error {
-  override readonly name = 'InputError';
+/** A request without an answer: one that the page would not send, or the application's mistake. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
 }
 
-export function refuse(message: string): never {
-  throw new InputError(message);
+export function refuse(message: string, status = 400): never {
+  throw new RefusedError(message, status);
 }
 
-/** The longest text of a field: a key may have any length, but a body may not. */
-const MAX_BODY_BYTES = 64_000;
+/** The most bytes of a body. A key may have any length, but a body may not. */
+export const MAX_BODY_BYTES = 64_000;
 
-/** @throws InputError unless the body is a small JSON object */
+/** @throws RefusedError unless the body is a small JSON object */
 export async function bodyOf(request: Request): Promise<Body> {
   const written = await request.text();
-  if (written.length > MAX_BODY_BYTES) refuse(`The body is larger than ${MAX_BODY_BYTES} bytes.`);
+  if (Buffer.byteLength(written) > MAX_BODY_BYTES)
+    refuse(`The body is larger than ${MAX_BODY_BYTES} bytes.`, 413);
   let body: unknown;
   try {
     body = JSON.parse(written);

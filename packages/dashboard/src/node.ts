@@ -1,11 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { MAX_BODY_BYTES } from './input.js';
 
 /** Parsed requests have their body here, as Express and Fastify leave it. */
 type Incoming = IncomingMessage & { readonly body?: unknown };
-
-/** The most bytes of a body. Longer ones are cut, and are then not JSON. */
-const MAX_BODY_BYTES = 65_000;
 
 /** A request of Node's server as a web request with a complete body. @param path the path with the query, as the client sent it */
 export async function webRequest(req: Incoming, path: string, isSecure: boolean): Promise<Request> {
@@ -22,13 +20,14 @@ export async function webRequest(req: Incoming, path: string, isSecure: boolean)
   return new Request(url, { method, headers, ...(hasBody && { body: await textOf(req) }) });
 }
 
+/** The body. A body that is too large is cut to a length that is still too large. */
 async function textOf(req: Incoming): Promise<string> {
   if (req.body !== undefined) return typeof req.body === 'string' ? req.body : JSON.stringify(req.body);
   const chunks: Buffer[] = [];
-  let bytes = 0;
+  let rest = MAX_BODY_BYTES + 1;
   for await (const chunk of req as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes <= MAX_BODY_BYTES) chunks.push(chunk);
+    if (rest > 0) chunks.push(chunk.subarray(0, rest));
+    rest -= chunk.length;
   }
   return Buffer.concat(chunks).toString();
 }

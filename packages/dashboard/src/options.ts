@@ -1,5 +1,6 @@
 import { HeadgateError } from 'headgate';
-import { createAdmin, type Admin, type AdminOptions, type AdminSource } from 'headgate/admin';
+import { createAdmin, withoutPage, type Admin, type AdminOptions, type AdminSource } from 'headgate/admin';
+import { refuse } from './input.js';
 
 /** An operator, with the permission to change limits. */
 export interface Operator {
@@ -39,26 +40,33 @@ export interface Settings<Req = Request> {
   readonly title: string;
 }
 
-const KNOWN = [
-  ...['store', 'actions', 'auth', 'hideKeys', 'title', 'basePath'],
-  ...['prefix', 'hashKeys', 'timeout', 'from'],
-];
+/** The function that the user called, for messages. */
+export interface Caller {
+  readonly name: string;
+  /** A correct call. */
+  readonly example: string;
+  /** The options of this function alone. */
+  readonly more?: readonly string[];
+}
+
+const KNOWN = ['store', 'actions', 'auth', 'hideKeys', 'title', 'prefix', 'hashKeys', 'timeout', 'from'];
 
 const MAX_TITLE = 60;
+const MAX_NAME = 100;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, and as `createAdmin` */
 export function compileOptions<Req>(
   options: DashboardOptions<Req>,
-  more: readonly string[] = [],
+  { name: caller, example, more = [] }: Caller,
 ): Settings<Req> {
   if (typeof options !== 'object' || options === null)
-    throw invalid('dashboard', 'pass an object, such as { store }.');
+    throw invalid(caller, `pass an object with \`store\`: ${example}`);
   const known = [...KNOWN, ...more];
   for (const name of Object.keys(options))
     if (!known.includes(name))
       throw new HeadgateError(
         'HEADGATE_UNKNOWN_OPTION',
-        `dashboard: unknown option '${name}'. Known options: ${known.join(', ')}.`,
+        `${caller}: unknown option '${name}'. Known options: ${known.join(', ')}. For example: ${example}`,
       );
   const { store, actions, auth, hideKeys = false, title = '', prefix, hashKeys, timeout, from } = options;
   if (actions !== undefined && typeof actions !== 'function')
@@ -68,15 +76,37 @@ export function compileOptions<Req>(
   if (typeof hideKeys !== 'boolean') throw invalid('hideKeys', 'pass true or false.');
   if (typeof title !== 'string' || title.length > MAX_TITLE)
     throw invalid('title', `pass a text of at most ${MAX_TITLE} characters.`);
-  const admin = createAdmin(store, {
-    ...(prefix !== undefined && { prefix }),
-    ...(hashKeys !== undefined && { hashKeys }),
-    ...(timeout !== undefined && { timeout }),
-    ...(from !== undefined && { from }),
-  });
+  const admin = adminOf(store, { prefix, hashKeys, timeout, from } as AdminOptions, example);
   return { admin, actions, isLocal: actions === undefined && auth === undefined, hideKeys, title };
+}
+
+/** `createAdmin`, whose errors about the store name the option and a call of the user's function instead. */
+function adminOf(store: AdminSource, options: AdminOptions, example: string): Admin {
+  try {
+    return createAdmin(store, options);
+  } catch (error) {
+    if (!(error instanceof HeadgateError) || !error.message.startsWith('createAdmin: ')) throw error;
+    const problem = withoutPage(error.message).replace('createAdmin: ', '');
+    throw invalid('store', `${problem} For example: ${example}`);
+  }
 }
 
 function invalid(option: string, fix: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${fix}`);
+}
+
+/**
+ * The operator that `actions` returned, or `undefined` for a visitor that only reads. A wrong operator is reported when the page is read,
+ * before the first change.
+ *
+ * @throws RefusedError
+ */
+export function checkOperator(returned: unknown): Operator | undefined {
+  if (!returned) return undefined;
+  const { by } = returned as Partial<Record<'by', unknown>>;
+  if (typeof by === 'string' && by.trim() !== '' && by.length <= MAX_NAME) return { by };
+  return refuse(
+    `actions: returned no valid operator. Return { by: 'ada' } with a name of 1 to ${MAX_NAME} characters, or null for a visitor that only reads.`,
+    500,
+  );
 }

@@ -12,9 +12,9 @@ import {
   type Refusal,
 } from './guard.js';
 import { showing } from './hidden.js';
-import { bodyOf, InputError, type Body } from './input.js';
+import { bodyOf, RefusedError, type Body } from './input.js';
 import { Now } from './now.js';
-import type { Operator, Settings } from './options.js';
+import { checkOperator, type Settings } from './options.js';
 import { PAGE, POLICY } from './page.js';
 import { Poller } from './poller.js';
 import { nameIn, Reads } from './reads.js';
@@ -30,7 +30,8 @@ export interface Asked {
   /** The path below the dashboard's own: `/api/now`. Empty for its own path without a slash at the end. */
   readonly path: string;
   readonly ip: string | undefined;
-  readonly operator: () => Promise<Operator | null | undefined>;
+  /** Returns the answer of `actions`, which may be wrong. */
+  readonly operator: () => Promise<unknown>;
 }
 
 const HEADERS = {
@@ -122,7 +123,7 @@ export class Service {
   }
 
   async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
-    const operator = await asked.operator();
+    const operator = checkOperator(await asked.operator());
     if (!operator) return failed({ status: 403, message: 'You may read this page, and not change limits.' });
     const result = await make(operator.by);
     this.#now.expire();
@@ -133,7 +134,7 @@ export class Service {
 
   /** The facts about the visitor and the page. */
   async #visitor(asked: Asked): Promise<object> {
-    const operator = await asked.operator();
+    const operator = checkOperator(await asked.operator());
     const { title, hideKeys } = this.#settings;
     return { me: operator ? { by: operator.by } : null, title, hideKeys };
   }
@@ -159,7 +160,7 @@ async function answered(answer: () => Promise<Response>): Promise<Response> {
   try {
     return await answer();
   } catch (error) {
-    if (error instanceof InputError) return failed({ status: 400, message: error.message });
+    if (error instanceof RefusedError) return failed(error);
     if (!(error instanceof HeadgateError)) throw error;
     const { code, message } = error;
     const isOfStore = code.startsWith('HEADGATE_STORE');

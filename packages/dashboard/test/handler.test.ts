@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import fastify from 'fastify';
 import { dashboard } from 'headgate-dashboard';
+import { dashboard as expressDashboard } from 'headgate-dashboard/express';
 import { dashboardPlugin } from 'headgate-dashboard/fastify';
 import { frameworks, startPage, tokenFields, type Site } from './servers.js';
 
@@ -73,12 +74,50 @@ for (const [name, start] of Object.entries(frameworks)) {
       await limiter.unban('user:1');
     });
 
+    it('answers 413 as JSON to a body that is too large, in bytes', async () => {
+      const headers = await tokenFields(site.url, 'ada');
+      for (const key of ['k'.repeat(64_000), 'é'.repeat(32_000), 'k'.repeat(2_000_000)]) {
+        const body = JSON.stringify({ action: 'ban', name: 'api', key, for: '1h', reason: 'test' });
+        const response = await fetch(`${site.url}api/change`, { method: 'POST', headers, body });
+        expect(response.status, `${key.length}`).to.equal(413);
+        expect(await response.json()).to.deep.equal({ error: 'The body is larger than 64000 bytes.' });
+      }
+    });
+
+    it('answers 500 with the fix from the first reading if `actions` returns no valid operator', async () => {
+      for (const operator of [{ by: '' }, { by: ' ' }, { by: 5 }, { by: 'a'.repeat(101) }, 'ada', true]) {
+        const wrong = await start({ store: memoryStore(), operator });
+        expect((await fetch(wrong.url)).status).to.equal(200);
+        for (const path of ['api/now', 'api/stream']) {
+          const response = await fetch(wrong.url + path);
+          expect(response.status, JSON.stringify(operator)).to.equal(500);
+          const { error } = (await response.json()) as { error: string };
+          expect(error).to.match(/^actions: returned no valid operator\. Return \{ by: 'ada' \}/);
+        }
+        await wrong.close();
+      }
+      const none = await start({ store: memoryStore(), operator: false });
+      const now = (await (await fetch(`${none.url}api/now`)).json()) as { me: unknown };
+      expect(now.me).to.equal(null);
+      await none.close();
+    });
+
     it('answers 404 and 405 as JSON', async () => {
       expect((await fetch(`${site.url}api/nothing`)).status).to.equal(404);
       const put = await fetch(`${site.url}api/now`, { method: 'PUT' });
       expect(put.status).to.be.oneOf([404, 405]);
     });
   });
+}
+
+/** The error with which Fastify refuses to start. */
+async function readyError(options: Parameters<typeof dashboardPlugin>[1]): Promise<unknown> {
+  const app = fastify();
+  void app.register(dashboardPlugin, options);
+  return app.ready().then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
 }
 
 describe('dashboard', () => {
@@ -90,17 +129,57 @@ describe('dashboard', () => {
     expect(() => dashboard({ store, actions: 'ada' } as never)).to.throw(/actions: pass a function/);
     expect(() => dashboard({ store, auth: true } as never)).to.throw(/auth: pass 'upstream' or 'none'/);
     expect(() => dashboard({ store, basePath: 'admin' })).to.throw(/basePath: pass a path/);
-    expect(() => dashboard({} as never)).to.throw(/Pass a redisStore/);
+  });
+
+  it('names the option `store` and a call of the same function', () => {
+    const web = "dashboard({ store: redisStore(redis), basePath: '/admin/limits' })";
+    const middleware = "app.use('/admin/limits', dashboard({ store: redisStore(redis) }))";
+    for (const [make, example] of [
+      [dashboard, web],
+      [expressDashboard, middleware],
+    ] as const) {
+      expect(() => make(undefined as never)).to.throw(
+        `dashboard: pass an object with \`store\`: ${example}.`,
+      );
+      expect(() => make({} as never)).to.throw(`For example: ${example}.`);
+      expect(() => make({} as never)).to.throw(/^store: missing\. Pass a redisStore/);
+      expect(() => make({ store: 5 } as never)).to.throw(/^store: 5 is not valid\./);
+      expect(() => make({ store: { decide() {} } } as never)).to.throw(/^store: a store that is not one/);
+    }
+  });
+
+  it('refuses `basePath` where the framework passes the path, with the call to use', async () => {
+    const options = { store: memoryStore(), basePath: '/admin' } as never;
+    expect(() => expressDashboard(options)).to.throw(
+      /^dashboard: unknown option 'basePath'.*For example: app\.use\('\/admin\/limits', dashboard\(/,
+    );
+    const error = await readyError(options);
+    expect(error).to.include({ code: 'HEADGATE_UNKNOWN_OPTION' });
+    expect((error as Error).message).to.match(/^dashboardPlugin: unknown option 'basePath'.*prefix: /);
+  });
+
+  it('serves the plugin below a prefix with slashes at its end, and below a nested one', async () => {
+    for (const prefix of ['/limits/', '/limits//']) {
+      const app = fastify();
+      void app.register(
+        (scope, _, done) => {
+          void scope.register(dashboardPlugin, { prefix, store: memoryStore() });
+          done();
+        },
+        { prefix: '/admin' },
+      );
+      const url = await app.listen();
+      for (const path of ['/admin/limits', '/admin/limits/', '/admin/limits/api/now'])
+        expect((await fetch(url + path)).status, prefix + path).to.equal(200);
+      expect((await fetch(`${url}/admin`)).status).to.equal(404);
+      await app.close();
+    }
   });
 
   it('reports wrong options of the plugin from `ready`', async () => {
-    const app = fastify();
-    void app.register(dashboardPlugin, {} as never);
-    const error = await app.ready().then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
+    const error = await readyError({} as never);
     expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
+    expect((error as Error).message).to.match(/^store: missing\..*fastify\.register\(dashboardPlugin, /);
   });
 
   it('shows hashes in place of keys with hideKeys', async () => {

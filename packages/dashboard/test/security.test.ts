@@ -90,7 +90,7 @@ for (const [name, start] of Object.entries(frameworks)) {
       expect(await send(`${site.url}api/change?${query.toString()}`, 'GET', good)).to.equal(404);
       for (const body of ['', 'null', '[]', '{', JSON.stringify({ ...JSON.parse(BAN), reason: ' ' })])
         expect(await change({}, body), body).to.equal(400);
-      expect(await change({}, JSON.stringify({ ...JSON.parse(BAN), key: 'k'.repeat(80_000) }))).to.equal(400);
+      expect(await change({}, JSON.stringify({ ...JSON.parse(BAN), key: 'k'.repeat(80_000) }))).to.equal(413);
     });
 
     it('reads of its data by other sites, and admits links to the page', async () => {

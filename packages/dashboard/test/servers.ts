@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import express4 from 'express4';
 import fastify from 'fastify';
-import { dashboard as webDashboard, type DashboardOptions } from 'headgate-dashboard';
+import { dashboard as webDashboard, type DashboardOptions, type Operator } from 'headgate-dashboard';
 import { dashboard } from 'headgate-dashboard/express';
 import { dashboardPlugin } from 'headgate-dashboard/fastify';
 
@@ -18,8 +18,10 @@ export interface Site {
 
 /** The options that do not depend on the framework. */
 export type Given = Omit<DashboardOptions<never>, 'actions'> & {
-  /** The operator by the cookie `user`, unless false. */
+  /** Whether there is no option `actions`. */
   readonly isReadOnly?: boolean;
+  /** The answer of `actions`. Without it, the operator is the user of the cookie `user`. */
+  readonly operator?: unknown;
   /** Whether visitors without the cookie `user` get 401. */
   readonly needsSession?: boolean;
 };
@@ -31,7 +33,8 @@ function userOf(cookies: string | undefined): string | undefined {
   return /(?:^|; )user=(\w+)/.exec(cookies ?? '')?.[1];
 }
 
-const operatorOf = (cookies: string | undefined) => {
+const operatorOf = (operator: unknown, cookies: string | undefined) => {
+  if (operator !== undefined) return operator as Operator;
   const by = userOf(cookies);
   return by === undefined ? null : { by };
 };
@@ -60,13 +63,14 @@ const closed = (server: Server) => async () => {
   await once(server, 'close');
 };
 
-function onExpress(create: typeof express, { isReadOnly, needsSession, ...options }: Given): Promise<Site> {
+function onExpress(create: typeof express, given: Given): Promise<Site> {
+  const { isReadOnly, needsSession, operator, ...options } = given;
   const app = create();
   if (needsSession)
     app.use(BASE, (req, res, next) =>
       userOf(req.headers.cookie) === undefined ? void res.status(401).send('Log in.') : next(),
     );
-  const actions = (req: IncomingMessage) => operatorOf(req.headers.cookie);
+  const actions = (req: IncomingMessage) => operatorOf(operator, req.headers.cookie);
   app.use(BASE, dashboard({ ...options, ...(!isReadOnly && { actions }) }));
   const server = createServer(app as RequestListener);
   return site(server, closed(server));
@@ -76,12 +80,12 @@ function onExpress(create: typeof express, { isReadOnly, needsSession, ...option
 export const frameworks: Readonly<Record<string, (given: Given) => Promise<Site>>> = {
   'Express 5': (given) => onExpress(express, given),
   'Express 4': (given) => onExpress(express4 as unknown as typeof express, given),
-  'Fastify 5': async ({ isReadOnly, needsSession, ...options }) => {
+  'Fastify 5': async ({ isReadOnly, needsSession, operator, ...options }) => {
     const app = fastify();
     const { prefix: _, ...own } = options;
     await app.register(dashboardPlugin, {
       ...{ ...own, prefix: BASE },
-      ...(!isReadOnly && { actions: (req) => operatorOf(req.headers.cookie) }),
+      ...(!isReadOnly && { actions: (req) => operatorOf(operator, req.headers.cookie) }),
       ...(needsSession && {
         preHandler: (req, reply, done) =>
           userOf(req.headers.cookie) === undefined ? void reply.code(401).send('Log in.') : done(),
@@ -90,10 +94,12 @@ export const frameworks: Readonly<Record<string, (given: Given) => Promise<Site>
     await app.ready();
     return site(app.server, () => app.close());
   },
-  'Request handlers': async ({ isReadOnly, needsSession, ...options }) => {
+  'Request handlers': async ({ isReadOnly, needsSession, operator, ...options }) => {
     const page = webDashboard({
       ...{ ...options, basePath: BASE },
-      ...(!isReadOnly && { actions: (request) => operatorOf(request.headers.get('cookie') ?? undefined) }),
+      ...(!isReadOnly && {
+        actions: (request) => operatorOf(operator, request.headers.get('cookie') ?? undefined),
+      }),
     });
     const server = createServer((req, res) => {
       if (needsSession && userOf(req.headers.cookie) === undefined) res.writeHead(401).end('Log in.');

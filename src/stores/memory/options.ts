@@ -17,7 +17,7 @@ export interface MemoryStoreOptions {
    */
   maxKeys?: number;
   /**
-   * The answer to a request whose key finds no room, because every key in the store is denied or banned. The decision's `reason` is
+   * The answer to a request whose key finds no room. Every key in the store is then denied or banned. The decision's `reason` is
    * `'store-full'`:
    * - `'admit'` (default): admitted if the policies admit a new key, and not charged. The key is not limited meanwhile;
    * - `'deny'`: denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). A client that can fill the store keeps new

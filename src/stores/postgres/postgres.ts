@@ -41,17 +41,17 @@ export interface PostgresSchemaOptions {
 /** The options of {@link postgresStore} in addition to the pool. */
 export interface PostgresStoreOptions extends PostgresSchemaOptions {
   /**
-   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in the table: at least 16 characters, the same
-   * in all processes. A different secret starts all counts and bans anew.
+   * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
+   * the table (HMAC-SHA256). A different secret starts all counts and bans anew.
    * @default false
    */
   hashKeys?: string | false;
   /**
-   * `'stream'`: each crossing of a threshold is also written to a table, in the transaction that charges, so that no crash of a process or of
-   * the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
+   * `'stream'`: crossings of thresholds are kept until they are read. Each is written to a table, in the transaction that charges, so that
+   * no crash of a process or of the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false;
-  /** For tests: a clock to decide by instead of the server's, in whole ms since the epoch. */
+  /** For tests: a clock to decide by, in whole ms since the epoch. */
   clock?: Clock;
 }
 

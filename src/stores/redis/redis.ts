@@ -45,8 +45,8 @@ export interface RedisStoreOptions {
   /** The prefix of all keys: 1 to 64 printable ASCII characters without braces. @default 'hg' */
   prefix?: string;
   /**
-   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in Redis: at least 16 characters, the same in
-   * all processes. A different secret starts all counts and bans anew. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
+   * Redis (HMAC-SHA256). A different secret starts all counts and bans anew. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    *
    * @default false
    */
@@ -60,7 +60,7 @@ export interface RedisStoreOptions {
    */
   localDenials?: Duration | false;
   /**
-   * Decide on hot keys in this process, from slices of quota that are charged in advance, without exceeding a limit: `true`, or `{ size,
+   * Decide on hot keys in this process, from slices of quota that are charged in advance. No limit is exceeded. Pass `true`, or `{ size,
    * hold }`. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    *
    * @default false
@@ -72,14 +72,14 @@ export interface RedisStoreOptions {
    * @default '30s', or `false` over HTTP
    */
   publish?: Duration | false;
-  /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. @default false */
+  /** Count decisions for `headgate top`, by limiter, policy and key. The counts are written to Redis once a second. @default false */
   top?: boolean | TopOptions;
   /**
-   * `'stream'`: each crossing of a threshold is also appended to a stream in Redis, in the step that charges, so that no crash of a process
-   * loses it. `admin.thresholds` reads the stream. Not for a cluster. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
+   * `'stream'`: crossings of thresholds are kept until they are read. Each is appended to a stream in Redis, in the step that charges, so
+   * that no crash of a process loses it. `admin.thresholds` reads the stream. Not for a cluster. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false;
-  /** For tests: a clock to decide by instead of the server's clock, by which keys expire and which must not be ahead. */
+  /** For tests: a clock to decide by. Keys still expire by the server's clock, which must not be ahead. */
   clock?: Clock;
 }
 

@@ -70,11 +70,12 @@ function viewJson({ override, ...view }: KeyView): object {
 function text(given: string, views: readonly KeyView[], others: number, limiters: number, io: Io): string {
   if (limiters === 0)
     return `No limiter is published. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
-  const rest = `${many(others, 'other place')} (limiters, tiers and dimensions) ${others === 1 ? 'has' : 'have'} no state of this key.`;
+  const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
+  const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;
   const rows = views.map((view) => rowOf(view, io));
   const table = columns(io, ['limiter', 'key', 'answer', 'for', 'left', 'notes'], rows);
-  return others > 0 ? `${table}\n${rest}\n` : table;
+  return others > 0 ? `${table}\nThe key has ${rest}\n` : table;
 }
 
 function rowOf(view: KeyView, { colors }: Io): string[] {

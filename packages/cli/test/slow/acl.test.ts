@@ -21,9 +21,9 @@ const ofLimiters = permissions('docs/failure.md', 'headgate');
 const ofReaders = permissions('docs/cli.md', 'headgate-reader');
 const listed = (pattern: RegExp): string[] =>
   pattern.exec(readFileSync(join(root, 'docs/cli.md'), 'utf8'))![1]!.split(' ');
-const more = listed(/and one more, `([^`]+)`/);
+const more = listed(/failure\.md#permissions\), `([^`]+)`, and for/);
 /** Without these permissions only the views of operators fail. */
-const ofOperators = listed(/needs five others, `([^`]+)`/);
+const ofOperators = listed(/what-operators-can-see\) `([^`]+)`/);
 
 const POLICIES = [
   ...['fixed=fixed-window 5/1m', 'sliding=5/1m', 'log=sliding-log 5/1m', 'bucket=token-bucket 5/1m'],

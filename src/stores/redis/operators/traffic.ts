@@ -14,7 +14,7 @@ import { clearTimeout, performance, setTimeout } from '../../../common/real-time
 /** Counts of decisions, for `headgate top`. */
 export interface TopOptions {
   /**
-   * Beyond 500 decisions of a second in this process, the key of one in this many decisions is counted, with this weight: 1 to 10,000.
+   * Counts the key of one in this many decisions, with this weight, beyond 500 decisions of a second: 1 to 10,000.
    * Limiters and policies are counted exactly.
    * @default 16
    */
