@@ -77,7 +77,7 @@ export interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
-  /** Whether the set has one policy and nothing else, so that the short script suffices. */
+  /** Whether the set has one policy, and perhaps a ban or overrides, so that the short script suffices. */
   readonly single: boolean;
   /** Whether the arguments depend on the time. */
   readonly moves: boolean;
@@ -129,7 +129,10 @@ export class Plans {
     const leases = holdsSlots(set);
     const watches = hasThresholds(set);
     const watched = watches ? thresholdArgs(set.policies, this.stream) : [];
-    const single = kernels.length === 1 && !set.ban && !leases && !withIds && !watches;
+    const [policy] = set.policies;
+    const isPlain = kernels.length === 1 && !leases && !withIds && !watches;
+    // A denial by a shadow does not count for a ban.
+    const single = isPlain && !(set.ban && policy?.shadow);
     const extras: Extra[] = [
       ...(withIds ? ['ids' as const] : []),
       ...(watches ? ['thresholds' as const] : []),
@@ -193,13 +196,13 @@ export function argsOf(
   const revisions = dimensions.map((name) => applied?.revisions[name] ?? '');
   const ids = policies.map(({ id }) => id);
   const adjustArgs = [...args, ...watched, ...(applied ? [applied.all, ...ids] : [])];
+  // One text, because each argument costs the server time, and the ban's params are rarely needed.
+  const banArgs = ban ? [Object.values(ban).join(' ')] : [];
   if (single) {
     const first = applied ? [ids[0]!, revisions[0]!, applied.all] : [];
-    return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
+    return { evaluateArgs: [DEADLINE, ...first, ...banArgs, ...paramArgs(policies[0]!, now)], adjustArgs };
   }
   const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
   const last = applied ? [String(dimensions.length), ...revisions, applied.all, ...numbered] : [];
-  // One text, because each argument costs the server time, and the ban's params are rarely needed.
-  const banArgs = ban ? [Object.values(ban).join(' ')] : [];
   return { evaluateArgs: [DEADLINE, ...args, ...banArgs, ...watched, ...last], adjustArgs };
 }

@@ -54,6 +54,9 @@ export function pushCosts(args: string[], queries: readonly Query[], peek: boole
 /** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
 
+/** Precedes a ban in a reply. */
+const BAN_MARK = -3;
+
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
@@ -61,7 +64,6 @@ const RESET_FACTOR = 2 ** 20;
  */
 export function decode(reply: unknown, queries: number, set: PolicySet, withIds = false): (Reply | Error)[] {
   const count = set.policies.length;
-  const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
   const crossings = Array.isArray(reply[reply.length - 1]) ? takeCrossings(reply) : undefined;
@@ -87,7 +89,8 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
       at += 1 + names.length;
       continue;
     }
-    const ban = banning ? numbers[at++]! : 0;
+    const ban = numbers[at] === BAN_MARK ? numbers[at + 1]! : 0;
+    if (ban !== 0) at += 2;
     const packed: unknown = reply[at];
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
@@ -126,8 +129,8 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
   const isAnswer = typeof values[1] === 'number';
   const names = isAnswer && set.overrides ? recordDimensions(set) : [];
   const texts = values.splice(values.length - names.length);
-  const ban = isAnswer && set.ban ? (values[1] as number) : 0;
-  if (isAnswer && set.ban) values[1] = 0;
+  const ban = values[1] === BAN_MARK ? (values[2] as number) : 0;
+  if (ban !== 0) values.splice(1, 2);
   const [answer] = decode(values, 1, set);
   if (answer instanceof Error) throw answer;
   return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };

@@ -9,7 +9,7 @@
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
 --        overrides, last, the kind of keys that were sent for them
--- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
+-- Reply: step, then per request: an error's text; or, if there is a ban, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
 --        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with
@@ -214,7 +214,7 @@ while request < requests do
   report(failure)
 --- if ids
   if admitted and origin == 0 and not failure then
-    failure = remember(request, before + 2 + ban_keys, filled)
+    failure = remember(request, before + 2, filled)
     if failure then
       give_back()
       for n = filled, before + 1, -1 do reply[n] = nil end

@@ -14,7 +14,7 @@ local function charge_outright(
 )
   while request < requests do
     charged = 0
-    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 3, at + request * per_request, filled + ban_keys
+    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 3, at + request * per_request, filled
 --- if ids
     if recall(request) then
       to = filled
@@ -29,7 +29,6 @@ local function charge_outright(
 --- end
 --- if ban
     if redis.pcall('GET', KEYS[key_at]) then break end
-    reply[to] = 0
 --- end
 --- if sharing
     local shared_to = to
@@ -74,11 +73,11 @@ local function charge_outright(
 --- include shares.close
 --- end
 --- if ids
-      if remember(request, filled + 2 + ban_keys, to) then break end
+      if remember(request, filled + 2, to) then break end
 --- end
 --- if thresholds
     if is_near then
-      local place = filled + ban_keys
+      local place = filled
 --- if ids
       place = place + 1
 --- end

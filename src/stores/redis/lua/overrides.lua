@@ -23,6 +23,18 @@ local function headgate_records(dimensions, stride)
   return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
 end
 
+-- Returns the limit of a policy that is not a bucket, and whether the limit ends, if the first entry of the policy's record suffices: an
+-- entry that changes only the limit of the policy. Returns false if the entry has ended, and nil if the entry does not suffice.
+local function headgate_first_limit(record, id)
+  local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
+  if of ~= id or since + 0 > now then return end
+  local ends = stop ~= '0'
+  -- Older entries have ended before.
+  if ends and now >= stop + 0 then return false end
+  limit = limit + 0
+  if limit >= 1 and limit <= 1e12 then return limit, ends end
+end
+
 --- section apply
 
 -- Returns a field of an entry: the numbers of a policy, or the revision.
@@ -88,20 +100,6 @@ local function headgate_with_limits(p, field)
   end
   if at == 0 then changed[1] = changed.limit end
   return changed
-end
-
--- Returns the params of a policy that is not a bucket, if the first entry of the policy's record suffices: an entry that changes only the
--- limit of the policy. Otherwise returns nil.
-local function headgate_first_entry_params(p, id, record)
-  local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
-  if of ~= id or since + 0 > now then return end
-  if stop ~= '0' then
-    -- Older entries have ended before.
-    return now >= stop + 0 and p or nil
-  end
-  limit = limit + 0
-  if limit < 1 or limit > 1e12 then return end
-  return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
 end
 
 -- Returns the params of a policy at a time.
