@@ -172,6 +172,9 @@ return reply
 --- section keyed
 
 -- The common case of requests whose keys may have a ban or an override: no ban and no counted denials; a limit of the record's first entry.
+if requests > 1 then
+  for i = at + 1, at + kernel_params do p[i] = p[i] + 0 end
+end
 local configured_limit = p[at + 1]
 --- if overrides
 local is_lacking = ARGV[3] ~= ''
