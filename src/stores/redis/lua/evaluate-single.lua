@@ -2,11 +2,10 @@
 -- algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of the params. Shadows need no
 -- special code, because a shadow charges nothing where it would deny. A set with a shadow and a ban is not for this script.
 --
--- KEYS:  one per request; with a ban, then the ban's key of each request; with overrides, then the keys of the records
---        (`headgate_records` in overrides.lua)
--- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that is already in the params, the record
---        of all keys; with a ban the ban's params; the policy's params; per request the cost, or a common cost, or nothing if every cost
---        is 1; to look without writing, a cost c is sent as -1 - c; with overrides, last, the kind of keys that were sent for overrides
+-- KEYS:  one per request; with a ban, then the ban's key of each request; with overrides, then the keys of the records (see overrides.lua)
+-- ARGV:  deadline (see common.lua); with overrides the policy's id; with a ban the ban's params; the policy's params; per request the cost,
+--        or a common cost, or nothing if every cost is 1; to look without writing, a cost c is sent as -1 - c; with overrides, last, 'f' (see
+--        overrides.lua), or, if there are any, the revision of the change that is already in the params, the record of all keys, and 'a'
 -- Reply: step, then per request: an error's text; or a ban and the verdict as of evaluate.lua; or, if the params lack a change, nil and the
 --        change (see headgate_client_change in overrides.lua)
 
@@ -15,25 +14,24 @@
 
 -- The variables of the algorithm's section `charge` (see charge.lua). The reply has room for a single verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
-local requests, keys_per_request = last, 1
+local requests, stride = last, 1
 --- if ban
-keys_per_request = 2
+stride = 2
 --- end
-
 --- if overrides
+at = 2
+local dimensions, sent, revision, all = 1, ARGV[#ARGV], '', ''
+if sent == 'f' or sent == 'a' then table.remove(ARGV) end
+if sent == 'a' then all, revision = table.remove(ARGV), table.remove(ARGV) end
 --- include overrides
-at = 4
--- The debts of a bucket depend on earlier entries, too.
-local drains = ARGV[#ARGV] == 'b'
-local records
-requests, records = headgate_records(1, keys_per_request)
-if not requests then return records end
+requests = state_keys
 --- end
 --- if ban
-requests = requests / keys_per_request
+requests = requests / stride
 at = at + 1
 local ban_at = at
 --- end
+last = requests
 
 -- Lua converts text to numbers slowly.
 local text, is_same_cost = p[at + 1 + kernel_params], not p[at + 2 + kernel_params]
@@ -64,21 +62,11 @@ for param in string.gmatch(ARGV[ban_at], '%S+') do ban_params[#ban_params + 1] =
 --- if overrides
 --- include overrides.apply
 -- Whether overrides concern all requests.
-local concerned = ARGV[3] ~= '' or ARGV[4] ~= ''
+local concerned = revision ~= '' or all ~= ''
 -- Returns the params for a key with a record; or the configured params and the change that the caller must apply first.
 local function live(configured, record)
-  -- If only one of the two records exists, its first entry usually suffices.
-  local sole = not drains and ARGV[3] == '' and (ARGV[4] == '' and record or record == '' and ARGV[4])
-  if sole then
-    local limit, ends = headgate_first_limit(sole, ARGV[2])
-    if limit == false then return configured end
-    if limit and not ends then
-      local c = configured
-      return { limit, c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], limit = limit }
-    end
-  end
-  if headgate_revision(record) ~= ARGV[3] then return configured, headgate_client_change(record) end
-  if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end
+  if headgate_revision(record) ~= revision then return configured, headgate_client_change(record) end
+  if all ~= '' then record = record .. '\n' .. all end
   return record == '' and configured or headgate_override(configured, ARGV[2], record, now)
 end
 --- end
@@ -176,15 +164,11 @@ if requests > 1 then
   for i = at + 1, at + kernel_params do p[i] = p[i] + 0 end
 end
 local configured_limit = p[at + 1]
---- if overrides
-local is_lacking = ARGV[3] ~= ''
---- end
 while request <= requests do
   local first, from, must_look = request, filled, false
   last = requests
 --- if overrides
-  if is_lacking then break end
-  local entry = ARGV[4]
+  local entry = all
   for i = request, records and requests or 0 do
     if records[i] then
       last = i - 1
@@ -193,19 +177,23 @@ while request <= requests do
   end
   if last < request then
     -- Of two records, the one of all keys counts where the key's own does not.
-    if entry ~= '' then break end
+    if all ~= '' then break end
     entry, last = records[request], request
   end
-  local limit
+  if revision ~= '' then break end
+  p[at + 1] = configured_limit
   if entry ~= '' then
-    if drains then break end
-    limit, must_look = headgate_first_limit(entry, ARGV[2])
+--- if algorithm.capacity
+    -- The debts of a bucket depend on earlier entries, too.
+    do break end
+--- end
+--- include overrides.first_limit
     if limit == nil then break end
-  end
-  p[at + 1] = limit or configured_limit
-  if limit then
-    reply[filled + 1], reply[filled + 2] = -2, limit
-    filled, last = filled + 2, request
+    if limit then
+      p[at + 1], must_look = limit, ends
+      reply[filled + 1], reply[filled + 2] = -2, limit
+      filled, last = filled + 2, request
+    end
   end
 --- end
 --- if ban

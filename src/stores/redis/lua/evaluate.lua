@@ -2,13 +2,13 @@
 -- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
---        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
+--        (see overrides.lua): per request one record for each dimension of a policy
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
 --        the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
---        overrides, last, the kind of keys that were sent for them
+--        overrides, last, 'r' if the keys of the records were sent, or 'f' (see overrides.lua)
 -- Reply: step, then per request: an error's text; or, if there is a ban, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
@@ -76,15 +76,12 @@ stride = stride + 1
 local requests = #KEYS / stride
 
 --- if overrides
+local dimensions, sent = ARGV[at] + 0, table.remove(ARGV)
 --- include overrides
+requests = state_keys / stride
 -- The positions of the revisions and of the policies' ids in ARGV.
-local dimensions = ARGV[at] + 0
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
-local records
-requests, records = headgate_records(dimensions, stride)
-if not requests then return records end
-requests = requests / stride
 -- Whether overrides concern all requests.
 local concerned = ARGV[ids - 1] ~= ''
 for i = 1, dimensions do concerned = concerned or ARGV[revisions + i] ~= '' end

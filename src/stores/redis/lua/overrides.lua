@@ -5,34 +5,39 @@
 -- policy, the id and numbers: the limit, then the differing params (none if only the limit differs); last the change as JSON. See
 -- contract/overrides.ts.
 --
--- KEYS:  the keys of the script, the last of which `headgate_records` reads
--- ARGV:  the arguments of the script; the last is the kind of keys that were sent for overrides
+-- KEYS:  the keys of the script, the last of which are for overrides
+-- ARGV:  the arguments of the script. `sent` is the kind of keys that were sent for overrides
 -- Reply: empty
 
--- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the
--- limiter has no overrides, a single key that exists while there are overrides ('f'). Returns the count of keys before the records, and the
--- records; or nil and an error from which the caller learns that records exist.
-local function headgate_records(dimensions, stride)
-  local sent = table.remove(ARGV)
-  if sent == 'f' then
-    if not redis.call('GET', KEYS[#KEYS]) then return #KEYS - 1 end
-    return nil, redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
+-- Reads the records of a call. The last keys are the records, one per request and dimension; or, as long as the limiter has no overrides
+-- and `sent` is 'f', a single key that exists while there are overrides. The error shows the caller that records exist.
+local records
+local state_keys = #KEYS - 1
+if sent == 'f' then
+  if redis.call('GET', KEYS[#KEYS]) then
+    return redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
   end
-  local before = #KEYS / (stride + dimensions) * stride
+else
+  state_keys = #KEYS / (stride + dimensions) * stride
   -- A set without policies, because all are left out, has no records.
-  return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
+  if state_keys < #KEYS then records = redis.call('MGET', unpack(KEYS, state_keys + 1)) end
 end
 
--- Returns the limit of a policy that is not a bucket, and whether the limit ends, if the first entry of the policy's record suffices: an
--- entry that changes only the limit of the policy. Returns false if the entry has ended, and nil if the entry does not suffice.
-local function headgate_first_limit(record, id)
-  local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
-  if of ~= id or since + 0 > now then return end
-  local ends = stop ~= '0'
-  -- Older entries have ended before.
-  if ends and now >= stop + 0 then return false end
-  limit = limit + 0
-  if limit >= 1 and limit <= 1e12 then return limit, ends end
+--- section first_limit
+-- Reads the limit of a policy that is not a bucket, and whether the limit ends, if the first entry of a record suffices: an entry that
+-- changes only the limit of the policy with the id ARGV[2]. The limit is false if the entry has ended, and nil if the entry does not suffice.
+
+local limit, ends
+local since, stop, of, text_of_limit = string.match(entry, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
+if of == ARGV[2] and since + 0 <= now then
+  ends = stop ~= '0'
+  if ends and now >= stop + 0 then
+    -- Older entries have ended before.
+    limit = false
+  else
+    limit = text_of_limit + 0
+    if limit < 1 or limit > 1e12 then limit = nil end
+  end
 end
 
 --- section apply
