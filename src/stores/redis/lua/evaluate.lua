@@ -156,13 +156,15 @@ if request == requests then return reply end
 --- include overrides.apply
 -- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.
 local function live(request)
-  local own, changes, differ = {}, {}, false
+  local own, differ = {}, false
   for i = 1, dimensions do
     own[i] = records and records[request * dimensions + i] or ''
-    changes[i] = headgate_client_change(own[i])
     if headgate_revision(own[i]) ~= ARGV[revisions + i] then differ = true end
   end
-  if differ then return configured, changes end
+  if differ then
+    for i = 1, dimensions do own[i] = headgate_client_change(own[i]) end
+    return configured, own
+  end
   local policies = {}
   for i = 1, count do
     local record = own[tonumber(ARGV[ids + 2 * i - 1])]

@@ -55,29 +55,21 @@ local function headgate_limits(entry, id)
   return limit and limit >= 1 and limit <= 1e12 and field
 end
 
--- Whether an entry concerns a policy. If not, the entries behind it decide about the policy.
-local function headgate_concerns(entry, id)
-  return not id or headgate_limits(entry, id) or string.find(entry, '\t*\ttier=', 1, true)
-end
-
--- Returns the entry in force at a time, for a policy if its id is given; or nil.
-local function headgate_entry_at(record, time, id)
-  for entry in string.gmatch(record, '[^\n]+') do
-    local since, stop = string.match(entry, '^(%d+) (%d+)')
-    since, stop = tonumber(since), tonumber(stop)
-    if since and since <= time and (stop == 0 or time < stop) and headgate_concerns(entry, id) then return entry end
-  end
-end
-
--- Returns the entry in force now, or nil. If the clock went back, the newest entry stays in force.
-local function headgate_entry_now(record, id)
+-- Returns the entry in force at a time; for a policy, if its id is given, with the policy's limits, or false, and the entry's end. Entries that
+-- do not concern the policy leave the decision to the entries behind. With `is_now`, the newest entry stays in force if the clock went back.
+local function headgate_entry_at(record, time, id, is_now)
   -- An empty line before the record of all keys represents a key without a record.
-  local since, stop = string.match(record, '^\n?(%d+) (%d+)')
-  if since and since + 0 > now and (stop == '0' or now < stop + 0) then
-    local last = string.match(record, '[^\n]+')
-    if headgate_concerns(last, id) then return last end
+  local from, last = string.byte(record) == 10 and 2 or 1, #record
+  while from <= last do
+    local to = string.find(record, '\n', from, true) or last + 1
+    local since, stop = string.match(record, '^(%d+) (%d+)', from)
+    if since and (is_now or since + 0 <= time) and (stop == '0' or time < stop + 0) then
+      local entry = string.sub(record, from, to - 1)
+      local limits = id and headgate_limits(entry, id)
+      if not id or limits or string.find(entry, '\t*\ttier=', 1, true) then return entry, limits or false, stop + 0 end
+    end
+    from, is_now = to + 1, false
   end
-  return headgate_entry_at(record, now, id)
 end
 
 -- Returns the times after `from` and up to `to` at which an entry begins or ends.
@@ -95,9 +87,8 @@ local function headgate_boundaries(record, from, to)
   return boundaries
 end
 
--- Returns params with the numbers of a field: the limit, then the params that differ.
-local function headgate_with_limits(p, field)
-  local changed = setmetatable({}, { __index = p })
+-- Sets the numbers of a field in params: the limit, then the params that differ.
+local function headgate_with_limits(changed, field)
   local at = -1
   for number in string.gmatch(field, '%d+') do
     at = at + 1
@@ -109,9 +100,8 @@ end
 
 -- Returns the params of a policy at a time.
 local function headgate_params_at(p, time)
-  local entry = headgate_entry_at(p.record, time, p.id)
-  local field = entry and headgate_limits(entry, p.id)
-  return field and headgate_with_limits(p.base, field) or p.base
+  local _, field = headgate_entry_at(p.record, time, p.id)
+  return field and headgate_with_limits(setmetatable({}, p.base), field) or p.base
 end
 
 -- Returns all params that may have been in force within a millisecond of a time.
@@ -122,7 +112,7 @@ local function headgate_params_around(p, time)
     since, stop = tonumber(since), tonumber(stop)
     if since and since <= time and (stop == 0 or time <= stop) then
       local field = headgate_limits(entry, p.id)
-      params[#params + 1] = field and headgate_with_limits(p.base, field) or p.base
+      params[#params + 1] = field and headgate_with_limits(setmetatable({}, p.base), field) or p.base
     end
   end
   return params
@@ -132,14 +122,19 @@ local headgate_wait_across
 
 -- Returns the params of a policy as a record changes the params at a time, with the earlier rates for a bucket.
 local function headgate_override(p, id, record, time)
-  local entry = time == now and headgate_entry_now(record, id) or headgate_entry_at(record, time, id)
-  local field = entry and headgate_limits(entry, id)
-  local changed = field and headgate_with_limits(p, field) or setmetatable({}, { __index = p })
-  changed.record, changed.id, changed.base = record, id, p
-  changed.params_at, changed.params_around, changed.boundaries = headgate_params_at, headgate_params_around, headgate_boundaries
-  changed.wait_across = headgate_wait_across
-  changed.stop = entry and tonumber(string.match(entry, '^%d+ (%d+)'))
-  return changed
+  local _, field, stop = headgate_entry_at(record, time, id, time == now)
+  p.__index = p
+  local changed = setmetatable({
+    record = record,
+    id = id,
+    base = p,
+    stop = stop,
+    params_at = headgate_params_at,
+    params_around = headgate_params_around,
+    boundaries = headgate_boundaries,
+    wait_across = headgate_wait_across,
+  }, p)
+  return field and headgate_with_limits(changed, field) or changed
 end
 
 -- Limits the wait of a denial to the end of the override that denies, unless the next limits deny, too. `look` is the function of the
@@ -162,14 +157,14 @@ headgate_wait_across = function(look, key, p, cost, wait)
   return wait == -1 and -1 or time - now + wait
 end
 
--- Returns the revision of a record now, or an empty string.
+-- Returns the revision of a record now, or an empty string, and the entry in force.
 local function headgate_revision(record)
-  local entry = headgate_entry_now(record)
-  return entry and headgate_field(entry, '*') or ''
+  local entry = record ~= '' and headgate_entry_at(record, now, nil, true)
+  return entry and headgate_field(entry, '*') or '', entry
 end
 
 -- Returns the revision of a record now, a tab and the change as JSON; or an empty string unless only clients can apply the change.
 local function headgate_client_change(record)
-  local revision = headgate_revision(record)
-  return revision == '' and '' or revision .. '\t' .. string.match(headgate_entry_now(record), '[^\t]*$')
+  local revision, entry = headgate_revision(record)
+  return revision == '' and '' or revision .. '\t' .. string.match(entry, '.*\t(.*)$')
 end
