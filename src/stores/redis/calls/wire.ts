@@ -13,18 +13,20 @@ import {
 import type { Crossing } from '../../../contract/crossing.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
-/** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
+/** The list of policies, then their params, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
-  return [
-    String(policies.length),
-    ...policies.flatMap((policy, i) => {
-      // Of a pool and its tenant, only the pool's params are sent.
-      if (policy.isHidden && policies[i - 1]?.params === policy.params) return [policy.kernel, '8'];
-      const flags =
-        (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
-      return [policy.kernel, String(flags), ...paramArgs(policy, now)];
-    }),
-  ];
+  let list = '';
+  let names = '';
+  const params: string[] = [];
+  policies.forEach((policy, i) => {
+    // Of a pool and its tenant, only the pool's params are sent.
+    const isTenant = policy.isHidden && policies[i - 1]?.params === policy.params;
+    const flags = (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
+    list += isTenant ? 8 : flags;
+    names += ` ${policy.kernel}`;
+    if (!isTenant) params.push(...paramArgs(policy, now));
+  });
+  return [list + names, ...params];
 }
 
 /** The params that a policy's Lua file reads. */

@@ -3,8 +3,7 @@
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
 --        (see overrides.lua): per request one record for each dimension of a policy
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
---        the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
+-- ARGV:  deadline (see common.lua), the list of the policies and their params (see policies.lua); the ban's params if the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
@@ -34,34 +33,34 @@ has_leases = true
 has_weights = true
 --- end
 
--- The position in ARGV after the policies.
-local count, at = ARGV[2] + 0, 3
+-- The count of policies, and the position in ARGV after them.
+local count, at = 0, 3
 --- if outright
 --- if sharing
--- The number of the shared policy that is charged without a look, and its position in ARGV; the number of the policy before.
-local shared_at, limit_at, before_at = 0, 0, 0
+-- The number of the shared policy that is charged without a look, and the position in ARGV before its params.
+local shared_at, limit_at = 0, 0
 --- end
 --- end
 --- for each policy
 do
 --- include algorithm
+  count = count + 1
 --- if sharing
-  before_at = before_at + 1
-  if ARGV[at + 1] + 0 > 3 then shared_at, limit_at = before_at, at end
+  if string.byte(ARGV[2], count) > 51 then shared_at, limit_at = count, at - 1 end
 --- end
-  at = at + 2 + kernel_params
+  at = at + kernel_params
 end
 --- end
 --- if outright
 --- if sharing
 -- The pool's policy, and the tenant's without params, follow.
-local pool_at = at
-at = at + 8
+local pool_at = at - 1
+count, at = count + 2, at + 4
 --- end
 --- end
 --- if not outright
 --- include evaluate.policies
-at = behind
+count, at = #configured, behind
 --- end
 local ban_at = at
 at = at + ban_keys
@@ -123,6 +122,8 @@ local is_outright = false
 --- end
 
 --- if outright
+-- Lua converts text to numbers slowly.
+for i = 3, requests > 1 and ban_at - 1 or 0 do ARGV[i] = ARGV[i] + 0 end
 --- include outright
 
 -- An error of the first policy concerns the server (READONLY, OOM). It ends the script, so that clients see it.
