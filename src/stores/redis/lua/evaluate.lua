@@ -104,7 +104,8 @@ if costs > requests then
   at, per_request, per_policy = at - 1, count, 1
 end
 
-local reply, filled = { step, nil, nil }, 1
+-- Tables have room for the usual count of policies, because growing a table is slow.
+local reply, filled = { step, nil, nil, nil, nil }, 1
 
 --- if ids
 --- include ids.decisions
@@ -113,7 +114,7 @@ local reply, filled = { step, nil, nil }, 1
 local request = 0
 -- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
 -- if the policy, a shadow, was not charged.
-local charged, values = 0, { nil, nil }
+local charged, values = 0, { nil, nil, nil, nil }
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright = false
 
