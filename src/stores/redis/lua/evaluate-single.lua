@@ -164,6 +164,13 @@ if requests > 1 then
   for i = at + 1, at + kernel_params do p[i] = p[i] + 0 end
 end
 local configured_limit = p[at + 1]
+--- if overrides
+-- The debts of a bucket depend on earlier entries, too.
+local is_bucket = false
+--- if algorithm.capacity
+is_bucket = true
+--- end
+--- end
 while request <= requests do
   local first, from, must_look = request, filled, false
   last = requests
@@ -183,10 +190,7 @@ while request <= requests do
   if revision ~= '' then break end
   p[at + 1] = configured_limit
   if entry ~= '' then
---- if algorithm.capacity
-    -- The debts of a bucket depend on earlier entries, too.
-    do break end
---- end
+    if is_bucket then break end
 --- include overrides.first_limit
     if limit == nil then break end
     if limit then
