@@ -155,26 +155,15 @@ describe('random bytes as script arguments', () => {
       ]),
       [
         assemble('adjust', ['gcra'], false),
-        [deadline, '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '-1', '0', '0', '60000'],
+        [deadline, '0 gcra', '1', '1000', '5000', '0', '10000', '-1', '0', '0', '60000'],
+      ],
+      [
+        assemble('evaluate-single', ['sliding-window'], true),
+        [deadline, '2 60000 60000 1000 60000', '5', '6000', '10', '1'],
       ],
       [
         assemble('evaluate', ['sliding-window'], true),
-        [
-          deadline,
-          '1',
-          'sliding-window',
-          '0',
-          '5',
-          '6000',
-          '10',
-          '60000',
-          '2',
-          '60000',
-          '60000',
-          '1000',
-          '60000',
-          '1',
-        ],
+        [deadline, '0 sliding-window', '5', '6000', '10', '2 60000 60000 1000 60000', '1'],
       ],
     ];
     let made = 0;
