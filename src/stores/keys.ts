@@ -139,16 +139,16 @@ export class KeyMaker {
     this.#ban = set.ban && `}${BAN_TAG}`;
   }
 
-  /** Appends the ban's key if the set has a ban, then the keys of all policies. */
-  push(to: string[], key: Keys): void {
+  /** Appends the ban's key if the set has a ban, then the keys of all policies. @param bans an array for the ban's key, if not `to` */
+  push(to: string[], key: Keys, bans = to): void {
     if (typeof key === 'string') {
       const head = this.#head + this.#text(key);
-      if (this.#ban) to.push(head + this.#ban);
+      if (this.#ban) bans.push(head + this.#ban);
       for (const tail of this.#tails) to.push(head + tail);
       return;
     }
     const heads = this.#heads(key);
-    if (this.#ban) to.push(heads[this.#banAt]! + this.#ban);
+    if (this.#ban) bans.push(heads[this.#banAt]! + this.#ban);
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
   }
 

@@ -4,7 +4,7 @@ import { printable } from '../../common/printable.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { holdsSlots, type PolicySet, type Reply } from '../../contract/store.js';
 import { BAN_TAG } from '../../stores/keys.js';
-import { argsOf, recordsSign, timeToldBy } from '../../stores/redis/calls/plans.js';
+import { argsOf, timeToldBy } from '../../stores/redis/calls/plans.js';
 import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
@@ -88,7 +88,7 @@ export class Calls {
     const { evaluateArgs } = argsOf(set, false, serverTime ?? Date.now());
     const args = [...evaluateArgs, costArg(1, true)];
     if (holdsSlots(set)) args.push(...heads.map(() => ''));
-    if (set.overrides) args.push(recordsSign(set));
+    if (set.overrides) args.push('r');
     const kernels = policies.map(({ kernel }) => kernel);
     const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
     try {

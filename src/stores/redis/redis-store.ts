@@ -204,11 +204,14 @@ export class RedisStore implements Store {
     const { set, peek, queries, withIds } = batch;
     const plan = this.#plans.of(set, withIds);
     const keys: string[] = [];
+    const bans = plan.single ? [] : keys;
     for (const { key, id } of queries) {
-      plan.keys.push(keys, key);
+      plan.keys.push(keys, key, bans);
       if (plan.watches) plan.keys.pushMarks(keys, key);
       if (id !== undefined) plan.keys.pushId(keys, key, id);
     }
+    // The short script reads the bans' keys behind the others.
+    if (plan.single && set.ban) keys.push(...bans);
     const args = plan.evaluateArgs.slice();
     if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
     pushCosts(args, queries, peek);

@@ -91,8 +91,8 @@ const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `sharing`, `slot_sharing`, `weights`,
- *   `usage`, `ids`, `thresholds`), or the
+ * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `keyed` for one of the two, `sharing`,
+ *   `slot_sharing`, `weights`, `usage`, `ids`, `thresholds`), or the
  *   algorithm has this section
  *   (`algorithm.charge`)
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
@@ -134,6 +134,7 @@ function has(
   algorithm: AnyKernel | undefined,
 ): boolean {
   if (subject.endsWith('outright')) return policies.length > 0 === (subject === 'outright');
+  if (subject.endsWith('keyed')) return (ban || overrides) === (subject === 'keyed');
   if (subject === 'ban') return ban;
   if (subject === 'overrides') return overrides;
   if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);

@@ -19,7 +19,7 @@ import { overriddenKey, ownerTextOfPlace, recordKey } from '../../keys.js';
 import { BOOK_BOUNDS, bookKeys, logArgs } from '../operators/ban-book.js';
 import { overrideBookArgs, overrideBookKeys } from '../operators/override-book.js';
 import { assemble, type Script } from '../scripts.js';
-import { argsOf, recordsSign, type Plans } from './plans.js';
+import { argsOf, type Plans } from './plans.js';
 import { costArg, decodeChange, decodeUsage, policyArgs } from './wire.js';
 
 /** One call of a script. */
@@ -75,7 +75,7 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
     keys,
     args: [
       ...[...args, costArg(0, true), ...(leases ? [leaseTag({ set, key })] : [])],
-      ...[...(shares ? ['0'] : []), ...(isLive ? [recordsSign(set)] : [])],
+      ...[...(shares ? ['0'] : []), ...(isLive ? ['r'] : [])],
     ],
     read: (reply) => decodeUsage(reply, set),
   };

@@ -20,18 +20,14 @@ const OVERRIDDEN_ERROR = 'HEADGATE_OVERRIDDEN';
 /** The time for which a process sends the records of overrides with each decision, after it learned that there are some, ms. */
 const RECORDS_SENT_MS = 60_000;
 
-/** Returns the sign for the kind of keys in a call: the records of overrides, of buckets or of others. See `headgate_records`. */
-export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
-  return policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
-}
-
 /** Sends the records of overrides with a set's decisions, as long as there are some. */
 class Records {
-  readonly #sign: 'b' | 'r';
   /** The key that exists while the limiter has overrides. */
   readonly #flag: string;
   readonly #keys: KeyMaker;
   readonly #always: boolean;
+  /** The arguments of a call with the records: see `evaluate-single.lua` and `evaluate.lua`. */
+  readonly #args: readonly string[];
   /** The end of the time in which records are sent, by flag, because all sets of a name have the same flag. */
   readonly #until: Map<string, number>;
 
@@ -41,12 +37,15 @@ class Records {
     prefix: string,
     keys: KeyMaker,
     until: Map<string, number>,
+    single: boolean,
   ) {
     this.#until = until;
-    this.#sign = recordsSign(set);
     this.#flag = overriddenKey(prefix, set.name);
     this.#keys = keys;
     this.#always = !isAsConfigured(applied);
+    const revision = applied.revisions[recordDimensions(set)[0] ?? ''] ?? '';
+    if (!single) this.#args = ['r'];
+    else this.#args = this.#always ? [revision, applied.all, 'a'] : [];
   }
 
   /**
@@ -57,7 +56,7 @@ class Records {
     const areSent = this.#always || performance.now() < (this.#until.get(this.#flag) ?? 0);
     if (areSent || queries.length === 1 || isCluster) {
       for (const { key } of queries) this.#keys.pushRecords(keys, key);
-      args.push(this.#sign);
+      args.push(...this.#args);
     } else {
       keys.push(this.#flag);
       args.push('f');
@@ -77,7 +76,7 @@ export interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
-  /** Whether the set has one policy and nothing else, so that the short script suffices. */
+  /** Whether the set has one policy, and perhaps a ban or overrides, so that the short script suffices. */
   readonly single: boolean;
   /** Whether the arguments depend on the time. */
   readonly moves: boolean;
@@ -129,7 +128,10 @@ export class Plans {
     const leases = holdsSlots(set);
     const watches = hasThresholds(set);
     const watched = watches ? thresholdArgs(set.policies, this.stream) : [];
-    const single = kernels.length === 1 && !set.ban && !leases && !withIds && !watches;
+    const [policy] = set.policies;
+    const isPlain = kernels.length === 1 && !leases && !withIds && !watches;
+    // A denial by a shadow does not count for a ban.
+    const single = isPlain && !(set.ban && policy?.shadow);
     const extras: Extra[] = [
       ...(withIds ? ['ids' as const] : []),
       ...(watches ? ['thresholds' as const] : []),
@@ -154,7 +156,7 @@ export class Plans {
       shares: hasWeights(kernels),
       watches,
       stream: watches && this.stream ? [streamKey(this.prefix)] : [],
-      records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil),
+      records: set.overrides && new Records(set, set.overrides, this.prefix, keys, this.#sendsUntil, single),
     };
   }
 
@@ -193,13 +195,13 @@ export function argsOf(
   const revisions = dimensions.map((name) => applied?.revisions[name] ?? '');
   const ids = policies.map(({ id }) => id);
   const adjustArgs = [...args, ...watched, ...(applied ? [applied.all, ...ids] : [])];
+  // One text, because each argument costs the server time, and the ban's params are rarely needed.
+  const banArgs = ban ? [Object.values(ban).join(' ')] : [];
   if (single) {
-    const first = applied ? [ids[0]!, revisions[0]!, applied.all] : [];
-    return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
+    const first = applied ? [ids[0]!] : [];
+    return { evaluateArgs: [DEADLINE, ...first, ...banArgs, ...paramArgs(policies[0]!, now)], adjustArgs };
   }
   const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
   const last = applied ? [String(dimensions.length), ...revisions, applied.all, ...numbered] : [];
-  // One text, because each argument costs the server time, and the ban's params are rarely needed.
-  const banArgs = ban ? [Object.values(ban).join(' ')] : [];
   return { evaluateArgs: [DEADLINE, ...args, ...banArgs, ...watched, ...last], adjustArgs };
 }

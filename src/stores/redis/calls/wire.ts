@@ -13,18 +13,20 @@ import {
 import type { Crossing } from '../../../contract/crossing.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 
-/** The count of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
+/** The list of policies, then their params, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
-  return [
-    String(policies.length),
-    ...policies.flatMap((policy, i) => {
-      // Of a pool and its tenant, only the pool's params are sent.
-      if (policy.isHidden && policies[i - 1]?.params === policy.params) return [policy.kernel, '8'];
-      const flags =
-        (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
-      return [policy.kernel, String(flags), ...paramArgs(policy, now)];
-    }),
-  ];
+  let list = '';
+  let names = '';
+  const params: string[] = [];
+  policies.forEach((policy, i) => {
+    // Of a pool and its tenant, only the pool's params are sent.
+    const isTenant = policy.isHidden && policies[i - 1]?.params === policy.params;
+    const flags = (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
+    list += isTenant ? 8 : flags;
+    names += ` ${policy.kernel}`;
+    if (!isTenant) params.push(...paramArgs(policy, now));
+  });
+  return [list + names, ...params];
 }
 
 /** The params that a policy's Lua file reads. */
@@ -54,6 +56,9 @@ export function pushCosts(args: string[], queries: readonly Query[], peek: boole
 /** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
 
+/** Precedes a ban in a reply. */
+const BAN_MARK = -3;
+
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
@@ -61,7 +66,6 @@ const RESET_FACTOR = 2 ** 20;
  */
 export function decode(reply: unknown, queries: number, set: PolicySet, withIds = false): (Reply | Error)[] {
   const count = set.policies.length;
-  const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
   const crossings = Array.isArray(reply[reply.length - 1]) ? takeCrossings(reply) : undefined;
@@ -87,7 +91,8 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
       at += 1 + names.length;
       continue;
     }
-    const ban = banning ? numbers[at++]! : 0;
+    const ban = numbers[at] === BAN_MARK ? numbers[at + 1]! : 0;
+    if (ban !== 0) at += 2;
     const packed: unknown = reply[at];
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
@@ -126,8 +131,8 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
   const isAnswer = typeof values[1] === 'number';
   const names = isAnswer && set.overrides ? recordDimensions(set) : [];
   const texts = values.splice(values.length - names.length);
-  const ban = isAnswer && set.ban ? (values[1] as number) : 0;
-  if (isAnswer && set.ban) values[1] = 0;
+  const ban = values[1] === BAN_MARK ? (values[2] as number) : 0;
+  if (ban !== 0) values.splice(1, 2);
   const [answer] = decode(values, 1, set);
   if (answer instanceof Error) throw answer;
   return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };

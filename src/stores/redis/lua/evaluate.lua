@@ -2,14 +2,13 @@
 -- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
---        (`headgate_records` in overrides.lua): per request one record for each dimension of a policy
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, its flags (see policies.lua), its params; the ban's params if
---        the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
+--        (see overrides.lua): per request one record for each dimension of a policy
+-- ARGV:  deadline (see common.lua), the list of the policies and their params (see policies.lua); the ban's params if the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
 --        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
---        overrides, last, the kind of keys that were sent for them
--- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow; < 0: this
+--        overrides, last, 'r' if the keys of the records were sent, or 'f' (see overrides.lua)
+-- Reply: step, then per request: an error's text; or, if there is a ban, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
 --        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with
@@ -34,34 +33,34 @@ has_leases = true
 has_weights = true
 --- end
 
--- The position in ARGV after the policies.
-local count, at = ARGV[2] + 0, 3
+-- The count of policies, and the position in ARGV after them.
+local count, at = 0, 3
 --- if outright
 --- if sharing
--- The number of the shared policy that is charged without a look, and its position in ARGV; the number of the policy before.
-local shared_at, limit_at, before_at = 0, 0, 0
+-- The number of the shared policy that is charged without a look, and the position in ARGV before its params.
+local shared_at, limit_at = 0, 0
 --- end
 --- end
 --- for each policy
 do
 --- include algorithm
+  count = count + 1
 --- if sharing
-  before_at = before_at + 1
-  if ARGV[at + 1] + 0 > 3 then shared_at, limit_at = before_at, at end
+  if string.byte(ARGV[2], count) > 51 then shared_at, limit_at = count, at - 1 end
 --- end
-  at = at + 2 + kernel_params
+  at = at + kernel_params
 end
 --- end
 --- if outright
 --- if sharing
 -- The pool's policy, and the tenant's without params, follow.
-local pool_at = at
-at = at + 8
+local pool_at = at - 1
+count, at = count + 2, at + 4
 --- end
 --- end
 --- if not outright
 --- include evaluate.policies
-at = behind
+count, at = #configured, behind
 --- end
 local ban_at = at
 at = at + ban_keys
@@ -77,16 +76,13 @@ local requests = #KEYS / stride
 if requests > #KEYS then return redis.error_reply('ERR invalid count of policies') end
 
 --- if overrides
---- include overrides
--- The positions of the revisions and of the policies' ids in ARGV.
-local dimensions = ARGV[at] + 0
+local dimensions, sent = ARGV[at] + 0, table.remove(ARGV)
 if dimensions < 0 or dimensions > #ARGV then return redis.error_reply('ERR invalid count of dimensions') end
+--- include overrides
+requests = state_keys / stride
+-- The positions of the revisions and of the policies' ids in ARGV.
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
-local records
-requests, records = headgate_records(dimensions, stride)
-if not requests then return records end
-requests = requests / stride
 -- Whether overrides concern all requests.
 local concerned = ARGV[ids - 1] ~= ''
 for i = 1, dimensions do concerned = concerned or ARGV[revisions + i] ~= '' end
@@ -110,7 +106,8 @@ if costs > requests then
   at, per_request, per_policy = at - 1, count, 1
 end
 
-local reply, filled = { step, nil, nil }, 1
+-- Tables have room for the usual count of policies, because growing a table is slow.
+local reply, filled = { step, nil, nil, nil, nil }, 1
 
 --- if ids
 --- include ids.decisions
@@ -119,7 +116,7 @@ local reply, filled = { step, nil, nil }, 1
 local request = 0
 -- The policies of the request that charge_outright has charged, and the values of their keys from before: false if there was no state, nil
 -- if the policy, a shadow, was not charged.
-local charged, values = 0, { nil, nil }
+local charged, values = 0, { nil, nil, nil, nil }
 -- Whether requests are charged without a look first. After a denial more denials are likely, and for these a look first is cheaper.
 local is_outright = false
 
@@ -128,6 +125,8 @@ local is_outright = false
 --- end
 
 --- if outright
+-- Lua converts text to numbers slowly.
+for i = 3, requests > 1 and ban_at - 1 or 0 do ARGV[i] = ARGV[i] + 0 end
 --- include outright
 
 -- An error of the first policy concerns the server (READONLY, OOM). It ends the script, so that clients see it.
@@ -161,13 +160,15 @@ if request == requests then return reply end
 --- include overrides.apply
 -- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.
 local function live(request)
-  local own, changes, differ = {}, {}, false
+  local own, differ = {}, false
   for i = 1, dimensions do
     own[i] = records and records[request * dimensions + i] or ''
-    changes[i] = headgate_client_change(own[i])
     if headgate_revision(own[i]) ~= ARGV[revisions + i] then differ = true end
   end
-  if differ then return configured, changes end
+  if differ then
+    for i = 1, dimensions do own[i] = headgate_client_change(own[i]) end
+    return configured, own
+  end
   local policies = {}
   for i = 1, count do
     local record = own[tonumber(ARGV[ids + 2 * i - 1])]
@@ -216,7 +217,7 @@ while request < requests do
   report(failure)
 --- if ids
   if admitted and origin == 0 and not failure then
-    failure = remember(request, before + 2 + ban_keys, filled)
+    failure = remember(request, before + 2, filled)
     if failure then
       give_back()
       for n = filled, before + 1, -1 do reply[n] = nil end

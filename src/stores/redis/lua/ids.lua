@@ -38,8 +38,8 @@ local function recall(request)
   if not value or #value == 16 then return false end
   origin = -1
   if string.sub(value, 1, 4) ~= id_policies then return false end
-  reply[filled + 1], reply[filled + 2] = first, 0
-  filled = filled + 1 + ban_keys
+  filled = filled + 1
+  reply[filled] = first
   for place = 12, #value - 6, 7 do
     filled = filled + 1
     reply[filled] = struct.unpack('>i7', value, place)

@@ -14,7 +14,7 @@ local function charge_outright(
 )
   while request < requests do
     charged = 0
-    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 3, at + request * per_request, filled + ban_keys
+    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 2, at + request * per_request, filled
 --- if ids
     if recall(request) then
       to = filled
@@ -29,7 +29,6 @@ local function charge_outright(
 --- end
 --- if ban
     if redis.pcall('GET', KEYS[key_at]) then break end
-    reply[to] = 0
 --- end
 --- if sharing
     local shared_to = to
@@ -49,10 +48,10 @@ local function charge_outright(
       if charged + 1 == shared_at then shared_to = to end
 --- end
       -- The variables that the section `charge` reads and writes (see charge.lua).
-      local request, last, p, at, filled, before = key_at, key_at, ARGV, policy_at + 1, to
+      local request, last, p, at, filled, before = key_at, key_at, ARGV, policy_at, to
 --- include algorithm.charge
       if request == key_at then break end
-      if before == nil and p[at] % 2 == 0 then
+      if before == nil and string.byte(p[2], charged + 1) % 2 == 0 then
         is_outright = false
         break
       end
@@ -62,8 +61,8 @@ local function charge_outright(
       local lowest = near[charged]
       if lowest >= 0 and (filled - to == 1 and reply[filled] % 2 ^ 20 or reply[filled - 1]) <= lowest then is_near = true end
 --- end
-      values[charged], to, policy_at = before, filled, at + 1 + kernel_params
-      if per_policy == 1 and policy_at < ban_at then
+      values[charged], to, policy_at = before, filled, at + kernel_params
+      if per_policy == 1 and policy_at < ban_at - 1 then
         text = p[cost_at + charged + 1]
         cost = text + 0
         if cost <= 0 then break end
@@ -74,11 +73,11 @@ local function charge_outright(
 --- include shares.close
 --- end
 --- if ids
-      if remember(request, filled + 2 + ban_keys, to) then break end
+      if remember(request, filled + 2, to) then break end
 --- end
 --- if thresholds
     if is_near then
-      local place = filled + ban_keys
+      local place = filled
 --- if ids
       place = place + 1
 --- end

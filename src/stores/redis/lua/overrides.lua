@@ -5,22 +5,39 @@
 -- policy, the id and numbers: the limit, then the differing params (none if only the limit differs); last the change as JSON. See
 -- contract/overrides.ts.
 --
--- KEYS:  the keys of the script, the last of which `headgate_records` reads
--- ARGV:  the arguments of the script; the last is the kind of keys that were sent for overrides
+-- KEYS:  the keys of the script, the last of which are for overrides
+-- ARGV:  the arguments of the script. `sent` is the kind of keys that were sent for overrides
 -- Reply: empty
 
--- Reads the records of a call. The keys are the records, one per request and dimension ('r', or 'b' for buckets); or, as long as the
--- limiter has no overrides, a single key that exists while there are overrides ('f'). Returns the count of keys before the records, and the
--- records; or nil and an error from which the caller learns that records exist.
-local function headgate_records(dimensions, stride)
-  local sent = table.remove(ARGV)
-  if sent == 'f' then
-    if not redis.call('GET', KEYS[#KEYS]) then return #KEYS - 1 end
-    return nil, redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
+-- Reads the records of a call. The last keys are the records, one per request and dimension; or, as long as the limiter has no overrides
+-- and `sent` is 'f', a single key that exists while there are overrides. The error shows the caller that records exist.
+local records
+local state_keys = #KEYS - 1
+if sent == 'f' then
+  if redis.call('GET', KEYS[#KEYS]) then
+    return redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
   end
-  local before = #KEYS / (stride + dimensions) * stride
+else
+  state_keys = #KEYS / (stride + dimensions) * stride
   -- A set without policies, because all are left out, has no records.
-  return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
+  if state_keys < #KEYS then records = redis.call('MGET', unpack(KEYS, state_keys + 1)) end
+end
+
+--- section first_limit
+-- Reads the limit of a policy that is not a bucket, and whether the limit ends, if the first entry of a record suffices: an entry that
+-- changes only the limit of the policy with the id ARGV[2]. The limit is false if the entry has ended, and nil if the entry does not suffice.
+
+local limit, ends
+local since, stop, of, text_of_limit = string.match(entry, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
+if of == ARGV[2] and since + 0 <= now then
+  ends = stop ~= '0'
+  if ends and now >= stop + 0 then
+    -- Older entries have ended before.
+    limit = false
+  else
+    limit = text_of_limit + 0
+    if limit < 1 or limit > 1e12 then limit = nil end
+  end
 end
 
 --- section apply
@@ -38,29 +55,21 @@ local function headgate_limits(entry, id)
   return limit and limit >= 1 and limit <= 1e12 and field
 end
 
--- Whether an entry concerns a policy. If not, the entries behind it decide about the policy.
-local function headgate_concerns(entry, id)
-  return not id or headgate_limits(entry, id) or string.find(entry, '\t*\ttier=', 1, true)
-end
-
--- Returns the entry in force at a time, for a policy if its id is given; or nil.
-local function headgate_entry_at(record, time, id)
-  for entry in string.gmatch(record, '[^\n]+') do
-    local since, stop = string.match(entry, '^(%d+) (%d+)')
-    since, stop = tonumber(since), tonumber(stop)
-    if since and since <= time and (stop == 0 or time < stop) and headgate_concerns(entry, id) then return entry end
-  end
-end
-
--- Returns the entry in force now, or nil. If the clock went back, the newest entry stays in force.
-local function headgate_entry_now(record, id)
+-- Returns the entry in force at a time; for a policy, if its id is given, with the policy's limits, or false, and the entry's end. Entries that
+-- do not concern the policy leave the decision to the entries behind. With `is_now`, the newest entry stays in force if the clock went back.
+local function headgate_entry_at(record, time, id, is_now)
   -- An empty line before the record of all keys represents a key without a record.
-  local since, stop = string.match(record, '^\n?(%d+) (%d+)')
-  if since and since + 0 > now and (stop == '0' or now < stop + 0) then
-    local last = string.match(record, '[^\n]+')
-    if headgate_concerns(last, id) then return last end
+  local from, last = string.byte(record) == 10 and 2 or 1, #record
+  while from <= last do
+    local to = string.find(record, '\n', from, true) or last + 1
+    local since, stop = string.match(record, '^(%d+) (%d+)', from)
+    if since and (is_now or since + 0 <= time) and (stop == '0' or time < stop + 0) then
+      local entry = string.sub(record, from, to - 1)
+      local limits = id and headgate_limits(entry, id)
+      if not id or limits or string.find(entry, '\t*\ttier=', 1, true) then return entry, limits or false, stop + 0 end
+    end
+    from, is_now = to + 1, false
   end
-  return headgate_entry_at(record, now, id)
 end
 
 -- Returns the times after `from` and up to `to` at which an entry begins or ends.
@@ -78,9 +87,8 @@ local function headgate_boundaries(record, from, to)
   return boundaries
 end
 
--- Returns params with the numbers of a field: the limit, then the params that differ.
-local function headgate_with_limits(p, field)
-  local changed = setmetatable({}, { __index = p })
+-- Sets the numbers of a field in params: the limit, then the params that differ.
+local function headgate_with_limits(changed, field)
   local at = -1
   for number in string.gmatch(field, '%d+') do
     at = at + 1
@@ -90,25 +98,10 @@ local function headgate_with_limits(p, field)
   return changed
 end
 
--- Returns the params of a policy that is not a bucket, if the first entry of the policy's record suffices: an entry that changes only the
--- limit of the policy. Otherwise returns nil.
-local function headgate_first_entry_params(p, id, record)
-  local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
-  if of ~= id or since + 0 > now then return end
-  if stop ~= '0' then
-    -- Older entries have ended before.
-    return now >= stop + 0 and p or nil
-  end
-  limit = limit + 0
-  if limit < 1 or limit > 1e12 then return end
-  return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
-end
-
 -- Returns the params of a policy at a time.
 local function headgate_params_at(p, time)
-  local entry = headgate_entry_at(p.record, time, p.id)
-  local field = entry and headgate_limits(entry, p.id)
-  return field and headgate_with_limits(p.base, field) or p.base
+  local _, field = headgate_entry_at(p.record, time, p.id)
+  return field and headgate_with_limits(setmetatable({}, p.base), field) or p.base
 end
 
 -- Returns all params that may have been in force within a millisecond of a time.
@@ -119,7 +112,7 @@ local function headgate_params_around(p, time)
     since, stop = tonumber(since), tonumber(stop)
     if since and since <= time and (stop == 0 or time <= stop) then
       local field = headgate_limits(entry, p.id)
-      params[#params + 1] = field and headgate_with_limits(p.base, field) or p.base
+      params[#params + 1] = field and headgate_with_limits(setmetatable({}, p.base), field) or p.base
     end
   end
   return params
@@ -129,14 +122,19 @@ local headgate_wait_across
 
 -- Returns the params of a policy as a record changes the params at a time, with the earlier rates for a bucket.
 local function headgate_override(p, id, record, time)
-  local entry = time == now and headgate_entry_now(record, id) or headgate_entry_at(record, time, id)
-  local field = entry and headgate_limits(entry, id)
-  local changed = field and headgate_with_limits(p, field) or setmetatable({}, { __index = p })
-  changed.record, changed.id, changed.base = record, id, p
-  changed.params_at, changed.params_around, changed.boundaries = headgate_params_at, headgate_params_around, headgate_boundaries
-  changed.wait_across = headgate_wait_across
-  changed.stop = entry and tonumber(string.match(entry, '^%d+ (%d+)'))
-  return changed
+  local _, field, stop = headgate_entry_at(record, time, id, time == now)
+  p.__index = p
+  local changed = setmetatable({
+    record = record,
+    id = id,
+    base = p,
+    stop = stop,
+    params_at = headgate_params_at,
+    params_around = headgate_params_around,
+    boundaries = headgate_boundaries,
+    wait_across = headgate_wait_across,
+  }, p)
+  return field and headgate_with_limits(changed, field) or changed
 end
 
 -- Limits the wait of a denial to the end of the override that denies, unless the next limits deny, too. `look` is the function of the
@@ -159,14 +157,14 @@ headgate_wait_across = function(look, key, p, cost, wait)
   return wait == -1 and -1 or time - now + wait
 end
 
--- Returns the revision of a record now, or an empty string.
+-- Returns the revision of a record now, or an empty string, and the entry in force.
 local function headgate_revision(record)
-  local entry = headgate_entry_now(record)
-  return entry and headgate_field(entry, '*') or ''
+  local entry = record ~= '' and headgate_entry_at(record, now, nil, true)
+  return entry and headgate_field(entry, '*') or '', entry
 end
 
 -- Returns the revision of a record now, a tab and the change as JSON; or an empty string unless only clients can apply the change.
 local function headgate_client_change(record)
-  local revision = headgate_revision(record)
-  return revision == '' and '' or revision .. '\t' .. string.match(headgate_entry_now(record), '[^\t]*$')
+  local revision, entry = headgate_revision(record)
+  return revision == '' and '' or revision .. '\t' .. string.match(entry, '.*\t(.*)$')
 end

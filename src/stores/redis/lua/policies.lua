@@ -1,9 +1,9 @@
 -- Follows common.lua in scripts that take any policies.
 --
 -- KEYS:  the keys of the script that follows
--- ARGV:  the arguments of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
---        shadow, 2: it counts attempts, 4: its limit is shared), its params; or 8 as the flags, and no params, if both are those of the
---        policy before
+-- ARGV:  the arguments of the script that follows. They contain a text with a digit for each policy, its flags (1: it is a shadow, 2: it
+--        counts attempts, 4: its limit is shared, 8: its flags and params are those of the policy before), then a space and a kernel for
+--        each; then the params of each policy without the flag 8. One text, because each argument costs the server time
 -- Reply: empty
 
 -- The functions of the script's algorithms, by the algorithm's name.
@@ -17,19 +17,17 @@ local function headgate_params(kernel, at)
   return params, at + kernel.params
 end
 
--- Reads the policies whose count is ARGV[at]. Also returns the position after them. A policy also has the fields of its kernel.
+-- Reads the policies that ARGV[at] lists. Also returns the position after their params. A policy also has the fields of its kernel.
 local function headgate_policies(at)
-  local policies = { nil, nil }
-  local count = tonumber(ARGV[at])
+  local policies, list = { nil, nil }, ARGV[at]
   at = at + 1
-  for i = 1, count do
-    local kernel, flags = kernels[ARGV[at]], ARGV[at + 1] + 0
+  for name in string.gmatch(list, ' (%S+)') do
+    local i = #policies + 1
+    local kernel, flags = kernels[name], string.byte(list, i) - 48
     kernel.__index = kernel
     local policy = policies[i - 1]
-    if flags == 8 then
-      at = at + 2
-    else
-      policy, at = headgate_params(kernel, at + 2)
+    if flags < 8 then
+      policy, at = headgate_params(kernel, at)
       if flags > 0 then
         policy.shadow, policy.attempts, policy.shared = flags % 2 == 1, flags % 4 > 1, flags > 3
       end

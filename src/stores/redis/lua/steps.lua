@@ -310,7 +310,10 @@ local function report(failure)
   append(origin)
 --- end
 --- if ban
-  append(banned)
+  if banned ~= 0 then
+    append(-3)
+    append(banned)
+  end
   if banned > 0 and not is_usage then return end
 --- end
   for i = 1, count do
