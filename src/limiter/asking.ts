@@ -161,7 +161,7 @@ export class Asking {
   /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
     const decision = await this.decide(key, cost, set, true, 'all');
-    return decision.queueFull(decision.retryAfterMs ?? 0);
+    return decision.deniedFor('queue-full', decision.retryAfterMs ?? 0);
   }
 
   /** A decision without the store's answer. @param degraded `'deny'` if the store did not answer in time. A shadow then admits the request */
