@@ -1,5 +1,6 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { PolicySet, Reply } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import type { PolicySet } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';

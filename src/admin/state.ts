@@ -1,5 +1,6 @@
 import type { BanNote } from '../contract/ban-options.js';
-import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import type { PolicySet, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';

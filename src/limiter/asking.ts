@@ -9,6 +9,7 @@ import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { checkId } from '../contract/request-ids.js';
+import type { Reply } from '../contract/reply.js';
 import {
   holdsSlots,
   isPromise,
@@ -17,7 +18,6 @@ import {
   type MaybePromise,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
 } from '../contract/store.js';

@@ -3,7 +3,8 @@ import { Charge, type Account } from './charge.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type PolicySet, type Query, type Reply } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import { perSet, type PolicySet, type Query } from '../contract/store.js';
 import {
   admits,
   countOf,

@@ -10,7 +10,7 @@ import {
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
-import type { Reply } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
 import type { ThresholdEvent } from '../contract/crossing.js';
 import type { LimiterOptions } from './options.js';

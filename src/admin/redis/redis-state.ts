@@ -1,6 +1,7 @@
 import { compileBan, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import type { PolicySet, Reply, Store } from '../../contract/store.js';
+import type { Reply } from '../../contract/reply.js';
+import type { PolicySet, Store } from '../../contract/store.js';
 import type { Change } from '../../stores/journal.js';
 import {
   ALL_KEYS,
