@@ -21,13 +21,12 @@ export type { BanNote } from './contract/ban-options.js';
 export type { CompiledBan } from './algorithms/ban.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
-export { chargedOf } from './contract/store.js';
+export { chargedOf } from './contract/reply.js';
 export type { Announced, Announcement } from './contract/announcement.js';
+export type { ChangeReply, Charged, Reply, UsageReply } from './contract/reply.js';
 export type {
   Call,
   Change,
-  ChangeReply,
-  Charged,
   Clock,
   Dimensions,
   Keys,
@@ -37,10 +36,8 @@ export type {
   OverrideStore,
   PolicySet,
   Query,
-  Reply,
   Store,
   Subject,
-  UsageReply,
 } from './contract/store.js';
 export type { Crossing } from './contract/crossing.js';
 export type { StoredCrossing } from './stores/crossings.js';

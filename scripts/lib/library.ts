@@ -3,21 +3,21 @@
 // parts of a sub-path. The command line is an ES module.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
-import { rollup, type Plugin } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
-import ts from 'typescript';
+import { rollup, type Plugin } from 'rollup';
+import { dts } from 'rollup-plugin-dts';
 import { pageFiles } from '../../packages/dashboard/src/page-files.js';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
-import { bundleEdge } from './edge.js';
+import { bundleEdge, LUA_CHUNK, LUA_FILES } from './edge.js';
 import { root } from './run.mjs';
 
 /** The modules that read files of the source. The packages have the texts of these files instead. */
 const TEXTS: Readonly<Record<string, () => object>> = {
-  'src/stores/redis/lua-files.ts': () => ({ luaFiles }),
+  [LUA_FILES]: () => ({ luaFiles }),
   'packages/dashboard/src/page-files.ts': () => ({ pageFiles }),
 };
 const require = createRequire(import.meta.url);
@@ -36,15 +36,13 @@ export const PACKAGES = ['.', 'packages/testing', 'packages/dashboard'];
 export async function buildPackage(directory: string, folder = '.'): Promise<boolean> {
   const doors = listDoors(folder);
   const cjs = join(directory, 'cjs');
-  const declared = declare(cjs, folder);
+  const declared = declare(doors, directory, folder);
   await bundle(doors, directory, folder);
   writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
   for (const door of doors) writeFacade(door, directory);
   const edgeDoors = listDoors(folder, 'workerd');
   if (edgeDoors.length > 0) await bundleEdge(edgeDoors, directory);
-  const typesAreRight = await declared;
-  keepReachable(doors, cjs);
-  return typesAreRight;
+  return declared;
 }
 
 /** Builds the program of `headgate-cli`, one ES module, and the page of its reports. */
@@ -76,6 +74,8 @@ async function bundle(doors: string[], directory: string, folder: string): Promi
   });
   await bundled.write({
     chunkFileNames: 'shared/[name].js',
+    // The modules for edge runtimes import the texts of Lua from this file, so that the package holds the texts once.
+    manualChunks: (id) => (id === join(root, LUA_FILES) ? LUA_CHUNK : undefined),
     minifyInternalExports: false,
     dir: join(directory, 'cjs'),
     format: 'cjs',
@@ -124,34 +124,30 @@ async function bareCode(file: string): Promise<string> {
   return (await transform(await readFile(file, 'utf8'), options)).code;
 }
 
-/** Checks the types, and writes the declarations. */
-async function declare(directory: string, folder: string): Promise<boolean> {
-  const args = [
-    '--project',
-    join(folder, 'tsconfig.build.json'),
-    '--emitDeclarationOnly',
-    '--outDir',
-    directory,
-  ];
+/** Checks the types, and writes the declarations that an entry file refers to: a file per sub-path, and `shared`, as for the code. */
+async function declare(doors: string[], directory: string, folder: string): Promise<boolean> {
+  const types = join(directory, 'types');
+  const args = ['--project', join(folder, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', types];
   const command = [join(root, 'node_modules/typescript/bin/tsc'), ...args];
   const tsc = spawn(process.execPath, command, { cwd: root, stdio: 'inherit' });
   await once(tsc, 'close');
+  const bundled = await rollup({
+    external: BUNDLE.external,
+    // The plugin warns of types in signatures that no sub-path exports.
+    logLevel: 'silent',
+    input: Object.fromEntries(doors.map((door) => [door, join(types, `${door}.d.ts`)])),
+    plugins: [dts()],
+  });
+  await bundled.write({
+    // The name of a chunk ends with `.d`.
+    chunkFileNames: 'shared/[name].ts',
+    minifyInternalExports: false,
+    hoistTransitiveImports: false,
+    dir: join(directory, 'cjs'),
+  });
+  await bundled.close();
+  rmSync(types, { recursive: true });
   return tsc.exitCode === 0;
-}
-
-/** Removes the declarations that no entry file refers to. */
-function keepReachable(doors: string[], directory: string): void {
-  const reachable = new Set(doors.map((door) => join(directory, `${door}.d.ts`)));
-  for (const file of reachable) {
-    const { importedFiles } = ts.preProcessFile(readFileSync(file, 'utf8'));
-    for (const { fileName } of importedFiles) {
-      if (fileName.startsWith('.')) reachable.add(resolve(dirname(file), fileName.replace(/\.js$/, '.d.ts')));
-    }
-  }
-  for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
-    const file = join(directory, name);
-    if (file.endsWith('.d.ts') && !reachable.has(file)) rmSync(file);
-  }
 }
 
 /** Writes the ES module of an entry file. It names its exports, which every loader and bundler understands. */

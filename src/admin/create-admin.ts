@@ -84,7 +84,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
     },
-    memory: () => state.memory(),
+    memory: () => state.memory.read(),
     close: () => state.close(),
   };
 }

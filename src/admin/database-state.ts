@@ -1,6 +1,7 @@
 import { dimensionsOf } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { MaybePromise, PolicySet, Reply, Store, Subject } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import type { MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';

@@ -152,7 +152,7 @@ export class Finder {
   /** @param withDenials whether to include keys that are not banned, but have denials that count */
   async #bans(keys: readonly Found[], withDenials: boolean, sealing?: Sealing): Promise<Find[]> {
     const owners = keys.map(({ owner }) => owner);
-    const [replies, notes] = await Promise.all([this.#state.bans(owners), this.#state.notes(owners)]);
+    const [replies, notes] = await Promise.all([this.#state.bans(owners), this.#state.log.notesOf(owners)]);
     const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply));
     await sealing?.note(
       owners.flatMap((owner, i) => (lefts[i]! > 0 ? [{ owner, duration: lefts[i]! }] : [])),

@@ -44,7 +44,7 @@ export function historyFunctions({ state }: Context) {
     checkShape('history', options, ['name', 'minutes']);
     const { name, minutes: count = 15 } = options;
     if (name !== undefined) checkName(name);
-    const { minutes, limiters } = await state.minutes(checkInteger('minutes', count, 1, 60), name);
+    const { minutes, limiters } = await state.counts.minutes(checkInteger('minutes', count, 1, 60), name);
     return { minutes, limiters: [...limiters].map(([each, counts]) => historyOf(each, counts)) };
   }
 

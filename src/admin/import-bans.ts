@@ -96,7 +96,7 @@ export function importFunctions({ state, origin }: Context) {
     }
     for (const [scope, keys] of dryRun ? [] : banned) {
       const change = { action: 'import', who: `${scope}:`, keys, forMs: 0, ...note, from: origin } as const;
-      unnoted = (await state.log(change)) ?? unnoted;
+      unnoted = (await state.log.add(change)) ?? unnoted;
     }
     const count = [...banned.values()].reduce((sum, keys) => sum + keys, 0);
     return { banned: count, already: changes.length - count, warnings: warnings(notNoted(unnoted)) };

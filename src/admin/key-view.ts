@@ -70,7 +70,7 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const [answer, [left = 0], [note]] = await Promise.all([
       limiter?.peek(whole, { cost }),
       state.bans([owner]),
-      state.notes([owner]),
+      state.log.notesOf([owner]),
     ]);
     if (left instanceof Error) throw left;
     const isFit = !override || fits(limiter!, override.all ? undefined : whole, override.change, {});

@@ -1,25 +1,26 @@
 import { hostname } from 'node:os';
-import { compileBan, type BanNote } from '../contract/ban-options.js';
+import { compileBan } from '../contract/ban-options.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
-import type { MaybePromise, PolicySet, Reply, Store } from '../contract/store.js';
-import type { ReadCrossing } from '../stores/crossings.js';
+import type { Reply } from '../contract/reply.js';
+import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
+import { LocalLog } from './local-log.js';
 import { Published } from './published.js';
 import type {
   BanChange,
   BanState,
+  CountSource,
+  CrossingSource,
   Found,
-  MinutesByLimiter,
+  MemorySource,
   Owner,
-  RecentCounts,
   Search,
-  ServerMemory,
   State,
 } from './state.js';
 import { wrongArgument } from './typed-keys.js';
@@ -39,7 +40,15 @@ export interface Row {
 /** State of which a row has the whole state of a key: in memory, in a file, or in a table. */
 export abstract class LocalState implements State {
   abstract readonly kind: 'sqlite' | 'postgres' | 'memory';
+  abstract readonly crossings: CrossingSource;
   readonly timeout: number;
+  readonly log: LocalLog;
+  /** Decisions are counted in Redis only. */
+  readonly counts: CountSource = {
+    read: async () => ({ now: await this.now(), counts: [] }),
+    minutes: () => Promise.resolve({ minutes: [], limiters: new Map() }),
+  };
+  readonly memory: MemorySource = { read: () => Promise.resolve([]) };
   readonly #store: Store;
   readonly #origin: Origin;
   readonly #announced: ReadonlySet<Announcement>;
@@ -56,6 +65,10 @@ export abstract class LocalState implements State {
     this.#mark = mark;
     this.timeout = timeout;
     this.#origin = origin;
+    this.log = new LocalLog({
+      append: async (change) => this.append({ ...change, at: await this.now() }),
+      entries: () => this.logged(),
+    });
   }
 
   /** The time by the store's clock. */
@@ -66,8 +79,6 @@ export abstract class LocalState implements State {
   protected abstract append(change: LoggedChange): MaybePromise<void>;
   protected abstract logged(): Iterable<ListedChange> | AsyncIterable<ListedChange>;
   protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
-  abstract readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
-  abstract ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
   abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
   abstract recordOfAll(name: string): Promise<unknown>;
@@ -136,19 +147,6 @@ export abstract class LocalState implements State {
     return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
   }
 
-  /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
-  async notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
-    const wanted = new Set(owners.map(({ text }) => text));
-    const notes = new Map<string, BanNote | null>();
-    for await (const { action, who: text, by, reason } of this.logged()) {
-      // The log names the limiter of an owner of which the file has only one hash.
-      const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
-      if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
-      notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
-    }
-    return owners.map(({ text }) => notes.get(text) ?? null);
-  }
-
   async setBans(changes: readonly BanChange[], logged?: Change): Promise<undefined> {
     const bans = changes.map(async ({ owner, duration }) => {
       const { name, key, by } = owner;
@@ -156,7 +154,7 @@ export abstract class LocalState implements State {
       await this.#store.ban({ set: this.#banning(name, by), key }, duration, undefined, false);
     });
     await Promise.all(bans);
-    if (logged) await this.log(logged);
+    if (logged) await this.log.add(logged);
     return undefined;
   }
 
@@ -167,15 +165,6 @@ export abstract class LocalState implements State {
     const ban = own ?? compileBan({ within: '366d', max: '366d' });
     const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
     return { name, policies: [], ban, dimensions, timeout: this.timeout };
-  }
-
-  async log(change: Change): Promise<undefined> {
-    await this.append({ ...change, at: await this.now() });
-    return undefined;
-  }
-
-  async *changes(since: number): AsyncGenerator<ListedChange> {
-    for await (const change of this.logged()) if (change.at >= since) yield change;
   }
 
   async overridden(): Promise<string[]> {
@@ -190,19 +179,6 @@ export abstract class LocalState implements State {
     const now = await this.now();
     const rows = await this.rowsOf(found.map(({ owner }) => owner));
     return rows.map((row) => row?.bytes && row.bytes / Math.max(1, foundIn(row, now).length));
-  }
-
-  /** Decisions are counted in Redis only. */
-  async counts(): Promise<RecentCounts> {
-    return { now: await this.now(), counts: [] };
-  }
-
-  memory(): Promise<readonly ServerMemory[]> {
-    return Promise.resolve([]);
-  }
-
-  minutes(): Promise<MinutesByLimiter> {
-    return Promise.resolve({ minutes: [], limiters: new Map() });
   }
 
   close(): Promise<void> {

@@ -39,7 +39,7 @@ export function logFunctions({ state }: Context) {
     if (!Array.isArray(actions))
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
     for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
-    for await (const change of state.changes(sinceOf(options.since))) {
+    for await (const change of state.log.since(sinceOf(options.since))) {
       if (!actions.includes(change.action)) continue;
       const shown = shownChange(change, name);
       if (shown && (key === undefined || shown.key === key || shown.network === key)) yield shown;

@@ -1,17 +1,22 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { PolicySet, Reply } from '../contract/store.js';
-import type { ReadCrossing } from '../stores/crossings.js';
+import type { Reply } from '../contract/reply.js';
+import type { PolicySet } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { hashOnly, LocalState, type Row } from './local-state.js';
-import type { Owner } from './state.js';
+import type { CrossingSource, Owner } from './state.js';
 import type { Origin } from './unlogged.js';
 
 /** The state of limiters in the memory of this process. */
 export class MemoryState extends LocalState {
   readonly kind = 'memory';
+  readonly crossings: CrossingSource = {
+    read: (group, most, idle) =>
+      Promise.resolve(this.#memory.stream?.read(group, most, idle, this.now()) ?? []),
+    ack: (group, ids) => Promise.resolve(this.#memory.stream?.ack(group, ids)),
+  };
   readonly #memory: Memory;
 
   constructor(memory: Memory, settings: { readonly timeout: number; readonly origin: Origin }) {
@@ -78,15 +83,6 @@ export class MemoryState extends LocalState {
 
   recordOfAll(name: string): Promise<unknown> {
     return Promise.resolve(this.#memory.overridesOfAll.get(name)?.record);
-  }
-
-  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
-    return Promise.resolve(this.#memory.stream?.read(group, most, idle, this.now()) ?? []);
-  }
-
-  ackCrossings(group: string, ids: readonly string[]): Promise<void> {
-    this.#memory.stream?.ack(group, ids);
-    return Promise.resolve();
   }
 
   check(): Promise<readonly Finding[]> {

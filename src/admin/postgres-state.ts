@@ -1,17 +1,29 @@
 import { HeadgateError } from '../common/errors.js';
 import { within } from '../common/within.js';
 import type { Store } from '../contract/store.js';
-import type { ReadCrossing, StoredCrossing } from '../stores/crossings.js';
+import type { StoredCrossing } from '../stores/crossings.js';
 import type { Row } from '../stores/postgres/pool.js';
 import type { PostgresDatabase } from '../stores/postgres/postgres.js';
 import { ackText, logText, readText, type EntryRow } from '../stores/postgres/records.js';
 import { clockText, rowsText, statesText } from '../stores/postgres/statements.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
+import type { CrossingSource } from './state.js';
 import type { Origin } from './unlogged.js';
 
 /** The state of limiters in a table of PostgreSQL. */
 export class PostgresState extends DatabaseState {
   readonly kind = 'postgres';
+  readonly crossings: CrossingSource = {
+    read: async (group, most, idle) => {
+      const { table, clock } = this.#database;
+      const rows = await this.#rows(readText(table, group, most, idle, clock?.()));
+      return (rows.filter((row) => 'entry' in row) as unknown as EntryRow[]).map(({ id, entry }) => ({
+        id,
+        ...(JSON.parse(entry) as StoredCrossing),
+      }));
+    },
+    ack: async (group, ids) => void (await this.#rows(ackText(this.#database.table, group, ids))),
+  };
   readonly #database: PostgresDatabase;
 
   constructor(
@@ -50,18 +62,5 @@ export class PostgresState extends DatabaseState {
 
   protected async changesBefore(id: LogRow['id'] | undefined): Promise<LogRow[]> {
     return (await this.#rows(logText(this.#database.table, id, BATCH_SIZE))) as unknown as LogRow[];
-  }
-
-  async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
-    const { table, clock } = this.#database;
-    const rows = await this.#rows(readText(table, group, most, idle, clock?.()));
-    return (rows.filter((row) => 'entry' in row) as unknown as EntryRow[]).map(({ id, entry }) => ({
-      id,
-      ...(JSON.parse(entry) as StoredCrossing),
-    }));
-  }
-
-  async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
-    await this.#rows(ackText(this.#database.table, group, ids));
   }
 }

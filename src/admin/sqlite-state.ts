@@ -1,14 +1,19 @@
 import type { Store } from '../contract/store.js';
-import type { ReadCrossing } from '../stores/crossings.js';
 import { ackCrossings, readCrossings } from '../stores/sqlite/crossings.js';
 import type { Database } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
+import type { CrossingSource } from './state.js';
 import type { Origin } from './unlogged.js';
 
 /** The state of limiters in a file of SQLite. */
 export class SqliteState extends DatabaseState {
   readonly kind = 'sqlite';
+  readonly crossings: CrossingSource = {
+    read: (group, most, idle) =>
+      this.#write((database, now) => readCrossings(database, group, most, idle, now)),
+    ack: (group, ids) => this.#write((database) => ackCrossings(database, group, ids)),
+  };
   readonly #file: SqliteFile;
 
   constructor(
@@ -43,14 +48,6 @@ export class SqliteState extends DatabaseState {
     );
     const newest = `SELECT id, entry FROM (${sql.join(' UNION ALL ')}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`;
     return this.#read((database) => database.all(newest, id)) as LogRow[];
-  }
-
-  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
-    return this.#write((database, now) => readCrossings(database, group, most, idle, now));
-  }
-
-  ackCrossings(group: string, ids: readonly string[]): Promise<void> {
-    return this.#write((database) => ackCrossings(database, group, ids));
   }
 
   /** Runs statements in a transaction. */

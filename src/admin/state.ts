@@ -1,5 +1,6 @@
 import type { BanNote } from '../contract/ban-options.js';
-import type { PolicySet, Reply, Store } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import type { PolicySet, Store } from '../contract/store.js';
 import type { Hash, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { LiveLimiter } from '../stores/redis/operators/check.js';
@@ -102,6 +103,36 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
+/** The counts of decisions. Empty if the store does not count. */
+export interface CountSource {
+  /** The counts of the last minute. */
+  read(): Promise<RecentCounts>;
+  /** The counts of the last minutes, of one limiter or of all. */
+  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
+}
+
+/** The memory of the servers. Empty for other stores. */
+export interface MemorySource {
+  read(): Promise<readonly ServerMemory[]>;
+}
+
+/** The kept crossings of thresholds. */
+export interface CrossingSource {
+  /** The crossings that a group of readers gets now. @param idle the time until the group gets the crossings again, ms */
+  read(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
+  ack(group: string, ids: readonly string[]): Promise<void>;
+}
+
+/** The log of changes. */
+export interface ChangeLog {
+  /** Logs a change. @returns as `State.setBans` */
+  add(change: Change): Promise<string | undefined>;
+  /** The logged changes, the newest first. @param time the earliest time, ms since 1970 */
+  since(time: number): AsyncIterable<ListedChange>;
+  /** The operator and the reason of each ban by hand. Null for all other bans. */
+  notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
+}
+
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
 export interface State {
   readonly kind: 'redis' | 'sqlite' | 'postgres' | 'memory';
@@ -109,6 +140,10 @@ export interface State {
   readonly timeout: number;
   /** The index of bans, on Redis. */
   readonly index?: Index | undefined;
+  readonly log: ChangeLog;
+  readonly crossings: CrossingSource;
+  readonly counts: CountSource;
+  readonly memory: MemorySource;
   /** A store for limiters of the administration, which is not announced. @param undoes the id of the logged change that overrides undo */
   openStore(undoes?: string): Store;
   /** The owner of a key's state. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a hash on a store that needs the key */
@@ -124,17 +159,8 @@ export interface State {
   bans(owners: readonly Owner[]): Promise<(number | Error)[]>;
   /** All facts about the bans of one key. */
   banState(owner: Owner): Promise<BanState>;
-  /** The operator and the reason of each ban by hand. Null for all other bans. */
-  notes(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
   /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
   setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined>;
-  /** Logs a change. @returns as `setBans` */
-  log(change: Change): Promise<string | undefined>;
-  /** The logged changes, the newest first. @param since the earliest time, ms since 1970 */
-  changes(since: number): AsyncIterable<ListedChange>;
-  /** The crossings of thresholds that a group of readers gets now. @param idle the time until it gets them again, ms */
-  readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
-  ackCrossings(group: string, ids: readonly string[]): Promise<void>;
   /** The records of overrides with the texts of their owners. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */
@@ -145,12 +171,6 @@ export interface State {
   forget?(found: Found): Promise<void>;
   /** The bytes that each state takes, or `undefined` if the store cannot tell. */
   bytes(found: readonly Found[]): Promise<(number | undefined)[]>;
-  /** The counts of decisions in the last minute. Empty if the store does not count. */
-  counts(): Promise<RecentCounts>;
-  /** The counts of the last minutes, of one limiter or of all. Empty if the store does not count. */
-  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
-  /** The memory of the servers. Empty for other stores. */
-  memory(): Promise<readonly ServerMemory[]>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

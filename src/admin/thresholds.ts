@@ -53,7 +53,7 @@ export function thresholdFunctions({ state }: Context) {
       async read(options = {}) {
         checkShape('read', options, ['count']);
         const count = options.count === undefined ? 100 : checkInteger('count', options.count, 1, 1000);
-        const read = await state.readCrossings(group, count, idle);
+        const read = await state.crossings.read(group, count, idle);
         return read.map(({ who, level, at, ...rest }) => ({
           ...(whoseOf(who, undefined) ?? { name: who }),
           ...{ at: new Date(at), threshold: level / 1000, ...rest },
@@ -61,7 +61,7 @@ export function thresholdFunctions({ state }: Context) {
       },
       async ack(...crossings) {
         const ids = crossings.map(idOf);
-        if (ids.length > 0) await state.ackCrossings(group, ids);
+        if (ids.length > 0) await state.crossings.ack(group, ids);
       },
     };
   }

@@ -80,7 +80,7 @@ export async function readTraffic(state: State, options: TrafficOptions): Promis
   const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
   const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
   const spans = [seconds, ...LONGER_SPANS.filter((each) => each > seconds)];
-  const recent = await state.counts();
+  const recent = await state.counts.read();
   const weighted = weigh(recent, spans);
   const sums = new Map<string, LimiterSums>();
   for (const each of weighted)

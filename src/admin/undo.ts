@@ -66,7 +66,7 @@ async function find(
   id: string,
 ): Promise<{ listed: ListedChange; earlier: ListedChange | undefined }> {
   let listed: ListedChange | undefined;
-  for await (const each of state.changes(0)) {
+  for await (const each of state.log.since(0)) {
     if (!listed) {
       if (each.id === id) listed = each;
     } else if (each.who === listed.who && each.action === 'override') return { listed, earlier: each };
@@ -190,7 +190,7 @@ function textOf(key: LoggedChange['key']): string | undefined {
   throw cannot('the log has only the hash of the key');
 }
 
-const now = async (state: State): Promise<number> => (await state.counts()).now;
+const now = async (state: State): Promise<number> => (await state.counts.read()).now;
 
 function cannot(why: string): HeadgateError {
   return new HeadgateError(

@@ -1,14 +1,7 @@
 import { DEFAULT_DIMENSION } from './key.js';
 import { limitDimension } from './shares.js';
-import {
-  perSet,
-  type Change,
-  type ChangeReply,
-  type Dimensions,
-  type Keys,
-  type PolicySet,
-  type Subject,
-} from './store.js';
+import type { ChangeReply } from './reply.js';
+import { perSet, type Change, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 
 /** The part of a set that counts by a single dimension. */

@@ -17,6 +17,7 @@ import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { renewSlots } from './held-slots.js';
+import { Refunds } from './refunds.js';
 import { SetupChecks } from './setup-checks.js';
 import { compileSteps, type RequestSoFar, type Step } from './steps.js';
 import type { Texts } from './texts.js';
@@ -48,7 +49,8 @@ export class Flow<Req extends object, Res> {
   /** The options `enabled` of the adapter and of the limiter, without switches that are always on. */
   readonly #switches: readonly Switch[];
   readonly #steps: readonly Step<Req>[];
-  readonly #refunds: boolean;
+  /** Undefined if no cost is refunded at the end of a response. */
+  readonly #refunds: Refunds<Req, Res> | undefined;
   /** The option `handler`. */
   readonly #handler: CompiledOptions<Req, Res>['handler'];
   /** Checks the first requests for mistakes in the configuration. `undefined` once enough requests were checked. */
@@ -73,7 +75,9 @@ export class Flow<Req extends object, Res> {
     this.#switches = [options.enabled, this.#asking.switch].filter((each) => each !== true);
     this.#handler =
       options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
-    this.#refunds = options.skipSuccessfulRequests || options.skipFailedRequests || options.refundAborted;
+    const { skipSuccessfulRequests, skipFailedRequests, refundAborted } = options;
+    if (skipSuccessfulRequests || skipFailedRequests || refundAborted)
+      this.#refunds = new Refunds(this.#framework, options);
   }
 
   /** The limiter, for example to reset a key, to refund units, or to close the limiter. */
@@ -226,7 +230,7 @@ export class Flow<Req extends object, Res> {
   ): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
     const hasSlots = holdsSlots(decision.set);
-    const isFollowed = hasSlots || (this.#refunds && this.#mayRefund(res));
+    const isFollowed = hasSlots || this.#refunds?.mayFollow(res);
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
     if (hasSlots && !decision.allowed)
       return this.#conclude(this.#options.limiter.internals.waits.untilSlot(decision), req, res, before);
@@ -291,34 +295,16 @@ export class Flow<Req extends object, Res> {
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }
 
-  /** Whether the cost is refunded for this kind of end. */
-  #mayRefund(res: Res): boolean {
-    return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
-  }
-
   /** Waits for the end of the response. Then slots are released, and a cost that must not count is refunded. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
-      if (this.#refunds)
-        notifyUser('requestWasSuccessful', () => this.#refund(decision, req, res, completed));
+      const refunds = this.#refunds;
+      if (refunds) notifyUser('requestWasSuccessful', () => refunds.refund(decision, req, res, completed));
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
-  }
-
-  async #refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
-    if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(ignore);
-  }
-
-  async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
-    const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
-    if (!completed) return refundAborted;
-    const isSuccess = requestWasSuccessful
-      ? await requestWasSuccessful(req, res)
-      : this.#framework.getStatus(res) < 400;
-    return isSuccess ? skipSuccessfulRequests : skipFailedRequests;
   }
 }
 

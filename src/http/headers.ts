@@ -1,4 +1,5 @@
-import { outweighs, type LimiterDecision } from '../limiter/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
+import { outweighs } from '../limiter/precedence.js';
 import type { Verdict } from '../common/decision.js';
 import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';

@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { Eventual } from '../common/eventual.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { lazy } from '../common/lazy.js';
-import type { Warn } from '../common/warnings.js';
-import type { Announced, Announcement } from '../contract/announcement.js';
 import { checkWeight, leaseTag } from '../contract/shares.js';
 import { checkCost, type Cost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { checkId } from '../contract/request-ids.js';
+import type { Reply } from '../contract/reply.js';
 import {
   holdsSlots,
   isPromise,
@@ -17,7 +16,6 @@ import {
   type MaybePromise,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
 } from '../contract/store.js';
@@ -77,7 +75,6 @@ export class Asking {
   readonly #scope: Scope;
   readonly #set: PolicySet;
   readonly #live: LiveLimits | undefined;
-  readonly #warn: Warn;
   /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
   onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #freshBans: boolean;
@@ -85,7 +82,6 @@ export class Asking {
   readonly #embedded: boolean;
   readonly #life: Lifetime;
   #firstQuestion: FirstQuestion | undefined;
-  #announced: Announced | undefined;
   readonly reports: Reports;
 
   constructor(setup: Setup, life: Lifetime) {
@@ -100,7 +96,6 @@ export class Asking {
     this.#scope = setup.scope;
     this.#live = live;
     this.switch = setup.enabled;
-    this.#warn = setup.warn;
     this.#freshBans = setup.freshBans;
     this.#firstQuestion = setup.firstQuestion;
     this.#embedded = source.embedded ?? false;
@@ -118,17 +113,6 @@ export class Asking {
   /** Whether the limiter is on. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
   get enabled(): boolean {
     return isOn(this.switch);
-  }
-
-  /** Announces the limiter to the store, for operators. */
-  announceTo(store: Store, announcement: Announcement): void {
-    this.#announced = store.announce?.(announcement);
-    this.reports.count = this.#announced?.count;
-  }
-
-  /** Ends the announcement. */
-  withdraw(): void {
-    this.#announced?.withdraw();
   }
 
   /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
@@ -161,7 +145,7 @@ export class Asking {
   /** The denial of a request for which a line has no room, with the wait of a request without a line. */
   async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
     const decision = await this.decide(key, cost, set, true, 'all');
-    return decision.queueFull(decision.retryAfterMs ?? 0);
+    return decision.deniedFor('queue-full', decision.retryAfterMs ?? 0);
   }
 
   /** A decision without the store's answer. @param degraded `'deny'` if the store did not answer in time. A shadow then admits the request */
@@ -339,7 +323,7 @@ export class Asking {
       this.slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#freshBans) void this.#life.track(this.#forget(query)).catch(() => {});
     if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
-    if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
+    if (decision.reason === 'cost-exceeds-capacity') this.reports.warnOfCost(decision);
     return decision;
   }
 
@@ -347,14 +331,6 @@ export class Asking {
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject), false);
-  }
-
-  #warnOfCost({ cost, policy }: LimiterDecision): void {
-    this.#warn(
-      'HEADGATE_COST_ABOVE_CAPACITY',
-      `The limiter ${JSON.stringify(this.#name)} got a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
-        'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
-    );
   }
 }
 

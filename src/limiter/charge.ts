@@ -2,16 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
 import type { Claim } from '../contract/claim.js';
-import {
-  chargedOf,
-  type ChangeReply,
-  type Charged,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Store,
-  type Subject,
-} from '../contract/store.js';
+import { chargedOf, type ChangeReply, type Charged, type Reply } from '../contract/reply.js';
+import type { PolicySet, Query, Store, Subject } from '../contract/store.js';
 import type { Slots } from './slots.js';
 
 /** The store methods through which a decision later changes its charge. */

@@ -134,7 +134,7 @@ export function assembleLimiter(
     throw error;
   }
   const announcement = announcementOf(setup, dynamic, limiter.ipv6Subnets);
-  limiter.internals.asking.announceTo(inner, announcement);
+  limiter.internals.asking.reports.announceTo(inner, announcement);
   for (const each of tiers.all) checkWindows(each.policies, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;

@@ -1,11 +1,10 @@
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
-import { memo } from '../common/memo.js';
 import { Charge, type Account } from './charge.js';
-import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type PolicySet, type Query, type Reply } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import { perSet, type PolicySet, type Query } from '../contract/store.js';
 import {
   admits,
   countOf,
@@ -18,6 +17,8 @@ import {
   withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
+import { withLimits } from './overrides/limited-set.js';
+import { deciderOf } from './precedence.js';
 
 /** A decision in place of the policies' decision. */
 export interface Ruling {
@@ -122,19 +123,14 @@ class OwnDecision implements DecisionFields {
     return this.#set;
   }
 
-  /** @internal The place of this process among the processes that wait for the same slots. Undefined for a process alone. */
-  get standing(): Reply['standing'] {
-    return this.#reply.standing;
+  /** @internal The store's answer. */
+  get reply(): Reply {
+    return this.#reply;
   }
 
   /** @internal Whether nothing was to be charged. */
   get isLook(): boolean {
     return this.#query.peek;
-  }
-
-  /** @internal Whether the denial began a ban. */
-  get beganBan(): boolean {
-    return this.#reply.ban < 0 && !this.#query.peek;
   }
 
   /** @internal */
@@ -153,12 +149,7 @@ class OwnDecision implements DecisionFields {
     return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
-  /** @internal The denial because too many requests are held or wait. The caller gives the charge back. */
-  queueFull(retryAfterMs = this.delayMs): LimiterDecision {
-    return this.deniedFor('queue-full', retryAfterMs);
-  }
-
-  /** @internal The denial for another reason. */
+  /** @internal The denial for a reason beside the policies, such as a full queue. The caller gives the charge back. */
   deniedFor(reason: Reason, retryAfterMs: number): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
   }
@@ -294,52 +285,11 @@ export function conclude(
 
 const NOT_SHARED: readonly SharedPolicy[] = [];
 
-const MAX_LIMITED_SETS = 1000;
-
-/** The policies of a reply with the limits of an override. */
-const withLimits = perSet((set) => {
-  const limited = memo(MAX_LIMITED_SETS, (_: string, limits: readonly number[]): PolicySet => {
-    const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
-    return { ...set, policies };
-  });
-  return (limits: readonly number[]): PolicySet => limited(limits.join(' '), limits);
-});
-
-/** A policy with the limit of an override, for readers of a decision. */
-function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
-  const { drains, aheadMs } = policy.traits;
-  if (limit === policy.limit && !drains) return policy;
-  const { traits } = changedPolicy(policy, { limit });
-  if (!drains) return { ...policy, limit, traits };
-  // A waiting request gets a turn as far ahead as before.
-  const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
-  // An override may set another burst, which is not part of a reply. The time of a unit follows from the limit.
-  const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
-  return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
-}
-
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
   const some = policies.slice(0, countOf(verdicts));
   if (typeof key === 'string') return some.map((policy, i) => verdictOf(policy, key, verdicts, i));
   const { names } = set.dimensions!;
   return some.map((policy, i) => verdictOf(policy, key[names.indexOf(policy.by)]!, verdicts, i));
-}
-
-/** The index of the deciding policy. Shadows decide only if every policy is a shadow. */
-function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]): number {
-  let decider = 0;
-  for (let i = 1; i < list.length; i++) {
-    if (policies[decider]!.shadow || (!policies[i]!.shadow && outweighs(list[i]!, list[decider]!)))
-      decider = i;
-  }
-  return decider;
-}
-
-/** Whether a verdict takes precedence: by a denial, or a longer denial; or if both admit, by fewer units left. */
-export function outweighs(verdict: Verdict, other: Verdict): boolean {
-  if (verdict.allowed !== other.allowed) return other.allowed;
-  if (verdict.allowed) return verdict.remaining < other.remaining;
-  return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
 /** The ruling that replaces the policies: the guard's, a full store's, or a ban. */

@@ -281,7 +281,7 @@ export class Limiter {
       () => {
         release();
         this.#noteClosed();
-        this.internals.asking.withdraw();
+        this.internals.asking.reports.withdraw();
         live?.close();
         this.internals.waits.close();
       },

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { HeadgateError } from '../common/errors.js';
 import { notifyUser } from '../common/warnings.js';
-import type { Announced } from '../contract/announcement.js';
+import type { Announced, Announcement } from '../contract/announcement.js';
 import { performance } from '../common/real-time.js';
 import {
   decisionChannel,
@@ -10,7 +10,8 @@ import {
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
-import type { Reply } from '../contract/store.js';
+import type { Reply } from '../contract/reply.js';
+import type { Store } from '../contract/store.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
 import type { ThresholdEvent } from '../contract/crossing.js';
 import type { LimiterOptions } from './options.js';
@@ -36,7 +37,7 @@ const REASONS: Readonly<Record<string, GaveUp>> = {
   HEADGATE_CLOSED: 'aborted',
 };
 
-/** Reports the decisions of a limiter. */
+/** Reports the limiter and its decisions: to operators, to subscribers, and mistakes as warnings. */
 export class Reports {
   readonly onDecision: Setup['onDecision'];
   /** Receives each decision, for the command line. */
@@ -44,12 +45,26 @@ export class Reports {
   readonly #limiter: string;
   readonly #shadow: boolean;
   readonly #embedded: boolean;
+  readonly #warn: Setup['warn'];
+  #announced: Announced | undefined;
 
-  constructor({ set, shadow, source, onDecision }: Setup) {
+  constructor({ set, shadow, source, onDecision, warn }: Setup) {
     this.#limiter = set.name;
     this.#shadow = shadow;
     this.#embedded = source.embedded ?? false;
     this.onDecision = onDecision;
+    this.#warn = warn;
+  }
+
+  /** Announces the limiter to the store, for operators. */
+  announceTo(store: Store, announcement: Announcement): void {
+    this.#announced = store.announce?.(announcement);
+    this.count = this.#announced?.count;
+  }
+
+  /** Ends the announcement. */
+  withdraw(): void {
+    this.#announced?.withdraw();
   }
 
   /**
@@ -72,6 +87,14 @@ export class Reports {
       decisionChannel.publish(message);
     }
     if (this.onDecision) notifyUser('onDecision', this.onDecision, decision);
+  }
+
+  warnOfCost({ cost, policy }: LimiterDecision): void {
+    this.#warn(
+      'HEADGATE_COST_ABOVE_CAPACITY',
+      `The limiter ${JSON.stringify(this.#limiter)} got a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+        'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
+    );
   }
 
   /** Reports a decision that `decide` left unreported, at the end of the request's wait. @param waitedMs the length of the wait, ms */

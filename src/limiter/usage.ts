@@ -1,15 +1,7 @@
 import { entryInForce, parseRecord, recordDimensions } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import {
-  isReply,
-  malformedReply,
-  perSet,
-  type PolicySet,
-  type Query,
-  type Store,
-  type Subject,
-  type UsageReply,
-} from '../contract/store.js';
+import { malformedReply, type UsageReply } from '../contract/reply.js';
+import { isReply, perSet, type PolicySet, type Query, type Store, type Subject } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
 import { countedKey, fullQuotaOf } from '../contract/thresholds.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';

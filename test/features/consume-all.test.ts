@@ -9,7 +9,7 @@ import {
   type Policy,
   type Store,
 } from 'headgate';
-import type { ChangeReply } from '../../src/contract/store.js';
+import type { ChangeReply } from '../../src/contract/reply.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 

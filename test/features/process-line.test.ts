@@ -31,8 +31,8 @@ async function answers(create: CreateStore, options: CreateLimiterOptions, steps
     const set = inLine(limiter.set, { process, waits, holdMs: 300 });
     const decision = await limiter.decide(KEY, cost, set);
     if (decision.allowed) held.push(decision);
-    const { allowed, policy, remaining, retryAfterMs, reason, policies, standing } = decision;
-    seen.push({ allowed, policy, remaining, retryAfterMs, reason, policies, standing });
+    const { allowed, policy, remaining, retryAfterMs, reason, policies, reply } = decision;
+    seen.push({ allowed, policy, remaining, retryAfterMs, reason, policies, standing: reply.standing });
   }
   return seen;
 }

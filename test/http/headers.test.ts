@@ -141,7 +141,8 @@ describe('headgate/http', () => {
     }
     const turns = createLimiter({ algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '1d' });
     for (let i = 0; i < 2; i++) await turns.consume('k');
-    const denied = ofLimiter(await turns.consume('k')).queueFull();
+    const held = ofLimiter(await turns.consume('k'));
+    const denied = held.deniedFor('queue-full', held.delayMs);
     expect(rateLimitHeaders(denied, 'draft-6')).to.include({ 'RateLimit-Reset': '7200' });
   });
 

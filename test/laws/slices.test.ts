@@ -3,7 +3,8 @@
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
 import { live } from '../../scripts/bench/lib/slice-world.js';
-import { chargedOf, newCall, type PolicySet, type Reply } from '../../src/contract/store.js';
+import { chargedOf, type Reply } from '../../src/contract/reply.js';
+import { newCall, type PolicySet } from '../../src/contract/store.js';
 import { resetOf, waitOf } from '../../src/contract/verdicts.js';
 import { HotKey } from '../../src/stores/redis/local/hot-key.js';
 import { Slice } from '../../src/stores/redis/local/slice.js';

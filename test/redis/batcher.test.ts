@@ -4,7 +4,8 @@ import { expect } from 'chai';
 import { performance } from '../../src/common/real-time.js';
 import { Batcher, Distance, type Batch, type Carrier } from '../../src/stores/redis/calls/batch.js';
 import type { Done } from '../../src/stores/redis/clients/commands.js';
-import type { PolicySet, Query, Reply } from '../../src/contract/store.js';
+import type { Reply } from '../../src/contract/reply.js';
+import type { PolicySet, Query } from '../../src/contract/store.js';
 
 const set = { name: 'api', policies: [] } as unknown as PolicySet;
 

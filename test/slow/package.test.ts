@@ -115,6 +115,13 @@ describe('the packed packages', function () {
     expect(other).to.deep.equal(['dist/cjs/package.json']);
   });
 
+  it('holds the texts of the Redis scripts once, for Node and for edge runtimes', () => {
+    const holding = headgate.files.filter((file) =>
+      readFileSync(join(bare, 'node_modules/headgate', file), 'utf8').includes('headgate_life(reset)'),
+    );
+    expect(holding).to.deep.equal(['dist/cjs/shared/lua-files.js']);
+  });
+
   it('every page that code or hover texts name is in the package, or has an address', () => {
     const installed = join(bare, 'node_modules/headgate');
     const named = headgate.files.flatMap((file) =>
@@ -130,7 +137,7 @@ describe('the packed packages', function () {
 
   it('headgate has no conformance suites, and does not install fast-check', () => {
     expect(headgate.files.filter((file) => /testing/.test(file))).to.have.members([
-      ...['cjs/testing.js', 'cjs/testing.d.ts', 'cjs/testing/clock.d.ts'].map((file) => `dist/${file}`),
+      ...['cjs/testing.js', 'cjs/testing.d.ts'].map((file) => `dist/${file}`),
       ...['esm/testing.js', 'esm/testing.d.ts'].map((file) => `dist/${file}`),
     ]);
     expect(existsSync(join(bare, 'node_modules/fast-check'))).to.equal(false);

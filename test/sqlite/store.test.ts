@@ -24,7 +24,7 @@ import {
   type SqliteStoreOptions,
 } from 'headgate/sqlite';
 import { emittedCodes } from '../../src/common/warnings.js';
-import type { DatabaseClass } from '../../src/stores/sqlite/database.js';
+import type { DatabaseClass } from '../../src/stores/sqlite/driver.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';
 import {
   DatabaseSync,

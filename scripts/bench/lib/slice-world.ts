@@ -2,7 +2,8 @@
 // and the server is a memory store, which decides like Redis. Each seed gives the same world.
 import { createLimiter, memoryStore, type Policy } from '../../../src/index.js';
 import { performance } from '../../../src/common/real-time.js';
-import { newCall, type Change, type Query, type Reply } from '../../../src/contract/store.js';
+import type { Reply } from '../../../src/contract/reply.js';
+import { newCall, type Change, type Query } from '../../../src/contract/store.js';
 import { admits, waitOf } from '../../../src/contract/verdicts.js';
 import { HotKey, SWEEPS_PER_HOLD } from '../../../src/stores/redis/local/hot-key.js';
 import { Random } from './random.js';

@@ -1,9 +1,8 @@
-import { CROSSINGS_LIFE_MS, type ReadCrossing } from '../../stores/crossings.js';
-import { readCrossing, readerKeys, type StreamEntry } from '../../stores/redis/operators/threshold-stream.js';
-import { compileBan, type BanNote, type BanOptions } from '../../contract/ban-options.js';
+import { compileBan, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import type { PolicySet, Reply, Store } from '../../contract/store.js';
-import type { Change, ListedChange } from '../../stores/journal.js';
+import type { Reply } from '../../contract/reply.js';
+import type { PolicySet, Store } from '../../contract/store.js';
+import type { Change } from '../../stores/journal.js';
 import {
   ALL_KEYS,
   BAN_TAG,
@@ -17,7 +16,6 @@ import {
   type Hash,
 } from '../../stores/keys.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
 import { checkServers, type LiveLimiter } from '../../stores/redis/operators/check.js';
 import type { Finding } from '../../stores/redis/operators/finding.js';
 import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
@@ -26,22 +24,13 @@ import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type {
-  BanChange,
-  BanState,
-  Found,
-  MinutesByLimiter,
-  Owner,
-  RecentCounts,
-  Search,
-  ServerMemory,
-  State,
-} from '../state.js';
+import type { BanChange, BanState, Found, Owner, Search, State } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { BanIndex } from './ban-index.js';
 import { Calls, OtherKeyError, reasonOf } from './calls.js';
-import { changesOf } from './changes.js';
 import { CountReader } from './count-reader.js';
+import { CrossingReader } from './crossing-reader.js';
+import { RedisLog } from './log.js';
 import { MemoryReader } from './memory.js';
 
 /**
@@ -67,9 +56,11 @@ export class RedisState implements State {
   readonly kind = 'redis';
   readonly timeout: number;
   readonly index: BanIndex;
+  readonly log: RedisLog;
+  readonly crossings: CrossingReader;
+  readonly counts: CountReader;
+  readonly memory: MemoryReader;
   readonly #calls: Calls;
-  readonly #counts: CountReader;
-  readonly #memory: MemoryReader;
   readonly #prefix: string;
   readonly #hashing: KeyHashing;
   readonly #bans: PolicySet;
@@ -84,12 +75,14 @@ export class RedisState implements State {
     this.timeout = timeout;
     this.#origin = origin;
     this.#calls = new Calls(commands, prefix, timeout);
-    this.#counts = new CountReader(this.#calls);
-    this.#memory = new MemoryReader(this.#calls);
+    this.log = new RedisLog(this.#calls);
+    this.crossings = new CrossingReader(this.#calls);
+    this.counts = new CountReader(this.#calls);
+    this.memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
     this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
-    this.index = new BanIndex(this.#calls, this);
+    this.index = new BanIndex(this.#calls, this.log);
   }
 
   openStore(undoes?: string): Store {
@@ -197,19 +190,6 @@ export class RedisState implements State {
     return { bannedForMs: ban, ...parseBan(value as string | null, now) };
   }
 
-  async notes(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
-    if (owners.length === 0) return [];
-    const [, notes] = bookKeys(this.#prefix);
-    try {
-      const texts = await this.#calls.call('HMGET', notes, ...owners.map(({ text }) => text));
-      return (texts as (string | null)[]).map(parseNote);
-    } catch (error) {
-      // Bans can be shown without their notes.
-      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return owners.map(() => null);
-      throw error;
-    }
-  }
-
   async setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined> {
     const script = assemble('set-ban', [], true);
     const params = Object.values(this.#bans.ban!).map(String);
@@ -221,32 +201,10 @@ export class RedisState implements State {
         return this.#calls.run(script, [key], ['', String(duration), ...params]);
       });
       await Promise.all(calls);
-      const noted = this.note(some, at === 0 ? logged : undefined);
+      const noted = this.log.note(some, at === 0 ? logged : undefined);
       await noted.catch((error: unknown) => (unnoted = reasonOf(error)));
     }
     return unnoted;
-  }
-
-  /** Records bans that already exist. */
-  async note(changes: readonly BanChange[], logged?: Change): Promise<void> {
-    const args = changes.flatMap(({ owner, duration, note }, i) =>
-      bookArgs(owner.text, duration, note, i === 0 ? logged : undefined),
-    );
-    await this.#write(args);
-  }
-
-  async log(change: Change): Promise<string | undefined> {
-    // A blank name matches no entry of the index.
-    return this.#write(bookArgs(' ', 0, undefined, change)).then(() => undefined, reasonOf);
-  }
-
-  async #write(args: readonly string[]): Promise<void> {
-    const script = assemble('note-bans', [], false);
-    await this.#calls.run(script, bookKeys(this.#prefix), ['', ...BOOK_BOUNDS, ...args]);
-  }
-
-  changes(since: number): AsyncGenerator<ListedChange> {
-    return changesOf(this.#calls, since);
   }
 
   async overridden(): Promise<string[]> {
@@ -293,31 +251,6 @@ export class RedisState implements State {
     );
   }
 
-  counts(): Promise<RecentCounts> {
-    return this.#counts.read();
-  }
-
-  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter> {
-    return this.#counts.minutes(count, name);
-  }
-
-  memory(): Promise<ServerMemory[]> {
-    return this.#memory.read();
-  }
-
-  async readCrossings(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]> {
-    const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
-    const script = assemble('read-crossings', [], false);
-    const entries = await this.#calls.run(script, readerKeys(this.#prefix, group), args);
-    const head = `${this.#calls.commands.keyPrefix}${this.#prefix}:{`;
-    return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
-  }
-
-  async ackCrossings(group: string, ids: readonly string[]): Promise<void> {
-    const [, , pending] = readerKeys(this.#prefix, group);
-    await this.#calls.call('ZREM', pending, ...ids);
-  }
-
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {
     return checkServers(this.#calls.commands, this.#prefix, live);
   }
@@ -334,14 +267,6 @@ function shareOf(cursor: string): number {
 /** Ignores a foreign value in place of an instance. Other errors are thrown. */
 function ignoreOther(error: unknown): undefined {
   if (!(error instanceof OtherKeyError)) throw error;
-}
-
-function parseNote(text: string | null): BanNote | null {
-  try {
-    return text === null ? null : (JSON.parse(text) as BanNote);
-  } catch {
-    return null;
-  }
 }
 
 /** The other values of a ban's state, as written by `algorithms/ban.lua`. */

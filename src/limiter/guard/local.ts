@@ -2,15 +2,14 @@ import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
 import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
+import type { ChangeReply, Reply } from '../../contract/reply.js';
 import {
   perSet,
   type Change,
-  type ChangeReply,
   type LeaseChange,
   type MaybePromise,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
 } from '../../contract/store.js';
 

@@ -1,7 +1,8 @@
 import { Eventual, type Listener } from '../../common/eventual.js';
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout, TIMERS_OUTLIVE_REQUESTS } from '../../common/real-time.js';
-import { isReply, malformedReply, type Call, type Subject } from '../../contract/store.js';
+import { malformedReply } from '../../contract/reply.js';
+import { isReply, type Call, type Subject } from '../../contract/store.js';
 import { coded } from '../../stores/store-error.js';
 import type { Breaker } from './breaker.js';
 import type { Prober } from './circuit.js';

@@ -3,24 +3,26 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import type { Health } from '../../contract/health.js';
 import {
-  isReply,
   malformedReply,
-  hasCharges,
   chargedOf,
+  type ChangeReply,
+  type Reply,
+  type UsageReply,
+} from '../../contract/reply.js';
+import {
+  isReply,
+  hasCharges,
   isPromise,
   newCall,
   type Change,
-  type ChangeReply,
   type LeaseChange,
   type MaybePromise,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
-  type UsageReply,
 } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';

@@ -1,5 +1,6 @@
 import type { HeadgateError } from '../../common/errors.js';
-import type { Query, Reply } from '../../contract/store.js';
+import type { Reply } from '../../contract/reply.js';
+import type { Query } from '../../contract/store.js';
 import type { Circuit } from './circuit.js';
 import type { FailureValues } from './guard-options.js';
 import type { Local } from './local.js';

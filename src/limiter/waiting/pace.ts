@@ -204,7 +204,11 @@ function delayOf(
  * @param holdMs the time for which this process usually holds a slot, ms
  * @param endsMs the time until the lease of the oldest slot ends, ms
  */
-function slotMs({ standing, set: { policies } }: LimiterDecision, holdMs?: number, endsMs?: number): number {
+function slotMs(
+  { reply: { standing }, set: { policies } }: LimiterDecision,
+  holdMs?: number,
+  endsMs?: number,
+): number {
   const slots = policies.find(({ traits, shadow }) => traits.holdsSlots && !shadow);
   if (!standing || !slots || holdMs === undefined) return 0;
   const { before, turns, isAhead } = standing;

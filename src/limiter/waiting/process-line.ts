@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { perSet, type PolicySet, type Query, type Reply } from '../../contract/store.js';
+import type { Reply } from '../../contract/reply.js';
+import { perSet, type PolicySet, type Query } from '../../contract/store.js';
 import { LINE_TAG } from '../../stores/keys.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
 

@@ -229,7 +229,7 @@ export class Waits {
     const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
     if (outcome === 'turn') return decision;
     await decision.cancel();
-    if (outcome === 'full') return decision.queueFull();
+    if (outcome === 'full') return decision.deniedFor('queue-full', decision.delayMs);
     if (outcome === 'closed') throw this.#life.closedError();
     throw abortedError(signal);
   }

@@ -14,20 +14,18 @@ import { AllMarks } from './marks.js';
 import { RequestIds } from './request-ids.js';
 import { MemoryPlace, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
+import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
   stepAfter,
   perSet,
   type Change,
-  type ChangeReply,
   type Clock,
   type LeaseChange,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
   type Query,
-  type Reply,
   type Subject,
-  type UsageReply,
 } from '../../contract/store.js';
 import {
   bannedChange,

@@ -3,20 +3,16 @@ import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
 import { limitDimension } from '../../contract/shares.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
+import { chargedOf, marksOf, type ChangeReply, type Reply, type UsageReply } from '../../contract/reply.js';
 import {
-  chargedOf,
-  marksOf,
   holdsSlots,
   newCall,
   perSet,
   type Change,
-  type ChangeReply,
   type LeaseChange,
   type PolicySet,
   type Query,
-  type Reply,
   type Subject,
-  type UsageReply,
 } from '../../contract/store.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';

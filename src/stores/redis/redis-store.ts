@@ -4,19 +4,17 @@ import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { idLifeOf, policiesText } from '../../contract/request-ids.js';
 import { leaseTag } from '../../contract/shares.js';
+import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import type {
   Change,
-  ChangeReply,
   Clock,
   LeaseChange,
   MaybePromise,
   OverrideStore,
   PolicySet,
   Query,
-  Reply,
   Store,
   Subject,
-  UsageReply,
 } from '../../contract/store.js';
 import { reportCrossings } from '../../contract/thresholds.js';
 import { overrideChange, resetChange } from '../journal.js';

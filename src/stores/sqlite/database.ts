@@ -1,47 +1,11 @@
-import {
-  accessSync,
-  chmodSync,
-  closeSync,
-  constants,
-  mkdtempSync,
-  openSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
-import { dirname, join } from 'node:path';
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
 import { Log } from './log.js';
 import { writeCrossings } from './crossings.js';
+import type { SqliteDatabase, SqliteStatement } from './driver.js';
+import { fileOf, filesOf, hide } from './file.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
-
-/** The common members of both drivers: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
-export interface SqliteDatabase {
-  /** Runs statements that return nothing. */
-  exec(sql: string): unknown;
-  /** Compiles a statement, which is then run any number of times. */
-  prepare(sql: string): SqliteStatement;
-  /** Ends the use of the file. */
-  close(): unknown;
-}
-
-/** The class of a driver. */
-export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path: string) => T;
-
-/** A prepared statement of either driver. */
-export interface SqliteStatement {
-  /** Returns the first row as an object, or undefined. The values replace the question marks of the statement. */
-  get(...values: (string | number | Uint8Array)[]): unknown;
-  /** Runs a statement for its effect. The values replace the question marks of the statement. */
-  run(...values: (string | number | Uint8Array)[]): unknown;
-}
-
-/** The database class of Node itself, from 22.13 on. Undefined on earlier versions. */
-export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>(): DatabaseClass<T> | undefined {
-  const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
-  return (sqlite as { DatabaseSync: DatabaseClass<T> } | undefined)?.DatabaseSync;
-}
 
 /** The durability of SQLite's writes: see `SqliteStoreOptions`. */
 export type Synchronous = 'off' | 'normal' | 'full';
@@ -214,87 +178,12 @@ export class Database {
   }
 }
 
-/** The path of a database. Empty if the database is in memory. */
-export function fileOf(database: SqliteDatabase): string {
-  return (database.prepare('PRAGMA database_list').get() as { file: string }).file;
-}
-
-/** The identities of the file at a path and of the file's log. An emptied file has a new identity. */
-function filesOf(path: string): string {
-  const isEmpty = statSync(path, { throwIfNoEntry: false })?.size === 0;
-  return `${identityOf(path)} ${isEmpty} ${identityOf(`${path}-wal`)}`;
-}
-
-/** The identity of the file at a path. Undefined if there is none. */
-function identityOf(path: string): string | undefined {
-  const file = statSync(path, { throwIfNoEntry: false });
-  return file && `${file.dev} ${file.ino}`;
-}
-
-/**
- * Creates a file that only its owner can read, unless the file exists. An existing file must not be opened here: closing it would end the
- * locks of this process on the file.
- */
-export function createFile(path: string): void {
-  try {
-    closeSync(openSync(path, 'wx', 0o600));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    // For a link to a missing file, SQLite would create the file readable by everybody.
-    if (identityOf(path) === undefined) closeSync(openSync(path, 'a', 0o600));
-  }
-}
-
-/**
- * Makes a new file readable only by its owner, if all users may read the file, as most programs create files. The log beside the file gets
- * the same permissions. A file with content, or with write access for all users, stays unchanged.
- */
-function hide(path: string): void {
-  const file = statSync(path, { throwIfNoEntry: false });
-  if (file?.size !== 0 || (file.mode & 0o006) !== 0o004) return;
-  try {
-    chmodSync(path, 0o600);
-  } catch {
-    // The file belongs to another user.
-  }
-}
-
-/** The reason why a file cannot be opened or written, if Node's is more precise than SQLite's. */
-export function refusalOf(path: string): string | undefined {
-  try {
-    for (const each of [dirname(path), path]) accessSync(each, constants.R_OK | constants.W_OK);
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
-
 /** The two operations by which a store opens its database. */
 export interface Opener {
   /** Opens the database, again if necessary. */
   open(): Database;
   /** See {@link refusesLocks}. */
   refusesLocks(): boolean;
-}
-
-/** Whether the file system refuses locks, even the lock of a new file, which no other process can have. */
-export function refusesLocks(path: string, Driver: DatabaseClass): boolean {
-  if (path === '') return false;
-  let directory: string | undefined;
-  try {
-    directory = mkdtempSync(join(dirname(path), '.headgate-'));
-    const database = new Driver(join(directory, 'lock'));
-    try {
-      database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE; COMMIT');
-    } finally {
-      database.close();
-    }
-    return false;
-  } catch (error) {
-    return isBusy(error);
-  } finally {
-    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
-  }
 }
 
 /** Creates the table unless it exists. */
@@ -342,11 +231,4 @@ function unusable(why: string): HeadgateError {
     'HEADGATE_STORE_ERROR',
     `sqliteStore cannot use this database: ${why}. Pass a local file that only Headgate uses.`,
   );
-}
-
-/** Whether an error means that another process has the lock. */
-export function isBusy(error: unknown): boolean {
-  const { errcode, code } = (error ?? {}) as { errcode?: unknown; code?: unknown };
-  if (typeof errcode === 'number') return (errcode & 0xff) === 5;
-  return typeof code === 'string' && code.startsWith('SQLITE_BUSY');
 }

@@ -8,22 +8,13 @@ import { thresholdsOption } from '../crossings.js';
 import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 
-import {
-  createFile,
-  Database,
-  fileOf,
-  isBusy,
-  nodeDatabase,
-  refusalOf,
-  refusesLocks,
-  type DatabaseClass,
-  type Opener,
-  type SqliteDatabase,
-  type Synchronous,
-} from './database.js';
+import { Database, type Opener, type Synchronous } from './database.js';
+import { isBusy, nodeDatabase, type DatabaseClass, type SqliteDatabase } from './driver.js';
+import { createFile, fileOf, refusalOf, refusesLocks } from './file.js';
 import { Transactions } from './transactions.js';
 
-export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
+export type { Synchronous } from './database.js';
+export type { SqliteDatabase, SqliteStatement } from './driver.js';
 
 /** The options of {@link sqliteStore} in addition to the database. */
 export interface SqliteStoreOptions {

@@ -10,7 +10,8 @@ import {
   runUpdate,
   type Update,
 } from '../state/updates.js';
-import { isBusy, type Database, type Opener } from './database.js';
+import type { Database, Opener } from './database.js';
+import { isBusy } from './driver.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
 const MAX_TRANSACTION_MS = 2;

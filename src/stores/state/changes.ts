@@ -1,11 +1,6 @@
 import { SlotColumn, type Column } from '../../algorithms/index.js';
-import {
-  holdsSlots,
-  type Change,
-  type ChangeReply,
-  type LeaseChange,
-  type Subject,
-} from '../../contract/store.js';
+import type { ChangeReply } from '../../contract/reply.js';
+import { holdsSlots, type Change, type LeaseChange, type Subject } from '../../contract/store.js';
 import { bannedOf, columnsOf, look, NO_COSTS, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from './place.js';
 import type { History } from './returns.js';

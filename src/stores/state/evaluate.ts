@@ -1,7 +1,8 @@
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import type { PolicySet, Query, Reply, Subject, UsageReply } from '../../contract/store.js';
+import type { Reply, UsageReply } from '../../contract/reply.js';
+import type { PolicySet, Query, Subject } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
 import { clientChanges, waitAcross } from './overrides.js';

@@ -3,16 +3,8 @@ import type { OverrideRecord, RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { Crossing } from '../../contract/crossing.js';
 import { takeCrossings } from '../../contract/thresholds.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
-  UsageReply,
-} from '../../contract/store.js';
+import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
+import type { Change, LeaseChange, PolicySet, Query, Subject } from '../../contract/store.js';
 import { storedCrossing, type StoredCrossing } from '../crossings.js';
 import {
   bannedChange,

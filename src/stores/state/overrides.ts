@@ -1,6 +1,7 @@
 import { costAt, type Costs } from '../../contract/costs.js';
 import { clientChangeOf, parseRecord, type AppliedOverrides } from '../../contract/overrides.js';
-import type { PolicySet, Reply } from '../../contract/store.js';
+import type { Reply } from '../../contract/reply.js';
+import type { PolicySet } from '../../contract/store.js';
 import { admits, NEVER } from '../../contract/verdicts.js';
 import type { Next, Place } from './place.js';
 

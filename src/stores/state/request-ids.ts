@@ -1,6 +1,7 @@
 import type { Claim } from '../../contract/claim.js';
 import { idLifeOf, policiesText } from '../../contract/request-ids.js';
-import type { PolicySet, Query, Reply } from '../../contract/store.js';
+import type { Reply } from '../../contract/reply.js';
+import type { PolicySet, Query } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { decide, usage } from './evaluate.js';
 import type { Place } from './place.js';

@@ -7,20 +7,18 @@ import { reportCrossings } from '../../contract/thresholds.js';
 import type { StateChange } from './key-record.js';
 import { JointState } from './key-state.js';
 import { idKey, stateKeys } from './state-keys.js';
+import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
   isPromise,
   type Change,
-  type ChangeReply,
   type LeaseChange,
   type MaybePromise,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
-  type UsageReply,
 } from '../../contract/store.js';
 
 /** The storage for the bytes of a {@link stateStore}: a map, a table, a key-value server. */

@@ -1,7 +1,8 @@
 import type { Done } from '../clients/commands.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance, setImmediate } from '../../../common/real-time.js';
-import type { PolicySet, Query, Reply } from '../../../contract/store.js';
+import type { Reply } from '../../../contract/reply.js';
+import type { PolicySet, Query } from '../../../contract/store.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides the first, while

@@ -4,16 +4,8 @@ import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '..
 import type { Claim } from '../../../contract/claim.js';
 import { leaseTag } from '../../../contract/shares.js';
 import { idLifeOf, policiesText } from '../../../contract/request-ids.js';
-import {
-  malformedReply,
-  type Change,
-  type ChangeReply,
-  type LeaseChange,
-  type OverridePlace,
-  type PolicySet,
-  type Subject,
-  type UsageReply,
-} from '../../../contract/store.js';
+import { malformedReply, type ChangeReply, type UsageReply } from '../../../contract/reply.js';
+import type { Change, LeaseChange, OverridePlace, PolicySet, Subject } from '../../../contract/store.js';
 import type { Change as LoggedChange } from '../../journal.js';
 import { overriddenKey, ownerTextOfPlace, recordKey } from '../../keys.js';
 import { BOOK_BOUNDS, bookKeys, logArgs } from '../operators/ban-book.js';

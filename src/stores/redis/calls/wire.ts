@@ -2,14 +2,8 @@ import { HeadgateError } from '../../../common/errors.js';
 import { costAt } from '../../../contract/costs.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { recordDimensions } from '../../../contract/overrides.js';
-import {
-  malformedReply,
-  type ChangeReply,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type UsageReply,
-} from '../../../contract/store.js';
+import { malformedReply, type ChangeReply, type Reply, type UsageReply } from '../../../contract/reply.js';
+import type { PolicySet, Query } from '../../../contract/store.js';
 import type { Crossing } from '../../../contract/crossing.js';
 import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
 

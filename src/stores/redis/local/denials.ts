@@ -3,14 +3,8 @@ import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../../contract/parts.js';
 import { performance } from '../../../common/real-time.js';
-import {
-  perSet,
-  type Keys,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Subject,
-} from '../../../contract/store.js';
+import type { Reply } from '../../../contract/reply.js';
+import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */

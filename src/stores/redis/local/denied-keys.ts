@@ -1,5 +1,5 @@
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../../fingerprint.js';
-import type { Reply } from '../../../contract/store.js';
+import type { Reply } from '../../../contract/reply.js';
 import {
   addVerdict,
   countOf,

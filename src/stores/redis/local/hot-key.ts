@@ -1,5 +1,6 @@
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
+import type { Reply } from '../../../contract/reply.js';
 import {
   isPromise,
   type Change,
@@ -8,7 +9,6 @@ import {
   type MaybePromise,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
 } from '../../../contract/store.js';

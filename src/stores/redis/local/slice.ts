@@ -1,6 +1,7 @@
 import type { Ahead } from '../../../algorithms/index.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { chargedOf, type Change, type PolicySet, type Reply, type Subject } from '../../../contract/store.js';
+import { chargedOf, type Reply } from '../../../contract/reply.js';
+import type { Change, PolicySet, Subject } from '../../../contract/store.js';
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
 import type { Connection } from './connections.js';
 

@@ -3,17 +3,16 @@ import type { BanNote } from '../../../contract/ban-options.js';
 import { isAsConfigured } from '../../../contract/overrides.js';
 import { partsOf, select, withinSlot, type Part } from '../../../contract/parts.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
+import type { ChangeReply, Reply } from '../../../contract/reply.js';
 import {
   perSet,
   type Change,
-  type ChangeReply,
   type Keys,
   type LeaseChange,
   type MaybePromise,
   type OverrideStore,
   type PolicySet,
   type Query,
-  type Reply,
   type Store,
   type Subject,
 } from '../../../contract/store.js';

@@ -32,7 +32,7 @@ local function charge_outright(
 --- end
 --- if sharing
     local shared_to = to
---- include shares.open
+--- include shares-outright.open
 --- end
     local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
     local cost = text + 0
@@ -70,7 +70,7 @@ local function charge_outright(
     end
 --- end
 --- if sharing
---- include shares.close
+--- include shares-outright.close
 --- end
 --- if ids
       if remember(request, filled + 2, to) then break end

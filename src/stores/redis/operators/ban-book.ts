@@ -14,7 +14,8 @@ import {
 } from '../../journal.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { BanNote } from '../../../contract/ban-options.js';
-import type { Reply, Subject } from '../../../contract/store.js';
+import type { Reply } from '../../../contract/reply.js';
+import type { Subject } from '../../../contract/store.js';
 
 /** Limits of the stored data. `docs/redis.md` lists them. */
 export const MAX_RECORDED_BANS = 100_000;

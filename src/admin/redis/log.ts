@@ -1,0 +1,107 @@
+import type { BanNote } from '../../contract/ban-options.js';
+import type { Change, ListedChange } from '../../stores/journal.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
+import { assemble } from '../../stores/redis/scripts.js';
+import type { BanChange, ChangeLog, Owner } from '../state.js';
+import { OtherKeyError, reasonOf, type Calls } from './calls.js';
+
+/** The number of entries that are read at a time. */
+const BATCH_SIZE = 500;
+
+/** An entry with its number within a millisecond. */
+type Entry = ListedChange & { readonly step: number };
+
+/** The log of changes and the notes of bans, which the scripts write together with the index of bans. */
+export class RedisLog implements ChangeLog {
+  readonly #calls: Calls;
+
+  constructor(calls: Calls) {
+    this.#calls = calls;
+  }
+
+  async add(change: Change): Promise<string | undefined> {
+    // A blank name matches no entry of the index.
+    return this.#write(bookArgs(' ', 0, undefined, change)).then(() => undefined, reasonOf);
+  }
+
+  /** Records bans that already exist. */
+  async note(changes: readonly BanChange[], logged?: Change): Promise<void> {
+    const args = changes.flatMap(({ owner, duration, note }, i) =>
+      bookArgs(owner.text, duration, note, i === 0 ? logged : undefined),
+    );
+    await this.#write(args);
+  }
+
+  async #write(args: readonly string[]): Promise<void> {
+    const script = assemble('note-bans', [], false);
+    await this.#calls.run(script, bookKeys(this.#calls.prefix), ['', ...BOOK_BOUNDS, ...args]);
+  }
+
+  async notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+    if (owners.length === 0) return [];
+    const [, notes] = bookKeys(this.#calls.prefix);
+    try {
+      const texts = await this.#calls.call('HMGET', notes, ...owners.map(({ text }) => text));
+      return (texts as (string | null)[]).map(parseNote);
+    } catch (error) {
+      // Bans can be shown without their notes.
+      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return owners.map(() => null);
+      throw error;
+    }
+  }
+
+  /** The changes by operators and the automatic ones, together. */
+  async *since(time: number): AsyncGenerator<ListedChange> {
+    const [, , byHand, , automatic] = bookKeys(this.#calls.prefix);
+    const logs = [entries(this.#calls, byHand, time, ''), entries(this.#calls, automatic, time, 'a')];
+    const heads = await Promise.all(logs.map((log) => log.next()));
+    for (;;) {
+      const left = heads.flatMap(({ done, value }, i) => (done ? [] : [{ i, change: value }]));
+      if (left.length === 0) return;
+      const { i, change } = left.reduce((newest, each) =>
+        isLater(each.change, newest.change) ? each : newest,
+      );
+      const { step: _, ...shown } = change;
+      yield shown;
+      heads[i] = await logs[i]!.next();
+    }
+  }
+}
+
+function parseNote(text: string | null): BanNote | null {
+  try {
+    return text === null ? null : (JSON.parse(text) as BanNote);
+  } catch {
+    return null;
+  }
+}
+
+/** The entries of a stream, the newest first. An entry that Headgate did not write is skipped. @param mark makes the ids of streams differ */
+async function* entries(calls: Calls, key: string, since: number, mark: string): AsyncGenerator<Entry> {
+  let end = '+';
+  const first = since > 0 ? String(since) : '-';
+  for (;;) {
+    const page = await calls.call('XREVRANGE', key, end, first, 'COUNT', String(BATCH_SIZE));
+    const found = page as [id: string, fields: string[]][];
+    for (const [id, [, text = '']] of found) {
+      const [at, step] = id.split('-').map(Number) as [number, number];
+      const change = parse(text);
+      if (change) yield { ...change, id: id + mark, at, step };
+    }
+    if (found.length < BATCH_SIZE) return;
+    // Redis 6.0 knows no exclusive ranges.
+    const [ms, n] = found.at(-1)![0].split('-').map(Number) as [number, number];
+    end = n === 0 ? String(ms - 1) : `${ms}-${n - 1}`;
+  }
+}
+
+function parse(text: string): Change | undefined {
+  try {
+    const change = JSON.parse(text) as Partial<Change> | null;
+    return typeof change?.who === 'string' ? (change as Change) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isLater = (a: Entry, b: Entry): boolean => a.at > b.at || (a.at === b.at && a.step > b.step);

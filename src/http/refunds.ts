@@ -1,0 +1,34 @@
+import type { LimiterDecision } from '../limiter/decision.js';
+import type { CompiledOptions } from './compile-options.js';
+import type { Framework } from './framework.js';
+
+/** Returns the costs of requests whose outcome must not count. */
+export class Refunds<Req extends object, Res> {
+  readonly #framework: Framework<Req, Res>;
+  readonly #options: CompiledOptions<Req, Res>;
+
+  constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
+    this.#framework = framework;
+    this.#options = options;
+  }
+
+  /** Whether the end of a response may return its cost. */
+  mayFollow(res: Res): boolean {
+    return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
+  }
+
+  /** Returns the cost of a request at the end of its response, if the outcome must not count. */
+  async refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
+    // While the store is down, such charges expire by themselves.
+    if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(() => {});
+  }
+
+  async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
+    const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
+    if (!completed) return refundAborted;
+    const isSuccess = requestWasSuccessful
+      ? await requestWasSuccessful(req, res)
+      : this.#framework.getStatus(res) < 400;
+    return isSuccess ? skipSuccessfulRequests : skipFailedRequests;
+  }
+}

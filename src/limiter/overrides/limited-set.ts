@@ -1,0 +1,28 @@
+import { memo } from '../../common/memo.js';
+import { changedPolicy } from '../../contract/change-policy.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { perSet, type PolicySet } from '../../contract/store.js';
+
+const MAX_LIMITED_SETS = 1000;
+
+/** The policies of a reply with the limits of an override. */
+export const withLimits = perSet((set) => {
+  const limited = memo(MAX_LIMITED_SETS, (_: string, limits: readonly number[]): PolicySet => {
+    const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
+    return { ...set, policies };
+  });
+  return (limits: readonly number[]): PolicySet => limited(limits.join(' '), limits);
+});
+
+/** A policy with the limit of an override, for readers of a decision. */
+function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
+  const { drains, aheadMs } = policy.traits;
+  if (limit === policy.limit && !drains) return policy;
+  const { traits } = changedPolicy(policy, { limit });
+  if (!drains) return { ...policy, limit, traits };
+  // A waiting request gets a turn as far ahead as before.
+  const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
+  // An override may set another burst, which is not part of a reply. The time of a unit follows from the limit.
+  const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
+  return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
+}
