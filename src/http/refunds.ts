@@ -19,16 +19,15 @@ export class Refunds<Req extends object, Res> {
 
   /** Returns the cost of a request at the end of its response, if the outcome must not count. */
   async refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
-    // While the store is down, such charges expire by themselves.
-    if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(() => {});
-  }
-
-  async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
     const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
-    if (!completed) return refundAborted;
-    const isSuccess = requestWasSuccessful
-      ? await requestWasSuccessful(req, res)
-      : this.#framework.getStatus(res) < 400;
-    return isSuccess ? skipSuccessfulRequests : skipFailedRequests;
+    let isRefunded = refundAborted;
+    if (completed) {
+      const isSuccess = requestWasSuccessful
+        ? await requestWasSuccessful(req, res)
+        : this.#framework.getStatus(res) < 400;
+      isRefunded = isSuccess ? skipSuccessfulRequests : skipFailedRequests;
+    }
+    // While the store is down, such charges expire by themselves.
+    if (isRefunded) await decision.refund().catch(() => {});
   }
 }
