@@ -70,7 +70,7 @@ function isOutright(
   extras: readonly Extra[],
 ): boolean {
   const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
-  return name === 'evaluate' && !extras.includes('usage') && all && hidden <= 2;
+  return name === 'evaluate' && !extras.includes('usage') && kernels.length > 0 && all && hidden <= 2;
 }
 
 /** The features of a script. */

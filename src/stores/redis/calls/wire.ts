@@ -85,8 +85,9 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
       at += 1 + names.length;
       continue;
     }
-    const ban = numbers[at] === BAN_MARK ? numbers[at + 1]! : 0;
-    if (ban !== 0) at += 2;
+    const hasBan = numbers[at] === BAN_MARK;
+    const ban = hasBan ? numbers[at + 1]! : 0;
+    if (hasBan) at += 2;
     const packed: unknown = reply[at];
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
@@ -125,8 +126,7 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
   const isAnswer = typeof values[1] === 'number';
   const names = isAnswer && set.overrides ? recordDimensions(set) : [];
   const texts = values.splice(values.length - names.length);
-  const ban = values[1] === BAN_MARK ? (values[2] as number) : 0;
-  if (ban !== 0) values.splice(1, 2);
+  const [, ban = 0] = values[1] === BAN_MARK ? (values.splice(1, 2) as number[]) : [];
   const [answer] = decode(values, 1, set);
   if (answer instanceof Error) throw answer;
   return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };

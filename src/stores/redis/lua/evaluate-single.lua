@@ -54,6 +54,8 @@ end
 --- include algorithm.look
 
 --- if ban
+-- A denial counts for the ban, so the policy is looked at. More denials are likely then.
+if before == nil then kernel_charge = nil end
 --- include ban
 local ban_params = {}
 for param in string.gmatch(ARGV[ban_at], '%S+') do ban_params[#ban_params + 1] = tonumber(param) end
@@ -109,8 +111,7 @@ while request <= requests do
     end
     request, to, before = kernel_charge(request, last, params, 0, cost, text, reply, to)
 --- if ban
-    -- A denial counts for the ban.
-    if before == nil then request = from end
+    if before == nil then request, kernel_charge = from, nil end
 --- end
     if request > from then filled = to end
   end

@@ -8,7 +8,7 @@
 --        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
 --        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
 --        overrides, last, 'r' if the keys of the records were sent, or 'f' (see overrides.lua)
--- Reply: step, then per request: an error's text; or, if there is a ban, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
+-- Reply: step, then per request: an error's text; or, if there is a ban or no policy, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
 --        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
 --        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
 --        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with

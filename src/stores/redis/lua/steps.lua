@@ -310,7 +310,8 @@ local function report(failure)
   append(origin)
 --- end
 --- if ban
-  if banned ~= 0 then
+  -- Without policies, nothing else shows where a request's answer begins.
+  if banned ~= 0 or count == 0 then
     append(-3)
     append(banned)
   end
