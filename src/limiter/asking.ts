@@ -151,7 +151,9 @@ export class Asking {
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
       const weight = options?.weight === undefined ? undefined : checkWeight('weight', options.weight);
-      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id, weight));
+      const decided = this.decide(key, cost, set, peek, unreported, options?.id, weight);
+      // After the check, V8 need not search a decision for `then`, which would cost 10 % of a decision in memory.
+      return 'then' in decided ? decided : Promise.resolve(decided);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
