@@ -137,9 +137,7 @@ export class Asking {
     return this.#scope.subject(set, key);
   }
 
-  /**
-   * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
-   */
+  /** Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis. */
   answer(
     key: Key,
     options: RequestOptions | undefined,
