@@ -121,9 +121,7 @@ export class Asking {
     return this.#scope.subject(set, key);
   }
 
-  /**
-   * Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis.
-   */
+  /** Decides for `consume` and `peek`. Not an async function, because a second promise costs 4 % of a decision on Redis. */
   answer(
     key: Key,
     options: RequestOptions | undefined,
@@ -135,7 +133,10 @@ export class Asking {
       const tier = options?.tier;
       const set = (tier === undefined && this.#untiered) || this.#tiers.of(tier);
       const weight = options?.weight === undefined ? undefined : checkWeight('weight', options.weight);
-      return Promise.resolve(this.decide(key, cost, set, peek, unreported, options?.id, weight));
+      const decided = this.decide(key, cost, set, peek, unreported, options?.id, weight);
+      if (!this.#embedded) return Promise.resolve(decided);
+      // After this check, V8 need not search a decision for `then`, which would take 10 % of a decision in memory.
+      return 'then' in decided ? decided : Promise.resolve(decided);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
