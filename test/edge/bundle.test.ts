@@ -14,7 +14,7 @@ const LIMITS = {
   'headgate/web': [`export { rateLimit } from './web.js';`, 82],
   'headgate/web and headgate/upstash': [
     `export { rateLimit } from './web.js'; export { redisStore, upstashRedis } from './upstash.js';`,
-    133,
+    135,
   ],
 } as const;
 

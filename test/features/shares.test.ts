@@ -17,7 +17,7 @@ import { redisStore } from 'headgate/redis';
 import { startCluster } from '../support/cluster.js';
 import { runs } from '../support/random.js';
 import { expectSame, SHARED_POLICIES } from '../support/share-traces.js';
-import { clients, freshPrefix, stores, TestClock } from '../support/stores.js';
+import { clients, freshPrefix, stores, TestClock, limiterOn } from '../support/stores.js';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
 
@@ -307,7 +307,7 @@ for (const kind of serverKinds) {
 
     it('leaves a TTL on every key, and asks the store for each request', async () => {
       const prefix = freshPrefix();
-      const limiter = createLimiter({ store: redisStore(clients[kind], { prefix }), policies: POLICY });
+      const limiter = limiterOn(redisStore(clients[kind], { prefix, publish: false }), { policies: POLICY });
       await flood(limiter);
       const names = await clients[kind].keys(`${prefix}:*`);
       assert.equal(names.length, 4);

@@ -269,7 +269,7 @@ for (const kind of serverKinds) {
     it('leaves a TTL on every key, heals keys, and bounds the pool', async () => {
       const prefix = freshPrefix();
       const policies = 'concurrency 200/30s by provider share tenant';
-      const limiter = createLimiter({ store: redisStore(clients[kind], { prefix }), policies });
+      const limiter = limiterOn(redisStore(clients[kind], { prefix, publish: false }), { policies });
       await take(limiter, 'hog');
       for (let i = 0; i < 100; i++) await limiter.consume(keyOf(`t${i}`));
       const names = await clients[kind].keys(`${prefix}:*}*`);
