@@ -89,6 +89,7 @@ export class Sharing {
   /** The limit in force. */
   readonly #limit: number;
   readonly #now: number;
+  readonly #heavySegments: number;
   /** The start of the current segment. */
   readonly #start: number;
   readonly pool: SharesState;
@@ -116,6 +117,7 @@ export class Sharing {
     step: number,
   ) {
     this.#p = p;
+    this.#heavySegments = Math.min(HEAVY_SEGMENTS, p.segments);
     this.#limit = limit;
     this.#weight = weight;
     this.#now = now;
@@ -123,10 +125,6 @@ export class Sharing {
     this.pool = advanced(pool, p, this.#start, step);
     const { born } = this.pool;
     this.tenant = advanced(tenant?.born === born ? tenant : undefined, p, this.#start, born);
-  }
-
-  get #heavySegments(): number {
-    return Math.min(HEAVY_SEGMENTS, this.#p.segments);
   }
 
   /** The time until the current segment ends. */
