@@ -21,8 +21,8 @@ local shares_load, shares_admits, shares_note, shares_save, shares_remaining, sh
 do
 
 -- The standard deviations of the light tenants' demand in a segment that are kept for them; the part of the limit up to which twice as much is
--- kept, because the deviations of several segments add up; the segments for which a tenant is heavy after it asked for more than its share;
--- the largest cell.
+-- kept, because the deviations of several segments add up; the segments after which a tenant's weight no longer counts (in the last one, the tenant
+-- becomes light if it asks for less than its share); the largest cell.
 local MARGIN, WIDE_MARGIN, HEAVY, MAX = 3, 1 / 32, 3, 2 ^ 45
 -- The bytes before the cells.
 local POOL_HEAD, TENANT_HEAD = 47, 53

@@ -21,7 +21,7 @@ export type SharesParams = {
 const MARGIN = 3;
 /** The deviations of several segments of a window add up, so twice the margin is kept if that is at most this part of the limit. */
 const WIDE_MARGIN = 1 / 32;
-/** The segments for which a tenant is heavy after it asked for more than its share. */
+/** The segments after which a tenant's weight no longer counts. In the last one, the tenant becomes light if it asks for less than its share. */
 const HEAVY_SEGMENTS = 3;
 /** The largest number of a ring. The sum of a ring is then an exact integer. */
 const MAX_SUM = 2 ** 45;
