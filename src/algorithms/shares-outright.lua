@@ -7,8 +7,8 @@
 --          must decide
 
 --- section open
--- Reads both states, estimates the share as `shares_load` does, and stops if the share denies the request, if the tenant becomes heavy, or
--- if a look is needed for another reason.
+-- Reads both states, estimates the share as `shares_load` does, and stops if the share denies the request, if the tenant becomes heavy or light,
+-- or if a look is needed for another reason.
 
 if string.byte(ARGV[2], shared_at) ~= 52 then break end
 local segment, segments = ARGV[pool_at + 2] + 0, ARGV[pool_at + 3] + 0
@@ -63,7 +63,9 @@ end
 local left, heavy = start + segment - now, segments < 3 and segments or 3
 local weight, weights = ARGV[#ARGV - requests + request + 1] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
 if weight == 0 then weight = ARGV[pool_at + 4] + 0 end
-local is_marked = marked > 0 and (start - mark) / segment < heavy
+local is_marked = marked > 0
+-- In its last heavy segment, or after, the tenant may become light.
+if is_marked and (start - mark) / segment >= heavy - 1 then break end
 if is_marked then weights = weights - marked end
 weights = (weights > 0 and weights or 0) + weight
 local lights, variance = light - own_light, squares - own_squares

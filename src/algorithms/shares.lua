@@ -21,8 +21,8 @@ local shares_load, shares_admits, shares_note, shares_save, shares_remaining, sh
 do
 
 -- The standard deviations of the light tenants' demand in a segment that are kept for them; the part of the limit up to which twice as much is
--- kept, because the deviations of several segments add up; the segments for which a tenant is heavy after it asked for more than its share;
--- the largest cell.
+-- kept, because the deviations of several segments add up; the segments after which a tenant's weight no longer counts (in the last one, the tenant
+-- becomes light if it asks for less than its share); the largest cell.
 local MARGIN, WIDE_MARGIN, HEAVY, MAX = 3, 1 / 32, 3, 2 ^ 45
 -- The bytes before the cells.
 local POOL_HEAD, TENANT_HEAD = 47, 53
@@ -182,6 +182,14 @@ local function rewrite(change)
   s.is_changed = true
 end
 
+local function withdraw_weight()
+  if not s.is_marked then return end
+  local at = math.floor((s.start - s.mark) / s.segment)
+  if at == 0 then s.weight1 = math.max(0, s.weight1 - s.marked)
+  elseif at == 1 then s.weight2 = math.max(0, s.weight2 - s.marked)
+  else s.weight3 = math.max(0, s.weight3 - s.marked) end
+end
+
 -- Moves the tenant from the light ones to the heavy ones.
 local function become_heavy()
   if s.own_light ~= 0 or s.own_squares ~= 0 then
@@ -195,14 +203,26 @@ local function become_heavy()
       end
     end)
   end
-  if s.is_marked then
-    if s.mark == s.start and s.marked == s.weight then return end
-    local at = math.floor((s.start - s.mark) / s.segment)
-    if at == 0 then s.weight1 = math.max(0, s.weight1 - s.marked)
-    elseif at == 1 then s.weight2 = math.max(0, s.weight2 - s.marked)
-    else s.weight3 = math.max(0, s.weight3 - s.marked) end
-  end
+  if s.is_marked and s.mark == s.start and s.marked == s.weight then return end
+  withdraw_weight()
   s.weight1, s.mark, s.marked, s.is_changed = s.weight1 + s.weight, s.start, s.weight, true
+end
+
+-- Moves the tenant back to the light ones in its last heavy segment, or at its first request after. Its demand moves, too: other tenants would
+-- take the units as soon as its weight does not count. The costs are unknown: all are taken to be `cost`.
+local function become_light(cost)
+  rewrite(function(pool, tenant)
+    for i = 0, s.segments - 1 do
+      local units = tenant[4 * i + 4]
+      pool[2 * i + 1] = math.min(MAX, pool[2 * i + 1] + units)
+      pool[2 * i + 2] = math.min(MAX, pool[2 * i + 2] + units * cost)
+      tenant[4 * i + 1] = math.min(MAX, tenant[4 * i + 1] + units)
+      tenant[4 * i + 2] = math.min(MAX, tenant[4 * i + 2] + units * cost)
+      tenant[4 * i + 4] = 0
+    end
+  end)
+  withdraw_weight()
+  s.marked, s.is_marked = 0, false
 end
 
 local function ask_lightly(cost)
@@ -230,7 +250,8 @@ end
 -- Records a request, after `shares_admits`.
 shares_note = function(cost, is_charged)
   local is_over = s.own_light + s.asked + cost > s.share
-  if is_over then become_heavy() end
+  if is_over then become_heavy()
+  elseif s.marked > 0 and (s.start - s.mark) / s.segment >= math.min(HEAVY, s.segments) - 1 then become_light(cost) end
   if is_over or s.is_marked then ask_heavily(cost) else ask_lightly(cost) end
   if is_charged then use(cost) end
 end

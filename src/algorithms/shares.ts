@@ -21,7 +21,7 @@ export type SharesParams = {
 const MARGIN = 3;
 /** The deviations of several segments of a window add up, so twice the margin is kept if that is at most this part of the limit. */
 const WIDE_MARGIN = 1 / 32;
-/** The segments for which a tenant is heavy after it asked for more than its share. */
+/** The segments after which a tenant's weight no longer counts. In the last one, the tenant becomes light if it asks for less than its share. */
 const HEAVY_SEGMENTS = 3;
 /** The largest number of a ring. The sum of a ring is then an exact integer. */
 const MAX_SUM = 2 ** 45;
@@ -89,13 +89,18 @@ export class Sharing {
   /** The limit in force. */
   readonly #limit: number;
   readonly #now: number;
+  readonly #heavySegments: number;
   /** The start of the current segment. */
   readonly #start: number;
   readonly pool: SharesState;
   readonly tenant: SharesState;
-  /** The results of `#estimate`: the tenant's share, the units kept for light tenants, and the tenant's own units. */
+  /**
+   * The results of `#estimate`: the tenant's share, the units kept for light tenants, the segments since the tenant was over its share, and the
+   * tenant's own units.
+   */
   share = 0;
   #room = 0;
+  #since = 0;
   #isMarked = false;
   #used = 0;
   #asked = 0;
@@ -112,6 +117,7 @@ export class Sharing {
     step: number,
   ) {
     this.#p = p;
+    this.#heavySegments = Math.min(HEAVY_SEGMENTS, p.segments);
     this.#limit = limit;
     this.#weight = weight;
     this.#now = now;
@@ -133,9 +139,9 @@ export class Sharing {
     const span = segments * segment;
     const light = (Math.max(0, sum(pool.light, passed) - sum(tenant.light, passed)) * span) / (span - left);
     const variance = Math.max(0, sum(pool.squares, passed) - sum(tenant.squares, passed)) / segments;
-    let weights = sum(pool.used, passed, Math.min(HEAVY_SEGMENTS, segments));
-    const since = (this.#start - tenant.mark) / segment + passed;
-    this.#isMarked = tenant.weight > 0 && since < Math.min(HEAVY_SEGMENTS, segments);
+    let weights = sum(pool.used, passed, this.#heavySegments);
+    this.#since = (this.#start - tenant.mark) / segment + passed;
+    this.#isMarked = tenant.weight > 0 && this.#since < this.#heavySegments;
     if (this.#isMarked) weights -= tenant.weight;
     weights = Math.max(0, weights) + this.#weight;
     const margin = MARGIN * Math.sqrt(variance);
@@ -197,7 +203,8 @@ export class Sharing {
     const { pool, tenant } = this;
     const isOver = this.#asked + cost > this.share;
     if (isOver) this.#mark();
-    if (!isOver && !this.#isMarked) this.#askLightly(cost);
+    else if (tenant.weight > 0 && this.#since >= this.#heavySegments - 1) this.#becomeLight(cost);
+    if (!isOver && !this.#isMarked) this.#addLight(0, cost, cost);
     else tenant.asked[0] = Math.min(MAX_SUM, tenant.asked[0]! + cost);
     if (isCharged) tenant.used[0] = Math.min(MAX_SUM, tenant.used[0]! + cost);
     pool.start = tenant.start = this.#start;
@@ -206,25 +213,44 @@ export class Sharing {
   /** Moves the tenant from the light ones to the heavy ones. */
   #mark(): void {
     const { pool, tenant } = this;
-    const { segment, segments } = this.#p;
-    for (let i = 0; i < segments; i++) {
+    for (let i = 0; i < this.#p.segments; i++) {
       pool.light[i] = Math.max(0, pool.light[i]! - tenant.light[i]!);
       pool.squares[i] = Math.max(0, pool.squares[i]! - tenant.squares[i]!);
       tenant.asked[i] = Math.min(MAX_SUM, tenant.asked[i]! + tenant.light[i]!);
       tenant.light[i] = tenant.squares[i] = 0;
     }
-    const at = Math.floor((this.#start - tenant.mark) / segment);
-    if (this.#isMarked) pool.used[at] = Math.max(0, pool.used[at]! - tenant.weight);
+    this.#withdrawWeight();
     pool.used[0]! += this.#weight;
     tenant.mark = this.#start;
     tenant.weight = this.#weight;
   }
 
-  #askLightly(cost: number): void {
-    const square = Math.min(MAX_SUM, cost * cost);
+  /**
+   * Moves the tenant back to the light ones in its last heavy segment, or at its first request after. Its demand moves, too: other tenants
+   * would take the units as soon as its weight does not count. The costs are unknown: all are taken to be `cost`.
+   */
+  #becomeLight(cost: number): void {
+    const { tenant } = this;
+    for (let i = 0; i < this.#p.segments; i++) {
+      this.#addLight(i, tenant.asked[i]!, cost);
+      tenant.asked[i] = 0;
+    }
+    this.#withdrawWeight();
+    tenant.weight = 0;
+    this.#isMarked = false;
+  }
+
+  #withdrawWeight(): void {
+    const { used } = this.pool;
+    const at = Math.floor(this.#since);
+    if (this.#isMarked) used[at] = Math.max(0, used[at]! - this.tenant.weight);
+  }
+
+  /** Adds units that a light tenant asked for by requests of one cost. */
+  #addLight(i: number, units: number, cost: number): void {
     for (const { light, squares } of [this.pool, this.tenant]) {
-      light[0] = Math.min(MAX_SUM, light[0]! + cost);
-      squares[0] = Math.min(MAX_SUM, squares[0]! + square);
+      light[i] = Math.min(MAX_SUM, light[i]! + units);
+      squares[i] = Math.min(MAX_SUM, squares[i]! + units * cost);
     }
   }
 
@@ -236,7 +262,7 @@ export class Sharing {
     if (units > 0) {
       tenant.used[0] = Math.min(MAX_SUM, tenant.used[0]! + units);
       if (this.#isMarked) tenant.asked[0] = Math.min(MAX_SUM, tenant.asked[0]! + units);
-      else this.#askLightly(units);
+      else this.#addLight(0, units, units);
       return;
     }
     let left = -units;

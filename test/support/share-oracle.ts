@@ -7,6 +7,8 @@ interface Asked {
   readonly cost: number;
   readonly isUsed: boolean;
   isLight: boolean;
+  /** The square of the cost, as it counts while the tenant is light. */
+  square: number;
 }
 
 interface Tenant {
@@ -43,7 +45,7 @@ export class ShareOracle {
         if (each.isUsed) used += each.cost;
         if (tenant === own || !each.isLight) continue;
         lights += each.cost;
-        squares += each.cost ** 2;
+        squares += each.square;
       }
       if (tenant !== own && start - tenant.mark < 3 * this.#segment) weights += tenant.weight;
     }
@@ -68,7 +70,13 @@ export class ShareOracle {
       own.weight = weight;
       for (const each of own.asked) each.isLight = false;
     }
-    own.asked.push({ segment: start, cost, isUsed: allowed, isLight: !isOver && !isMarked });
+    // In its last heavy segment, the tenant becomes light again, and its costs are taken to be those of this request.
+    const isLight = !isOver && start - own.mark >= 2 * this.#segment;
+    if (isLight) {
+      own.mark = -Infinity;
+      for (const each of own.asked) if (!each.isLight) [each.isLight, each.square] = [true, each.cost * cost];
+    }
+    own.asked.push({ segment: start, cost, isUsed: allowed, isLight, square: cost ** 2 });
     return { allowed, share: Math.floor(share) };
   }
 
