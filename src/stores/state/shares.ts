@@ -4,7 +4,8 @@ import {
   type SlotSharesParams,
   type Tenant,
 } from '../../algorithms/slot-shares.js';
-import { resetOfPool, Sharing, type SharesColumn, type SharesParams } from '../../algorithms/shares.js';
+import type { SharesColumn } from '../../algorithms/shares.js';
+import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/sharing.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { leaseTag, sharedOf, type SharedPolicy } from '../../contract/shares.js';
