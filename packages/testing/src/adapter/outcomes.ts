@@ -101,7 +101,8 @@ function refunds(suite: AdapterSuite): void {
   suite.add('a give-back that fails does not fail the request', async (lab) => {
     const [store, policies] = [storeBut(lab, AWAY), [minute(9), { ...slot, limit: 9 }]];
     await lab.serve({ policies, store, skipSuccessfulRequests: true });
-    await lab.expectStatuses('three requests', [200, 200, 200]);
+    // After five failed calls, which a slow machine could spread over 100 ms, the store would count as down.
+    await lab.expectStatuses('two requests', [200, 200]);
   });
 }
 
