@@ -154,7 +154,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   'refundAborted gives the cost back if the response is cut off': '-',
   'the route settles the real cost of a request': 'f f s',
   'the route settles the real cost of a request for one policy': 's s s s',
-  'a give-back that fails does not fail the request': 's s s',
+  'a give-back that fails does not fail the request': 's s',
   'a slot is held until the response is finished': 'f sf -',
   'a slot is held until the connection is closed': '- s -',
   'a slot is given back exactly once': 's s s s s',
