@@ -275,8 +275,9 @@ export async function play(
           key: query.key,
           units,
           charged: isOf ? { ...chargedOf(reply), marks } : undefined,
+          // Limiters never return units of a decision that charged nothing, and a store may have given its step to the next decision.
           claim:
-            isOf && query.id !== undefined
+            isOf && query.id !== undefined && units.some((each) => each !== 0)
               ? claimOf(past, action.of % charged.length, action.units)
               : undefined,
           degraded: undefined,
