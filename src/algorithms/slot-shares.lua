@@ -15,14 +15,17 @@ local slot_shares_wants, slot_shares_spare = 2000, 64
 
 -- The decision for one request of a tenant: `p`, `limit`, `weight`, `tag`, `tenants`, `leases`, `served`, and the estimate: `share`, `held`.
 local function slot_shares_load(limit, p, weight, tag, tenants)
-  local s = { p = p, limit = math.floor(math.min(limit.policy[1], 2 ^ 52)), weight = weight > 0 and weight or p[2], tag = tag, tenants = tenants, leases = {}, served = 0 }
+  local s = { p = p, tag = tag, tenants = tenants, leases = {}, served = 0 }
+  -- Invalid numbers must not make a search endless.
+  s.limit, s.weight = math.floor(math.min(limit.policy[1], 2 ^ 52)), weight > 0 and weight or p[2]
   for _, tenant in ipairs(tenants) do
     if tenant.tag == tag then s.own = tenant end
   end
   local leases = redis.call('ZRANGEBYSCORE', limit.key, string.format('(%.0f', now), '+inf', 'WITHSCORES')
   for i = 1, #leases, 2 do
     local of, units = string.match(leases[i], '([^.:]*):(%d+)$')
-    if of then s.leases[#s.leases + 1] = { tag = of, units = tonumber(units), stop = math.min(tonumber(leases[i + 1]), math.min(now + p[1], 2 ^ 52)) } end
+    local stop = math.min(tonumber(leases[i + 1]), now + p[1], 2 ^ 52)
+    if of then s.leases[#s.leases + 1] = { tag = of, units = tonumber(units), stop = stop } end
   end
   return s
 end

@@ -80,7 +80,7 @@ export function compileOptions<Req>(
   return { admin, actions, isLocal: actions === undefined && auth === undefined, hideKeys, title };
 }
 
-/** `createAdmin`, whose errors about the store name the option and a call of the user's function instead. */
+/** Calls `createAdmin`. An error about the store names the option `store`, and shows a call of the user's function. */
 function adminOf(store: AdminSource, options: AdminOptions, example: string): Admin {
   try {
     return createAdmin(store, options);

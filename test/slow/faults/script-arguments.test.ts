@@ -80,7 +80,7 @@ async function record(port: number): Promise<Call[]> {
   client.sendCommand = (command, ...rest) => {
     const [script, count, ...all] = command.args.map(String);
     if (command.name === 'eval') sources.set(createHash('sha1').update(script!).digest('hex'), script!);
-    if (/^evalsha|eval$/.test(command.name)) {
+    if (/^eval(sha)?$/.test(command.name)) {
       const source = command.name === 'eval' ? script! : sources.get(script!)!;
       calls.push({ source, keys: all.slice(0, Number(count)), args: all.slice(Number(count)) });
     }

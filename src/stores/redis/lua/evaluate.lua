@@ -3,16 +3,17 @@
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then the keys of the records
 --        (see overrides.lua): per request one record for each dimension of a policy
--- ARGV:  deadline (see common.lua), the list of the policies and their params (see policies.lua); the ban's params if the set has a ban; the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params already
---        include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for all, or
---        nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per request its
---        lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight); with
---        overrides, last, 'r' if the keys of the records were sent, or 'f' (see overrides.lua)
--- Reply: step, then per request: an error's text; or, if there is a ban or no policy, -3 and the ban in ms (> 0: banned, no verdicts follow; < 0: this
---        denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if an override
---        has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in overrides.lua).
---        For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see ids.lua; with
---        thresholds, see thresholds.lua
+-- ARGV:  deadline (see common.lua); the list of the policies and their params (see policies.lua); the ban's params if the set has a ban;
+--        the arguments of thresholds.lua; with overrides: the count of dimensions, per dimension the revision of the change that the params
+--        already include, the record of all keys, per policy its id and the number of its dimension; per request its cost, or one cost for
+--        all, or nothing if all cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); per
+--        request its lease if units of a policy are slots; per request the tenant's weight if a limit is shared (0: the policy's weight);
+--        with overrides, last, 'r' if the keys of the records were sent, or 'f' (see overrides.lua)
+-- Reply: step, then per request: an error's text; or, if there is a ban or no policy, -3 and the ban in ms (> 0: banned, no verdicts follow;
+--        < 0: this denial started the ban), and per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if
+--        an override has set it; or, if the params lack a change, nil, then per dimension the change (see headgate_client_change in
+--        overrides.lua). For a usage: the verdicts even of a banned key; with overrides, then the record of each dimension. With ids, see
+--        ids.lua; with thresholds, see thresholds.lua
 
 --- include common
 
