@@ -170,10 +170,10 @@ async function table(
   }
 }
 
-const { date, machine, node, redis, versions } = environment();
+const { date, machine, node, server, versions } = environment();
 const named = ['express-rate-limit', 'rate-limit-redis', 'ioredis', 'express'];
 const shown = named.map((name) => `${name} ${versions[name]}`).join(', ');
-console.log(`${date}. ${machine}. Node ${node}, Redis ${redis}, ${shown}.`);
+console.log(`${date}. ${machine}. Node ${node}, ${server}, ${shown}.`);
 
 console.log(
   '\n20 a minute for an address, 5 for an account. After 15 requests of one account, 20 other accounts send one each.',

@@ -42,16 +42,21 @@ export function environment() {
     date: new Date().toISOString().slice(0, 10),
     machine: `${cpus().length} x ${cpus()[0]?.model.trim() ?? 'CPU'}, ${Math.round(totalmem() / 2 ** 30)} GiB`,
     node: process.version,
-    redis: /v=(\S+)/.exec(execFileSync(findProgram('redis'), ['--version'], { encoding: 'utf8' }))?.[1] ?? '',
+    server: serverOf(execFileSync(findProgram('redis'), ['--version'], { encoding: 'utf8' })),
     versions: Object.fromEntries(rivals.map((name) => [name, version(name)])),
   };
 }
 
+/** `Redis 7.0.15`, `Valkey 9.1.2`: the program of REDIS_SERVER may be either. */
+function serverOf(version: string): string {
+  return version.replace(/^(\w+) server v=(\S+).*$/s, '$1 $2');
+}
+
 export function markdown(sections: readonly Section[]): string {
-  const { date, machine, node, redis, versions } = environment();
+  const { date, machine, node, server, versions } = environment();
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   return [
-    `${date}. ${machine}. Node ${node}, Redis ${redis}, ${named.join(', ')}.`,
+    `${date}. ${machine}. Node ${node}, ${server}, ${named.join(', ')}.`,
     ...sections.map(sectionOf),
     '',
   ].join('\n\n');
