@@ -304,17 +304,17 @@ describe('calls', () => {
         const callsOf = (count: number): Promise<number> =>
           counted.callsOf(() => together(count, (i) => limiter.consume(`key${i}`)));
 
-        it('the first alone, and then half of all open decisions', async () => {
-          // 2 of 3, 3 of 6, 6 of 12, 12 of 24, 24 of 48.
+        it('the first alone, and then a third of all open decisions', async () => {
+          // 2 of 3, 2 of 5, 3 of 8, 4 of 12, 6 of 18, 9 of 27.
           for (const [count, calls] of [
             [1, 1],
             [2, 2],
             [1 + 2, 2],
             [1 + 2 + 1, 3],
-            [1 + 2 + 3, 3],
-            [1 + 2 + 3 + 5, 4],
-            [1 + 2 + 3 + 6, 4],
-            [1 + 2 + 3 + 6 + 12 + 24, 6],
+            [1 + 2 + 2, 3],
+            [1 + 2 + 2 + 2, 4],
+            [1 + 2 + 2 + 3, 4],
+            [1 + 2 + 2 + 3 + 4 + 6 + 9, 7],
           ] as const) {
             expect(await callsOf(count), `${count}`).to.equal(calls);
             await new Promise(setImmediate);
@@ -322,7 +322,7 @@ describe('calls', () => {
         });
 
         it('at most 64', async () => {
-          expect(await callsOf(1 + 2 + 3 + 6 + 12 + 24 + 48 + 64 + 64)).to.equal(9);
+          expect(await callsOf(1 + 2 + 2 + 3 + 4 + 6 + 9 + 14 + 21 + 31 + 47 + 64 + 64)).to.equal(13);
         });
       });
 
@@ -387,7 +387,8 @@ describe('calls', () => {
         const counts = await counted.countsOf(async () => {
           decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
         });
-        expect(counts).to.deep.equal({ evalsha: 1 + 1 + 2 });
+        // The first decision alone, two batches early, and one of each set at the end of the turn.
+        expect(counts).to.deep.equal({ evalsha: 1 + 2 + 2 });
         expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
           decisions.map((_, i) => 99 - Math.floor(i / 2)),
         );

@@ -90,14 +90,15 @@ describe('a batcher', () => {
     }
   });
 
-  it('gathers further decisions, and sends half of the pending ones, or those of the turn', async () => {
+  it('gathers further decisions, and sends a third of the pending ones, or those of the turn', async () => {
     for (const [count, sizes] of [
       [2, [1, 1]],
       [3, [1, 2]],
-      [6, [1, 2, 3]],
-      [7, [1, 2, 3, 1]],
-      [12, [1, 2, 3, 6]],
-      [24, [1, 2, 3, 6, 12]],
+      [5, [1, 2, 2]],
+      [6, [1, 2, 2, 1]],
+      [8, [1, 2, 2, 3]],
+      [12, [1, 2, 2, 3, 4]],
+      [18, [1, 2, 2, 3, 4, 6]],
     ] as const) {
       const wire = new Wire();
       askOnce(new Batcher(wire), count);
@@ -115,7 +116,7 @@ describe('a batcher', () => {
         wire.answer();
         await turn();
       }
-      expect(wire.sizes.length).to.be.within(1, 8);
+      expect(wire.sizes.length).to.be.within(1, 12);
       expect(sum(wire.sizes)).to.equal(count);
     });
   }

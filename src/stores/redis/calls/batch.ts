@@ -5,10 +5,10 @@ import type { Reply } from '../../../contract/reply.js';
 import type { PolicySet, Query } from '../../../contract/store.js';
 
 /**
- * A batch is sent as soon as it has this part of the pending decisions. Two batches are then in flight: the store decides the first, while
- * this process creates the second.
+ * A batch is sent as soon as it has this part of the pending decisions. Three batches are then in flight, so that neither the store nor this
+ * process goes to sleep while the other one works. With two batches, both often sleep, and waking up takes longer than a decision.
  */
-const EARLY_BATCH_SHARE = 1 / 2;
+const EARLY_BATCH_SHARE = 1 / 3;
 
 /** The most decisions of a call. Every caller in the call waits until the last decision. */
 const MAX_DECISIONS_PER_CALL = 64;
