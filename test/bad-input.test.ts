@@ -452,6 +452,7 @@ describe('bad input', () => {
     [inline({ windowing: 5 }), 'windowing', 'docs/options.md'],
     [inline({ windows: 5 }), 'windows', '`window`'],
     [inline({ Limit: 5 }), 'Limit', '`limit`'],
+    [inline({ wait: '1s' }), 'wait', 'docs/options.md'],
     [inline({ polices: [] }), 'polices', '`policies`'],
     [inline({ onstoreerror: 'allow' }), 'onstoreerror', '`onStoreError`'],
     [inline({ ban: { duration: '1h' } }), 'duration', '`for`'],
@@ -481,6 +482,12 @@ describe('bad input', () => {
         "Pass an object, such as { limit: 100, window: '1m' }, or the text '100/1m'.",
       );
     }
+  });
+
+  it('a function as a limit leads to the function of policies', () => {
+    const error = errorOf(() => rateLimit({ limit: () => 5, window } as never));
+    expect(error.code).to.equal('HEADGATE_INVALID_OPTION');
+    expect(error.message).to.include("`policies: (req) => '100/1m'`");
   });
 
   it('a policy inline beside policies', () => {

@@ -98,7 +98,7 @@ export function checkShape(what: string, value: unknown, known: readonly string[
     if (known.includes(name)) continue;
     const alias = ALIASES.get(name)?.find((word) => known.includes(word.split(':')[0]!));
     const near = known.find(
-      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length - 1),
+      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length / 3),
     );
     const hint = alias
       ? `Headgate calls it \`${alias}\`.`
