@@ -22,7 +22,7 @@ export function checkedHandler<Req extends object, Res>(
   const report = (symptom: string): void =>
     warn(
       'HEADGATE_HANDLER_ARGUMENTS',
-      `The option \`handler\` ${symptom}. Its signature is ${signature}: check the order of the arguments.`,
+      `The option \`handler\` ${symptom}. Its signature is ${signature}: check the order of the arguments, and send the answer by the second.`,
     );
   let isChecked = false;
   return (request, response, decision) => {
