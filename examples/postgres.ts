@@ -8,7 +8,7 @@ import { Pool } from 'pg';
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
 const store = postgresStore(pool);
-// Creates the table unless it exists. If migrations create your tables, add the SQL of `npx headgate postgres-schema` instead.
+// Creates the table unless it exists. If migrations create your tables, add the SQL of `npx headgate-cli postgres-schema` instead.
 await store.setup();
 
 const app = express();

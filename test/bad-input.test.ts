@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
+import { limitFetch } from 'headgate/fetch';
 import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
 import { redisStore } from 'headgate/redis';
 
@@ -437,14 +438,21 @@ describe('bad input', () => {
     [inline({ insuranceLimiter: 5 }), 'insuranceLimiter', "`onStoreError: 'local'`"],
     [inline({ passOnStoreError: true }), 'passOnStoreError', "`onStoreError: 'allow'`"],
     [inline({ skipOnError: true }), 'skipOnError', "`onStoreError: 'allow'`"],
+    [inline({ failOpen: true }), 'failOpen', "`onStoreError: 'allow'`"],
+    [inline({ failClosed: true }), 'failClosed', "`onStoreError: 'deny'`"],
+    [inline({ concurrency: 5 }), 'concurrency', "`algorithm: 'concurrency'`"],
+    [inline({ maxConcurrent: 5 }), 'maxConcurrent', "`algorithm: 'concurrency'`"],
+    [inline({ clock: () => 0 }), 'clock', '`store: memoryStore({ clock })`'],
+    [() => rateLimit({ requestPropertyName: 'quota' } as never), 'requestPropertyName', 'docs/options.md'],
     [inline({ redis: client }), 'redis', '`store: redisStore(redis)`'],
     [inline({ keyPrefix: 'x' }), 'keyPrefix', '`name`'],
     [() => redisStore(client, { keyPrefix: 'x' } as never), 'keyPrefix', '`prefix`'],
     [() => memoryStore({ max: 5 } as never), 'max', 'clock, maxKeys'],
     [inline({ windowed: 5 }), 'windowed', '`window`'],
-    [inline({ windowing: 5 }), 'windowing', 'name, store, policies'],
+    [inline({ windowing: 5 }), 'windowing', 'docs/options.md'],
     [inline({ windows: 5 }), 'windows', '`window`'],
     [inline({ Limit: 5 }), 'Limit', '`limit`'],
+    [inline({ wait: '1s' }), 'wait', 'docs/options.md'],
     [inline({ polices: [] }), 'polices', '`policies`'],
     [inline({ onstoreerror: 'allow' }), 'onstoreerror', '`onStoreError`'],
     [inline({ ban: { duration: '1h' } }), 'duration', '`for`'],
@@ -454,10 +462,10 @@ describe('bad input', () => {
     [inline({ algorithm: 'gcra', maxDelay: 5 }), 'maxDelay', 'leaky-bucket'],
     [inline({ algorithm: 'concurrency', lease: 5 }), 'window', 'lease'],
     [inList({ limit, windowMs: 5 }), 'windowMs', '`window`'],
-    [inline({ constructor: 5 }), 'constructor', 'name, store, policies'],
-    [inline({ toString: 5 }), 'toString', 'name, store, policies'],
-    [inline({ hasOwnProperty: 5 }), 'hasOwnProperty', 'name, store, policies'],
-    [inline({ '': 5 }), '', 'name, store, policies'],
+    [inline({ constructor: 5 }), 'constructor', 'docs/options.md'],
+    [inline({ toString: 5 }), 'toString', 'docs/options.md'],
+    [inline({ hasOwnProperty: 5 }), 'hasOwnProperty', 'docs/options.md'],
+    [inline({ '': 5 }), '', 'docs/options.md'],
   ] as const) {
     it(`unknown option '${name}': ${hint}`, () => {
       const error = errorOf(call);
@@ -465,6 +473,22 @@ describe('bad input', () => {
       expect(error.message).to.include(`'${name}'`).and.to.include(hint);
     });
   }
+
+  it('options that are missing are shown as a short example', () => {
+    for (const call of [createLimiter, (options?: never) => limitFetch(fetch, options as never)]) {
+      const error = errorOf(() => call(undefined as never));
+      expect(error.code).to.equal('HEADGATE_INVALID_OPTION');
+      expect(error.message).to.include(
+        "Pass an object, such as { limit: 100, window: '1m' }, or the text '100/1m'.",
+      );
+    }
+  });
+
+  it('a function as a limit leads to the function of policies', () => {
+    const error = errorOf(() => rateLimit({ limit: () => 5, window } as never));
+    expect(error.code).to.equal('HEADGATE_INVALID_OPTION');
+    expect(error.message).to.include("`policies: (req) => '100/1m'`");
+  });
 
   it('a policy inline beside policies', () => {
     const error = errorOf(make({ limit, policies: [{ limit, window }] }));

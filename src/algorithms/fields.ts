@@ -7,7 +7,7 @@ import { invalidOption } from '../common/errors.js';
 export const FIELD_TABLE = {
   name: dependent('1 to 64 printable ASCII characters', 'default'),
   algorithm: dependent('the name of an algorithm', 'sliding-window'),
-  limit: custom(`1 to ${MAX_UNITS}`, (option, limit) => checkInteger(option, limit, 1, MAX_UNITS)),
+  limit: custom(`1 to ${MAX_UNITS}`, checkLimit),
   window: custom('duration', (option, window) => toMilliseconds(option, window)),
   lease: custom('duration', (option, lease) => toMilliseconds(option, lease)),
   burst: integer(1, MAX_UNITS),
@@ -24,6 +24,15 @@ export const FIELD_TABLE = {
   shadow: boolean(false),
   thresholds: optional('1 to 10 fractions, 0.001 to 1, in steps of 0.001', checkThresholds),
 };
+
+function checkLimit(option: string, limit: unknown): number {
+  if (typeof limit !== 'function') return checkInteger(option, limit, 1, MAX_UNITS);
+  throw invalidOption(
+    option,
+    limit,
+    `Pass a whole number from 1 to ${MAX_UNITS}. For a limit by request, adapters take \`policies: (req) => '100/1m'\`.`,
+  );
+}
 
 /** The most thresholds of a policy. */
 const MAX_THRESHOLDS = 10;

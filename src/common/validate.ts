@@ -17,7 +17,8 @@ const ALIASES = new Map(
     requests: ['limit'],
     tokens: ['limit'],
     tokensPerInterval: ['limit'],
-    maxConcurrent: ['limit'],
+    maxConcurrent: ["algorithm: 'concurrency'", 'limit'],
+    concurrency: ["algorithm: 'concurrency'"],
     capacity: ['burst'],
     bucketSize: ['burst'],
     maxBurst: ['burst'],
@@ -39,7 +40,6 @@ const ALIASES = new Map(
     onLimitReached: ['handler', 'onDecision'],
     onExceeded: ['onDecision'],
     errorResponseBuilder: ['handler'],
-    requestPropertyName: ['onDecision'],
     standardHeaders: ['headers'],
     legacyHeaders: ["headers: ['legacy']"],
     addHeaders: ['headers'],
@@ -49,6 +49,8 @@ const ALIASES = new Map(
     blockDuration: ['ban: { for }', 'for'],
     inMemoryBlockOnConsumed: ['ban'],
     insuranceLimiter: ["onStoreError: 'local'"],
+    failOpen: ["onStoreError: 'allow'"],
+    failClosed: ["onStoreError: 'deny'"],
     passOnStoreError: ["onStoreError: 'allow'"],
     skipOnError: ["onStoreError: 'allow'"],
     redis: ['store: redisStore(redis)'],
@@ -56,7 +58,8 @@ const ALIASES = new Map(
     storeClient: ['store: redisStore(client)'],
     maxSize: ['maxKeys'],
     cache: ['maxKeys'],
-    now: ['clock'],
+    now: ['clock', 'store: memoryStore({ clock })'],
+    clock: ['store: memoryStore({ clock })'],
   }),
 );
 
@@ -74,6 +77,11 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
+/** Whether the object creates a limiter. A message cannot list the options of limiters, because there are more than 40. */
+function isLimiter(known: readonly string[]): boolean {
+  return known.includes('limit') && known.includes('store');
+}
+
 /**
  * Refuses values that are not objects, and unknown properties.
  *
@@ -81,19 +89,24 @@ function distance(a: string, b: string): number {
  */
 export function checkShape(what: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidOption(what, value, `Pass an object with: ${known.join(', ')}.`);
+    const fix = isLimiter(known)
+      ? "Pass an object, such as { limit: 100, window: '1m' }, or the text '100/1m'."
+      : `Pass an object with: ${known.join(', ')}.`;
+    throw invalidOption(what, value, fix);
   }
   for (const name of Object.keys(value)) {
     if (known.includes(name)) continue;
     const alias = ALIASES.get(name)?.find((word) => known.includes(word.split(':')[0]!));
     const near = known.find(
-      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length - 1),
+      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length / 3),
     );
     const hint = alias
       ? `Headgate calls it \`${alias}\`.`
       : near
         ? `Did you mean \`${near}\`?`
-        : `The known names are: ${known.join(', ')}.`;
+        : isLimiter(known)
+          ? 'All options are in node_modules/headgate/docs/options.md.'
+          : `The known names are: ${known.join(', ')}.`;
     throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${printable(name)}' is unknown. ${hint}`);
   }
 }

@@ -22,7 +22,7 @@ export function checkedHandler<Req extends object, Res>(
   const report = (symptom: string): void =>
     warn(
       'HEADGATE_HANDLER_ARGUMENTS',
-      `The option \`handler\` ${symptom}. Its signature is ${signature}: check the order of the arguments.`,
+      `The option \`handler\` ${symptom}. Its signature is ${signature}: check the order of the arguments, and send the answer by the second.`,
     );
   let isChecked = false;
   return (request, response, decision) => {
@@ -52,8 +52,8 @@ function checkCall<Req extends object, Res>(
       report('set the body of the request instead of the response');
     // Fastify's replies can be awaited, but their `then` returns no promise.
     return isPromise(answered)
-      ? Promise.resolve(answered).then((value) => checkResult(value, report), failed)
-      : checkResult(answered, report);
+      ? Promise.resolve(answered).then((value) => checkResult(value, response, report), failed)
+      : checkResult(answered, response, report);
   } catch (error) {
     return failed(error);
   } finally {
@@ -61,9 +61,13 @@ function checkCall<Req extends object, Res>(
   }
 }
 
-/** A `Response` that a handler returns is not sent, because denials are answered by the handler's second argument. */
-function checkResult(answered: unknown, report: (symptom: string) => void): unknown {
+/** A value that a handler returns is not sent, because denials are answered by the handler's second argument. */
+function checkResult(answered: unknown, response: unknown, report: (symptom: string) => void): unknown {
+  // Fastify's replies have `sent`, Node's responses `headersSent`. Assignments in Koa and Hono (`ctx.body = ...`) return a value, too.
+  const { sent, headersSent = sent } = response as { sent?: boolean; headersSent?: boolean };
+  const isUnsent = headersSent === false && answered !== undefined && answered !== response;
   if (answered instanceof Response) report('returned a Response, which is not sent');
+  else if (isUnsent) report('returned a value, which is not sent');
   return answered;
 }
 

@@ -115,7 +115,10 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    * @default no delay
    */
   jitter?: Duration;
-  /** Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are already set. */
+  /**
+   * Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are
+   * already set. Send the answer by the second argument, such as `res.json({ error: 'Slow down' })`: a returned value is not sent.
+   */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Refund the cost after a successful response. @default false */
   skipSuccessfulRequests?: boolean;

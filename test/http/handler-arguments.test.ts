@@ -174,6 +174,15 @@ describe('the arguments of a handler', () => {
       expect(warned[0]).to.match(/returned a Response, which is not sent/);
     });
 
+  for (const name of ['Express', 'Fastify', 'NestJS'])
+    it(`${name}: a handler that returns a value instead of sending it is reported`, async () => {
+      await adapters[name]!.ask((_request, response) => {
+        setImmediate(() => endSilently(response));
+        return { error: 'later' };
+      });
+      expect(warned[0]).to.match(/returned a value, which is not sent/);
+    });
+
   it('Hono: a handler that takes the context for the reply is reported', async () => {
     await adapters['Hono']!.ask((reply) => void (reply.body = 'later'));
     expect(warned[0]).to.match(/set the body of the request instead of the response/);
