@@ -57,10 +57,13 @@ function wordsOf({ message, cause }: HeadgateError): string {
 /** The prefix that Redis before 7.0 adds to errors of commands in scripts: the position in the script. */
 const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
 
+/** The suffix that Redis 7.0 and later, and Valkey add to errors of scripts. Valkey 9.1 omits the hash. */
+const SCRIPT = / script: (\w+, )?on @user_script:\d+\.?$/;
+
 /** Redis repeats the arguments of an unknown command. The arguments include a client's key, which must not appear in logs. */
 const ARGUMENTS = /, with args beginning with: .*$/s;
 
 /** A server's error text without position and arguments. */
 export function plainWords(words: string): string {
-  return words.replace(PLACE, '').replace(ARGUMENTS, '').trim();
+  return words.trim().replace(PLACE, '').replace(SCRIPT, '').replace(ARGUMENTS, '');
 }

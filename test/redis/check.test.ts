@@ -348,32 +348,88 @@ describe('store.check()', () => {
   });
 });
 
+/** A server behind a proxy that rewrites the replies. */
+async function rewritten(
+  target: number,
+  rewrite: (reply: string) => string,
+  look: (port: number) => Promise<void>,
+): Promise<void> {
+  const sockets = new Set<Socket>();
+  const proxy = createServer((client) => {
+    const server = connect(target, '127.0.0.1');
+    for (const socket of [client, server]) sockets.add(socket.on('error', () => {}));
+    client.pipe(server);
+    server.on('data', (data) => client.write(rewrite(data.toString('latin1')), 'latin1'));
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => proxy.once('listening', resolve));
+  try {
+    await look((proxy.address() as AddressInfo).port);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    proxy.close();
+  }
+}
+
 /** A server without a command, behind a proxy that makes the server report Redis 5. */
-async function oldServer(look: (port: number) => Promise<void>): Promise<void> {
-  await onServer(
+function oldServer(look: (port: number) => Promise<void>): Promise<void> {
+  return onServer(
     { config: 'rename-command SETRANGE ""' },
     () => {},
-    async (target) => {
-      const sockets = new Set<Socket>();
-      const proxy = createServer((client) => {
-        const server = connect(target, '127.0.0.1');
-        for (const socket of [client, server]) sockets.add(socket.on('error', () => {}));
-        client.pipe(server);
-        server.on('data', (data) => {
-          const text = data.toString('latin1').replace(/redis_version:\d/, 'redis_version:5');
-          client.write(text, 'latin1');
-        });
-      }).listen(0, '127.0.0.1');
-      await new Promise((resolve) => proxy.once('listening', resolve));
-      try {
-        await look((proxy.address() as AddressInfo).port);
-      } finally {
-        for (const socket of sockets) socket.destroy();
-        proxy.close();
-      }
-    },
+    (target) => rewritten(target, (reply) => reply.replace(/redis_version:\d/, 'redis_version:5'), look),
   );
 }
+
+/** A server without Lua: Valkey from 9.1 without its module, otherwise a server without EVAL that answers like such a Valkey. */
+async function withoutLua(kind: ServerKind, look: (port: number) => Promise<void>): Promise<void> {
+  let isModule = false;
+  const unload = async (admin: Redis): Promise<void> => {
+    isModule = await admin.call('MODULE', 'UNLOAD', 'lua').then(
+      () => true,
+      () => false,
+    );
+  };
+  const unloaded = (port: number) => (isModule ? look(port) : Promise.resolve());
+  await onServer({ args: ['--enable-module-command', 'local'] }, unload, unloaded, kind);
+  if (isModule) return;
+  const answer = (reply: string) =>
+    reply.replace(/-ERR unknown command 'eval'[^\r]*/i, "-ERR Could not find scripting engine 'lua'");
+  await onServer(
+    { config: 'rename-command EVAL ""' },
+    () => {},
+    (target) => rewritten(target, answer, look),
+    kind,
+  );
+}
+
+describe('a server without Lua', () => {
+  for (const kind of serverKinds) {
+    it(`is named by a check, and by the first decision, on ${kind}`, () =>
+      withoutLua(kind, async (port) => {
+        const fix = /^The server has no Lua, .* module lua: see .*docs\/servers\.md#valkey-without-lua/;
+        only(await found(port), 'error', 'commands', fix);
+        const client = new Redis({ port, ...recommended });
+        const limiter = createLimiter({
+          store: redisStore(client),
+          limit: 5,
+          window: '1m',
+          onStoreError: 'throw',
+        });
+        try {
+          await assert.rejects(
+            limiter.consume('a'),
+            (error) =>
+              error instanceof HeadgateError &&
+              error.code === 'HEADGATE_STORE_ERROR' &&
+              fix.test(error.message) &&
+              /scripting engine/.test((error.cause as Error).message),
+          );
+        } finally {
+          await limiter.close();
+          client.disconnect();
+        }
+      }));
+  }
+});
 
 describe('a server that is too old', () => {
   it('is named by a check', () =>

@@ -61,7 +61,7 @@ describe('older servers', () => {
     ]);
   });
 
-  it('name the place in a script where a command has failed, and the message omits it', () => {
+  it('and newer ones name the place in a script where a command has failed, and the message omits it', () => {
     const script = 'ERR Error running script (call to f_db8d8f6383e1a67ce23db65efd679a334c123806): ';
     const oom = "OOM command not allowed when used memory > 'maxmemory'.";
     for (const [given, words] of [
@@ -72,6 +72,9 @@ describe('older servers', () => {
       ['ERR user_script:76: NOPERM this user', 'NOPERM this user'],
       [oom, oom],
       ['ERR syntax error', 'ERR syntax error'],
+      // From Redis 7.0, and from Valkey 9.1.
+      [`${oom} script: 424272f4584672b5a533a89544f95acd8d5d2a85, on @user_script:153.`, oom],
+      [`${oom} script: on @user_script:153.`, oom],
     ] as const)
       expect(plainWords(given)).to.equal(words);
   });

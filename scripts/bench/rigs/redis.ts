@@ -236,7 +236,7 @@ export async function start(options: RedisOptions) {
 
     /** Decides once (or `times` times) for each key. Returns the bytes per key by MEMORY USAGE, and by the server's memory. */
     async fill(times = 1) {
-      await server.flushall();
+      await server.flushall('SYNC');
       await decide(keys.at(0));
       const before = await memoryOf(server);
       await decideAll(times);

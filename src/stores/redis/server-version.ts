@@ -1,4 +1,4 @@
-import { HeadgateError } from '../../common/errors.js';
+import { DOCS, HeadgateError } from '../../common/errors.js';
 import { plainWords } from '../store-error.js';
 import type { Commands } from './clients/commands.js';
 
@@ -36,13 +36,24 @@ export function isUnknownCommand({ message }: Error): boolean {
   return /unknown (\w+ )?command/i.test(message);
 }
 
-/** The error for a server without a command. If an old version is the reason, the message names the version. */
-export async function explainUnknownCommand(commands: Commands, cause: Error): Promise<HeadgateError> {
+/** The finding about a server without Lua. Since Valkey 9.1, Lua is a module. */
+export const NO_LUA = `The server has no Lua, in which the scripts are written. Load Valkey's module lua: see ${DOCS}/servers.md#valkey-without-lua`;
+
+/** Whether a server's error means that the server has no Lua. */
+export function lacksLua({ message }: Error): boolean {
+  return /could not find scripting engine/i.test(message);
+}
+
+/** The error for a server without Lua or without a command. If an old version is the reason, the message names the version. */
+export async function explainUnsupported(commands: Commands, cause: Error): Promise<HeadgateError> {
+  const message = lacksLua(cause) ? NO_LUA : await explainUnknownCommand(commands, cause);
+  return new HeadgateError('HEADGATE_STORE_ERROR', message, { cause });
+}
+
+async function explainUnknownCommand(commands: Commands, cause: Error): Promise<string> {
   const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
   const versions = await Promise.all(asked);
   const old = versions.map(versionOf).find((version) => version?.tooOld);
-  const message = old
-    ? tooOld(old)
-    : `The server lacks a command that the scripts use: ${plainWords(cause.message)}`;
-  return new HeadgateError('HEADGATE_STORE_ERROR', message, { cause });
+  if (old) return tooOld(old);
+  return `The server lacks a command that the scripts use: ${plainWords(cause.message)}`;
 }

@@ -131,6 +131,49 @@ describe('a cluster of six nodes', function () {
   }
 });
 
+describe('a cluster of Valkey that moves slots in one step', function () {
+  this.timeout(180_000);
+  let cluster: TestCluster;
+  before(async () => (cluster = await TestCluster.start('valkey')));
+  after(() => cluster.stop());
+
+  for (const [name, connect] of Object.entries(clusterKinds)) {
+    it(`keeps every charge while the slot of the key moves, by ${name}`, async function () {
+      const { client, end } = connect(cluster.ports);
+      const limiter = createLimiter({
+        name: freshPrefix(),
+        store: redisStore(client),
+        algorithm: 'fixed-window',
+        limit: 1_000_000,
+        window: '1d',
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      try {
+        await limiter.consume('moving');
+        const slot = await cluster.slotOf('moving');
+        let [decided, isMoving] = [1, true];
+        const deciding = Array.from({ length: 8 }, async () => {
+          for (; isMoving; decided++) assert.ok(!(await limiter.consume('moving')).degraded);
+        });
+        const move = async (): Promise<boolean> => {
+          for (let moves = 0; moves < 3; moves++) if (!(await cluster.moveSlotAtOnce(slot))) return false;
+          return true;
+        };
+        const [hasMoved] = await Promise.all([move().finally(() => (isMoving = false)), ...deciding]);
+        const { limit, remaining } = await limiter.peek('moving');
+        assert.equal(limit - remaining, decided);
+        await limiter.reset('moving');
+        // Valkey before 9.0 cannot.
+        if (!hasMoved) this.skip();
+      } finally {
+        await limiter.close();
+        end();
+      }
+    });
+  }
+});
+
 describe('a cluster that loses a primary, under load', function () {
   this.timeout(180_000);
   let cluster: TestCluster;

@@ -145,11 +145,7 @@ export class TestCluster {
 
   /** Begins to move a slot to the next primary. Until the slot is closed, a key is on either server. */
   async openSlot(slot: number): Promise<OpenSlot> {
-    const ids = await Promise.all(this.admins.map(async (admin) => String(await admin.cluster('MYID'))));
-    const ranges = await this.admins[0]!.cluster('SLOTS');
-    const owner = ranges.find(([first, last]) => slot >= first && slot <= last)![2]![2];
-    const from = ids.indexOf(owner);
-    const to = (from + 1) % PRIMARIES;
+    const { ids, from, to } = await this.#ownersOf(slot);
     await this.admins[to]!.cluster('SETSLOT', slot, 'IMPORTING', ids[from]!);
     await this.admins[from]!.cluster('SETSLOT', slot, 'MIGRATING', ids[to]!);
     const moveKeys = async (pause = 0): Promise<void> => {
@@ -166,6 +162,28 @@ export class TestCluster {
         await this.admins[i]!.cluster('SETSLOT', slot, 'NODE', ids[to]!).catch(() => {});
     };
     return { moveKeys, close };
+  }
+
+  /** Moves a slot to the next primary in one step, as Valkey can from 9.0 on. Returns `false` if the servers cannot. */
+  async moveSlotAtOnce(slot: number): Promise<boolean> {
+    const { ids, from, to } = await this.#ownersOf(slot);
+    const args = ['MIGRATESLOTS', 'SLOTSRANGE', slot, slot, 'NODE', ids[to]!];
+    const hasBegun = await this.admins[from]!.call('CLUSTER', args).catch((error: Error) => {
+      if (/unknown subcommand/i.test(error.message)) return false;
+      throw error;
+    });
+    if (hasBegun === false) return false;
+    await until(async () => (await this.#ownersOf(slot)).from === to);
+    return true;
+  }
+
+  /** The nodes' ids, the index of a slot's primary, and that of the next primary. */
+  async #ownersOf(slot: number): Promise<{ ids: string[]; from: number; to: number }> {
+    const ids = await Promise.all(this.admins.map(async (admin) => String(await admin.cluster('MYID'))));
+    const ranges = await this.admins[0]!.cluster('SLOTS');
+    const owner = ranges.find(([first, last]) => slot >= first && slot <= last)![2]![2];
+    const from = ids.indexOf(owner);
+    return { ids, from, to: (from + 1) % PRIMARIES };
   }
 
   /** The slot of the keys whose names contain a text. */

@@ -2,7 +2,7 @@ import { HeadgateError } from '../../../common/errors.js';
 import { PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
-import { explainUnknownCommand, isUnknownCommand } from '../server-version.js';
+import { explainUnsupported, isUnknownCommand, lacksLua } from '../server-version.js';
 import { stepAfter, type Clock, type Subject } from '../../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */
@@ -165,7 +165,8 @@ class Sending implements ScriptCall {
     }
     const now = LATE_ERROR.exec(message)?.[1];
     if (now === undefined) {
-      if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end, this.#end);
+      if (isUnknownCommand(error) || lacksLua(error))
+        void explainUnsupported(commands, error).then(this.#end, this.#end);
       else this.#end(error);
       return;
     }

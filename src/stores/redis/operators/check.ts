@@ -3,7 +3,7 @@ import type { Commands, Server } from '../clients/commands.js';
 import { setTimeout } from '../../../common/real-time.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
-import { fieldOf, isUnknownCommand, tooOld, versionOf } from '../server-version.js';
+import { fieldOf, isUnknownCommand, lacksLua, NO_LUA, tooOld, versionOf } from '../server-version.js';
 import { entryInForce, isDamaged, isEffective } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
@@ -241,8 +241,12 @@ async function overridesFound(
 function unreachable(error: unknown): Finding {
   const words = error instanceof Error ? error.message : String(error);
   // Errors of the server begin with a word in capital letters.
-  if (/^[A-Z]+ /.test(words))
-    return { level: 'error', code: 'commands', message: `The server does not run scripts: ${words}` };
+  if (/^[A-Z]+ /.test(words)) {
+    const message = lacksLua(new Error(words))
+      ? NO_LUA
+      : `The server does not run scripts: ${plainWords(words)}`;
+    return { level: 'error', code: 'commands', message };
+  }
   return { level: 'error', code: 'connection', message: `The server cannot be reached: ${words}` };
 }
 
