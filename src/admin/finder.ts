@@ -67,7 +67,7 @@ export class Finder {
     this.#known = new Map(
       [...wanted.limits].map(([name, sets]) => {
         const inTiers = sets.map((limits) => {
-          const policies = compilePolicies('policies', limits.policies);
+          const policies = compilePolicies('policies', limits.policies).filter(({ isHidden }) => !isHidden);
           return { name, tier: limits.tier, limits, policies };
         });
         return [escapeName(name), inTiers];
@@ -203,20 +203,22 @@ export class Finder {
     };
     const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()];
     const owners = whole.map(({ owner }) => owner);
-    const replies = await this.#state.look(set, owners);
+    // A share depends on hidden policies of other dimensions, which a limiter adds. Its peek without a tenant judges the whole limit.
+    const isShared = set.policies.some(({ share }) => share !== undefined);
+    const replies = isShared ? [] : await this.#state.look(set, owners);
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
-      const reply = replies[i]!;
+      const reply = replies[i];
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
       const decision =
-        reply.clientChanges || isOfOtherKind
+        !reply || reply.clientChanges || isOfOtherKind
           ? await this.#decisionOf(known, key)
           : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(
         decision,
-        isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
+        isOfOtherKind || reply?.clientChanges !== undefined || reply?.limits !== undefined,
       );
       return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...find }];
     });
@@ -270,4 +272,4 @@ function readersOf(known: readonly KnownLimiter[], { owner: { by }, id }: Found)
 const idOf = ({ owner, id }: Found): string => `${owner.text}}${id}`;
 
 const NOT_READ_HERE =
-  'an override gives it another window or tier, which cannot be computed from a hashed or inner key';
+  'shares, or an override with another window or tier, cannot be computed from a hashed or inner key';

@@ -1,6 +1,6 @@
 import { checkShape } from '../common/validate.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
-import { compilePolicies } from '../contract/compile-policies.js';
+import { validPolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { wrongArgument } from './typed-keys.js';
@@ -48,10 +48,14 @@ function checked(
   shadow: boolean,
   tiers: Readonly<Record<string, Policies>> = {},
 ): Limits {
-  const read = (at: string, given: Policies): Policy[] =>
-    compilePolicies(at, given).map(({ source }) => source);
-  const named = Object.entries(tiers).map(([tier, own]) => [tier, read(`${where}: ${tier}`, own)] as const);
-  return { policies: policies === undefined ? [] : read(where, policies), tiers: new Map(named), shadow };
+  const named = Object.entries(tiers).map(
+    ([tier, own]) => [tier, validPolicies(`${where}: ${tier}`, own)] as const,
+  );
+  return {
+    policies: policies === undefined ? [] : validPolicies(where, policies),
+    tiers: new Map(named),
+    shadow,
+  };
 }
 
 /** Checks passed limits. @returns undefined if there are none @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -1,4 +1,4 @@
-import { compilePolicies } from '../contract/compile-policies.js';
+import { validPolicies } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
 import type { Limits } from './limits.js';
@@ -58,7 +58,7 @@ export class Published {
 /** The policies, or `undefined` if a newer version published unknown policies. */
 function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
-    return texts.length > 0 ? compilePolicies('policies', texts).map(({ source }) => source) : undefined;
+    return texts.length > 0 ? validPolicies('policies', texts) : undefined;
   } catch {
     return undefined;
   }

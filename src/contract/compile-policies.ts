@@ -238,6 +238,15 @@ export function withHidden(policies: readonly CompiledPolicy[]): readonly Compil
 }
 
 /**
+ * Validates policies. @returns the policies as data, without the hidden policies of shared limits @throws HeadgateError as
+ * {@link compilePolicies}
+ */
+export function validPolicies(what: string, given: Policies): Policy[] {
+  const visible = compilePolicies(what, given).filter(({ isHidden }) => !isHidden);
+  return visible.map(({ source }) => source);
+}
+
+/**
  * Reads a policy from text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
  *
  * @returns the valid policy as data

@@ -83,9 +83,11 @@ function createProgram(io: Io): CliCommand {
     .option('--json', 'write JSON, errors too')
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print the help of a command')
-    .configureHelp({ showGlobalOptions: true })
+    // The descriptions also wrap in a terminal of 60 columns.
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
+      getOutHelpWidth: () => io.width,
       // `run` writes all errors in the same way.
       writeErr: () => {},
     })
@@ -103,5 +105,11 @@ function misread(error: CommanderError, program: Command, args: readonly string[
     error.code === 'commander.help'
       ? `a command is missing. Pass one of: ${commands.map((known) => known.name()).join(', ')}.`
       : error.message.replace(/^error: /, '').replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
-  return usageError(`${message}\nSee: ${help}`);
+  const takesKey = command?.registeredArguments.some((argument) => argument.name() === 'key');
+  const isUnknown = error.code === 'commander.unknownOption' && !message.includes('Did you mean');
+  const dash =
+    isUnknown && takesKey
+      ? `\nA key that begins with a dash comes last, after --, as in: headgate ${command!.name()} --name api -- -key`
+      : '';
+  return usageError(`${message}${dash}\nSee: ${help}`);
 }

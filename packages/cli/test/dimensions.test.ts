@@ -56,6 +56,38 @@ for (const kind of serverKinds) {
       await store.close?.();
     });
 
+    it('a limiter with a shared limit, published or passed, breaks no view of the others', async () => {
+      const prefix = freshPrefix();
+      const where = ['--redis', servers[kind].url, '--prefix', prefix];
+      const store = redisStore(clients[kind], { prefix, ...TELLING });
+      const limiter = limiterOn(store, { name: 'api', policies: ['all=2/1h share tenant'] });
+      const other = limiterOn(store, { name: 'login', limit: 1, window: '1h', ban: {} });
+      await told(where, 'api', 'login');
+      await limiter.consume({ key: 'partner', tenant: 'acme' }, { cost: 2 });
+      await other.consume('ada');
+      await other.ban('eve', '1h');
+      const found = (lines: readonly Record<string, unknown>[]) =>
+        lines.map(({ kind: fact, name, key }) => `${String(fact)} ${String(name)} ${String(key)}`).sort();
+      const all = ['banned login eve', 'limited api partner', 'limited login ada'];
+      expect(found(await jsonLines('list', ...where))).to.deep.equal(all);
+      expect(found(await jsonLines('list', '--limited', ...where))).to.deep.equal(all.slice(1));
+      expect(found(await jsonLines('list', '--banned', ...where))).to.deep.equal(all.slice(0, 1));
+      const passed = ['--name', 'api', '--policy', 'all=2/1h share tenant', ...where];
+      expect(found(await jsonLines('list', ...passed))).to.deep.equal(['limited api partner']);
+      const answers = async (key: string) => {
+        const views = (await json('key', key, '--all', ...where)) as { name: string; allowed: boolean }[];
+        return views.map(({ name, allowed }) => `${name} ${allowed}`).sort();
+      };
+      expect(await answers('ada')).to.include.members(['api true', 'login false']);
+      expect(await answers('partner')).to.include.members(['api false', 'login true']);
+      expect(await json('peek', 'partner', '--name', 'api', ...where)).to.include({ allowed: false });
+      expect(await json('reset', 'partner', '--name', 'api', ...where)).to.deep.include({
+        policies: ['all'],
+      });
+      await Promise.all([limiter.close(), other.close()]);
+      await store.close?.();
+    });
+
     it('bans are of the dimension that the limiter bans by', async () => {
       const { limiter, of, where, store } = await open(byAccount);
       expect((await headgate(['ban', 'ada', '1h', ...of])).stderr).to.match(/--dimension account/);

@@ -2,7 +2,9 @@
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../src/commands/ban.js';
+import { endOf } from '../src/commands/override.js';
 import { createIo } from '../src/io.js';
+import { headgate } from './cli.js';
 import { escape, jsonInHtml } from '../src/replay/report-page.js';
 
 describe('the length of a ban', () => {
@@ -13,6 +15,48 @@ describe('the length of a ban', () => {
     expect(() => lengthOf('1h', '2h')).to.throw(/Pass one of them/);
     for (const bare of ['5', '3600', '1.5'])
       expect(() => lengthOf(bare, undefined)).to.throw(new RegExp(`${bare} has no unit. Pass ${bare}s`));
+  });
+});
+
+describe('the end of an override', () => {
+  it('may be a time of day: the next one of this machine', () => {
+    const now = new Date(2026, 10, 28, 3, 15);
+    expect(endOf('08:00', now)).to.deep.equal(new Date(2026, 10, 28, 8));
+    expect(endOf('3:15', now)).to.deep.equal(new Date(2026, 10, 29, 3, 15));
+    for (const other of ['24:00', '8:60', '2030-01-31T12:00Z', '8'])
+      expect(endOf(other, now)).to.equal(other);
+  });
+});
+
+describe('a key that begins with a dash', () => {
+  for (const command of ['peek', 'key', 'reset', 'ban', 'unban', 'override'])
+    it(`of ${command} is refused with its place on the command line`, async () => {
+      const { code, stderr } = await headgate([command, '--evil', '--name', 'api']);
+      expect(code).to.equal(2);
+      expect(stderr).to.include(`after --, as in: headgate ${command} --name api -- -key`);
+    });
+
+  it('is not mentioned for a mistyped option, or a command without a key', async () => {
+    for (const args of [
+      ['ban', 'a', '--reasom'],
+      ['list', '--zzz'],
+    ])
+      expect((await headgate(args)).stderr)
+        .to.include('unknown option')
+        .and.not.include('begins with a dash');
+  });
+});
+
+describe('the help in a terminal of 60 columns', () => {
+  it('wraps the descriptions of options', async () => {
+    const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 60 });
+    await headgate(['ban', '--help'], { stdout });
+    const lines = String(stdout.read()).split('\n');
+    const option = lines.findIndex((line) => line.includes('--ipv6-subnet'));
+    expect(lines[option + 1]).to.match(/^ {20,}\S/);
+    expect(
+      lines.slice(0, lines.indexOf('Example:')).filter((line) => line.length > 60 && !line.includes('://')),
+    ).to.deep.equal([]);
   });
 });
 

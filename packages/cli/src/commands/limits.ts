@@ -54,7 +54,7 @@ function json({ instances, limiters }: LimitersView): object {
 
 function text({ instances, limiters: scopes }: LimitersView, io: Io): string {
   if (instances.length === 0) {
-    return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, unless publish is false.\n';
+    return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, after a loss of data within 30 seconds, unless publish is false.\n';
   }
   const parts = scopes.map(({ name, configurations, overridden }) => {
     const rows = configurations.map((configuration) => [

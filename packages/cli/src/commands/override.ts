@@ -44,7 +44,10 @@ export function register(program: CliCommand, io: Io): void {
       "the limits: '1000/1m'; by name if the limiter has several policies: minute=1000/1m day=false (false removes a policy)",
     )
     .option('--for <duration>', "the duration: '2h', '30d' (default: until the override is removed)")
-    .option('--until <time>', 'the end, in place of a duration: 2030-01-31T12:00Z')
+    .option(
+      '--until <time>',
+      'the end, in place of a duration: 2030-01-31T12:00Z, or 08:00, the next in the time zone of this machine',
+    )
     .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
     .option('--all', 'all keys of the limiter, in place of a key')
     .option('--remove', 'end the override')
@@ -195,9 +198,19 @@ function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 
     throw usageError('--for and --until: pass one of them.');
   return {
     ...(options.for !== undefined && { for: durationOf(options.for, '--for') }),
-    ...(options.until !== undefined && { until: options.until }),
+    ...(options.until !== undefined && { until: endOf(options.until) }),
     ...noteOf(options, io),
   };
+}
+
+/** The end of an override. A time of day, such as 08:00, is the next such time in the time zone of this machine. */
+export function endOf(text: string, now = new Date()): string | Date {
+  const [, hour, minute] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  if (hour === undefined) return text;
+  const end = new Date(now);
+  end.setHours(Number(hour), Number(minute), 0, 0);
+  if (end <= now) end.setDate(end.getDate() + 1);
+  return end;
 }
 
 async function report(

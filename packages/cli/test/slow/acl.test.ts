@@ -9,7 +9,7 @@ import { redisStore } from 'headgate/redis';
 import { root } from '../../../../scripts/lib/run.mjs';
 import { startServer, type TestServer } from '../../../../test/support/servers.js';
 import { parsePolicies } from '../../src/policy-text.js';
-import { headgate } from '../cli.js';
+import { headgate, TELLING, told } from '../cli.js';
 
 const permissions = (page: string, user: string): string[] =>
   new RegExp(`ACL SETUSER ${user} on >password ~hg:\\*([^\`]+)\`\`\``)
@@ -24,6 +24,9 @@ const listed = (pattern: RegExp): string[] =>
 const more = listed(/failure\.md#permissions\), `([^`]+)`, and for/);
 /** Without these permissions only the views of operators fail. */
 const ofOperators = listed(/what-operators-can-see\) `([^`]+)`/);
+
+/** Permissions that only limiters with overrides, and slots that are all held, need. */
+const OF_LIVE_LIMITERS = ['+mget', '+zcount'];
 
 const POLICIES = [
   ...['fixed=fixed-window 5/1m', 'sliding=5/1m', 'log=sliding-log 5/1m', 'bucket=token-bucket 5/1m'],
@@ -103,6 +106,47 @@ describe('the permissions that docs/cli.md lists', () => {
         expect(stderr).to.contain("see which commands and keys the server's ACL gives it");
       });
 
+      it('are enough to look at published limiters with overrides, and at slots that are all held', async () => {
+        await admin.flushall();
+        await admin.call('ACL', 'SETUSER', 'user', 'reset', 'on', '>password', '~hg:*', ...ofReaders);
+        const store = redisStore(admin, TELLING);
+        const live = createLimiter({ name: 'live', limit: 1, window: '1m', overrides: true, store });
+        const slots = createLimiter({ name: 'slots', policies: 'concurrency 1/1m', store });
+        await live.consume('a');
+        await live.override('a', '9/1m', { for: '1h' });
+        const slot = await slots.acquire('a');
+        await told(['--redis', server.url], 'live', 'slots');
+        const redis = server.url.replace('//', '//user:password@');
+        for (const one of OF_LIVE_LIMITERS) {
+          await admin.call('ACL', 'SETUSER', 'user', one.replace('+', '-'));
+          const peeks = await Promise.all(
+            ['live', 'slots'].map((name) =>
+              headgate(['peek', 'a', '--name', name, '--redis', redis], { cwd }),
+            ),
+          );
+          expect(
+            peeks.map(({ code }) => code),
+            one,
+          ).to.include(1);
+          await admin.call('ACL', 'SETUSER', 'user', one);
+        }
+        for (const [command, code] of [
+          [['peek', 'a', '--name', 'live'], 0],
+          [['peek', 'a', '--name', 'slots'], 3],
+          [['list', '--all'], 0],
+          [['key', 'a'], 3],
+          [['overrides'], 0],
+          [['log'], 0],
+          [['bans', 'log'], 0],
+        ] as const)
+          expect(await headgate([...command, '--redis', redis], { cwd }), command.join(' ')).to.include({
+            code,
+          });
+        await slot.release();
+        await Promise.all([live.close(), slots.close()]);
+        await store.close?.();
+      });
+
       for (const one of more) {
         it(`${one} is needed beside those of limiters`, async () => {
           const others = more.filter((each) => each !== one);
@@ -111,7 +155,7 @@ describe('the permissions that docs/cli.md lists', () => {
       }
 
       it('are all needed by a user who only looks', async () => {
-        for (const one of ofReaders.filter((each) => !ofOperators.includes(each))) {
+        for (const one of ofReaders.filter((each) => ![...ofOperators, ...OF_LIVE_LIMITERS].includes(each))) {
           const others = ofReaders.filter((each) => each !== one);
           expect(await failures(LOOKS, others), one).to.not.deep.equal([]);
         }
