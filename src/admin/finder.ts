@@ -1,6 +1,7 @@
 import { entryInForce, OVERRIDE_TAG } from '../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { visiblePolicies } from '../contract/shares.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
@@ -67,7 +68,11 @@ export class Finder {
     this.#known = new Map(
       [...wanted.limits].map(([name, sets]) => {
         const inTiers = sets.map((limits) => {
-          const policies = compilePolicies('policies', limits.policies);
+          // A search finds limits without tenants, so the whole limit is judged.
+          const policies = visiblePolicies(compilePolicies('policies', limits.policies)).map((policy) => ({
+            ...policy,
+            share: undefined,
+          }));
           return { name, tier: limits.tier, limits, policies };
         });
         return [escapeName(name), inTiers];

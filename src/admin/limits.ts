@@ -1,6 +1,7 @@
 import { checkShape } from '../common/validate.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { wrongArgument } from './typed-keys.js';
@@ -49,7 +50,7 @@ function checked(
   tiers: Readonly<Record<string, Policies>> = {},
 ): Limits {
   const read = (at: string, given: Policies): Policy[] =>
-    compilePolicies(at, given).map(({ source }) => source);
+    visiblePolicies(compilePolicies(at, given)).map(({ source }) => source);
   const named = Object.entries(tiers).map(([tier, own]) => [tier, read(`${where}: ${tier}`, own)] as const);
   return { policies: policies === undefined ? [] : read(where, policies), tiers: new Map(named), shadow };
 }

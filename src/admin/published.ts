@@ -1,4 +1,5 @@
 import { compilePolicies } from '../contract/compile-policies.js';
+import { visiblePolicies } from '../contract/shares.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
 import type { Limits } from './limits.js';
@@ -58,7 +59,9 @@ export class Published {
 /** The policies, or `undefined` if a newer version published unknown policies. */
 function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
-    return texts.length > 0 ? compilePolicies('policies', texts).map(({ source }) => source) : undefined;
+    return texts.length > 0
+      ? visiblePolicies(compilePolicies('policies', texts)).map(({ source }) => source)
+      : undefined;
   } catch {
     return undefined;
   }
