@@ -1,6 +1,7 @@
 import { entryInForce, OVERRIDE_TAG } from '../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { visiblePolicies } from '../contract/shares.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
@@ -67,7 +68,11 @@ export class Finder {
     this.#known = new Map(
       [...wanted.limits].map(([name, sets]) => {
         const inTiers = sets.map((limits) => {
-          const policies = compilePolicies('policies', limits.policies).filter(({ isHidden }) => !isHidden);
+          // A search finds limits without tenants, so the whole limit is judged.
+          const policies = visiblePolicies(compilePolicies('policies', limits.policies)).map((policy) => ({
+            ...policy,
+            share: undefined,
+          }));
           return { name, tier: limits.tier, limits, policies };
         });
         return [escapeName(name), inTiers];
@@ -203,22 +208,20 @@ export class Finder {
     };
     const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()];
     const owners = whole.map(({ owner }) => owner);
-    // A share depends on hidden policies of other dimensions, which a limiter adds. Its peek without a tenant judges the whole limit.
-    const isShared = set.policies.some(({ share }) => share !== undefined);
-    const replies = isShared ? [] : await this.#state.look(set, owners);
+    const replies = await this.#state.look(set, owners);
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
-      const reply = replies[i];
+      const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
       const decision =
-        !reply || reply.clientChanges || isOfOtherKind
+        reply.clientChanges || isOfOtherKind
           ? await this.#decisionOf(known, key)
           : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(
         decision,
-        isOfOtherKind || reply?.clientChanges !== undefined || reply?.limits !== undefined,
+        isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
       return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...find }];
     });
@@ -272,4 +275,4 @@ function readersOf(known: readonly KnownLimiter[], { owner: { by }, id }: Found)
 const idOf = ({ owner, id }: Found): string => `${owner.text}}${id}`;
 
 const NOT_READ_HERE =
-  'shares, or an override with another window or tier, cannot be computed from a hashed or inner key';
+  'an override gives it another window or tier, which cannot be computed from a hashed or inner key';

@@ -10,7 +10,7 @@ import {
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { tenantDimension } from './shares.js';
+import { tenantDimension, visiblePolicies } from './shares.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
@@ -242,8 +242,7 @@ export function withHidden(policies: readonly CompiledPolicy[]): readonly Compil
  * {@link compilePolicies}
  */
 export function validPolicies(what: string, given: Policies): Policy[] {
-  const visible = compilePolicies(what, given).filter(({ isHidden }) => !isHidden);
-  return visible.map(({ source }) => source);
+  return visiblePolicies(compilePolicies(what, given)).map(({ source }) => source);
 }
 
 /**

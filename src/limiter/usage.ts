@@ -81,7 +81,8 @@ export function usageOf(subject: Subject, { now, ban, verdicts, records }: Usage
       resetsAt: traits.periodEnd?.(now) ?? now + resetOf(verdicts, i),
     };
   });
-  const entries = Object.values(records).map((record) => entryInForce(record, now));
+  // Stores read the records in different orders.
+  const entries = recordDimensions(set).map((by) => entryInForce(records[by] ?? '', now));
   const entry = entries.find((each) => each !== undefined);
   return {
     policies,

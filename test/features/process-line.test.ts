@@ -10,6 +10,7 @@ import { limiterOn, memory, stores, TestClock, type CreateStore } from '../suppo
 const slots: Policy = { algorithm: 'concurrency', limit: 2, lease: '1m', name: 'slots' };
 const quota: Policy = { algorithm: 'fixed-window', limit: 1000, window: '1m', name: 'quota', by: 'tenant' };
 const KEY = { key: 'k', tenant: 'acme' };
+const sharedSlots: Policy = { ...slots, share: 'tenant' };
 
 interface Step {
   readonly process: number;
@@ -49,12 +50,47 @@ const steps = fc.array(
 );
 
 for (const [name, create] of Object.entries(stores)) {
+  describe(`the line of processes for shared slots on ${name}`, () => {
+    it('a tenant in one process gets as many slots as a tenant in two', async () => {
+      const limiter = limiterOn(create(new TestClock().read), { policies: [sharedSlots] });
+      const ask = (tenant: string, process: number) =>
+        limiter.decide({ key: 'k', tenant }, 1, inLine(limiter.set, { process, waits: true, holdMs: 300 }));
+      expect(await ask('two', 1)).to.include({ allowed: true });
+      for (let turn = 0; turn < 20; turn++) {
+        const decision = await ask('one', 3);
+        expect(decision, `turn ${turn}`).to.include({ allowed: true });
+        for (const process of [1, 2]) expect(await ask('two', process)).to.include({ allowed: false });
+        await decision.release();
+      }
+    });
+
+    it('the processes of a tenant take turns', async () => {
+      const limiter = limiterOn(create(new TestClock().read), { policies: [sharedSlots] });
+      const ask = (process: number) =>
+        limiter.decide(KEY, 1, inLine(limiter.set, { process, waits: true, holdMs: 300 }));
+      const turns = { 1: 0, 2: 0 };
+      for (let turn = 0; turn < 40; turn++) {
+        // The first process asks three times as often.
+        for (const process of [1, 1, 1, 2] as const) {
+          const decision = await ask(process);
+          if (decision.allowed) turns[process]++;
+          await decision.release();
+        }
+      }
+      expect(turns[1] - turns[2]).to.be.within(0, 4);
+    });
+  });
+
   if (name === 'memory' || name === 'map') continue;
   describe(`the line of processes on ${name}`, () => {
     it('gives the same answers as on a store that keeps bytes', async () => {
       const property = fc.asyncProperty(steps, async (each) => {
-        const options = { policies: [quota, slots] };
-        expect(await answers(create, options, each)).to.deep.equal(await answers(stores.map, options, each));
+        for (const policies of [[quota, slots], [sharedSlots]]) {
+          const options = { policies };
+          expect(await answers(create, options, each)).to.deep.equal(
+            await answers(stores.map, options, each),
+          );
+        }
       });
       await fc.assert(property, runs('redis', 60, 0));
     });

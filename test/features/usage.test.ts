@@ -97,6 +97,14 @@ function usageSuite(name: string, createStore: CreateStore): void {
       expect(await codeOf(limiter.usage('k', { cost: 1 } as never))).to.equal('HEADGATE_UNKNOWN_OPTION');
     });
 
+    it('overrides of several keys: the note of the first dimension in the policies', async () => {
+      const { limiter } = make({ policies: ['org=5/1h by org', 'address=5/1h'], overrides: true });
+      await limiter.override({ key: 'ada' }, { address: { limit: 4 } });
+      await limiter.override({ org: 'acme' }, { org: { limit: 3 } });
+      const { override } = await limiter.usage({ key: 'ada', org: 'acme' });
+      expect(override?.change).to.deep.equal({ org: { limit: 3 } });
+    });
+
     it('overrides: the limits in force, the burst of an override, and its note', async () => {
       const { clock, limiter } = make({
         overrides: true,

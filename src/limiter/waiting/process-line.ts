@@ -3,6 +3,7 @@ import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
+import { tenantsOf } from '../../contract/shares.js';
 import { perSet, type PolicySet, type Query } from '../../contract/store.js';
 import { LINE_TAG } from '../../stores/keys.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
@@ -54,6 +55,7 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
   return {
     ...slots,
     name: '',
+    by: tenantsOf(slots) ?? slots.by,
     share: undefined,
     kernel: 'line',
     params,
