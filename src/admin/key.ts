@@ -1,6 +1,7 @@
 import { HeadgateError, withoutPage } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
 import { outlook, type KeyView } from './key-view.js';
@@ -103,9 +104,11 @@ function placesIn(published: Published): Place[] {
       ? [[undefined, limits.policies] as const, ...limits.tiers].filter(([, policies]) => policies.length > 0)
       : [];
     const judged = sets.flatMap(([tier, policies]) =>
-      [...new Set(compilePolicies('policies', policies).map(({ by }) => by))].map((dimension): Place => {
-        return { name, dimension, tier, limits: { ...limits!, policies } };
-      }),
+      [...new Set(visiblePolicies(compilePolicies('policies', policies)).map(({ by }) => by))].map(
+        (dimension): Place => {
+          return { name, dimension, tier, limits: { ...limits!, policies } };
+        },
+      ),
     );
     // Limiters also ban by dimensions without policies, and those with policies of the request ban by any.
     const banning = configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));

@@ -9,10 +9,14 @@ for (const [kind, open] of Object.entries(places))
       let place: Place;
       const { make, known } = useLimiters(open, (opened) => (place = opened));
 
-      it('lists the limited keys', async () => {
+      it('shows a key, and lists the limited keys', async () => {
         const limiter = make({ name: 'shared', store: place.store, policies: policy });
         await limiter.consume({ provider: 'openai', tenant: 'acme' }, { cost: 2 });
         await known('shared');
+        if (kind !== 'sqlite') {
+          const views = await place.admin.key('openai');
+          expect(views.map(({ dimension }) => dimension)).to.deep.equal(['provider']);
+        }
         const given = { name: 'shared', policies: [policy] };
         for (const options of [given, ...(kind === 'sqlite' ? [] : [{ name: 'shared' }])]) {
           const limited: JudgedKey[] = [];
