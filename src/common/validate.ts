@@ -1,4 +1,4 @@
-import { HeadgateError, invalidOption, show } from './errors.js';
+import { DOCS, HeadgateError, invalidOption, show } from './errors.js';
 import { printable } from './printable.js';
 
 /** Options of other rate limiters, each with Headgate's names. The suggestion is the first name that the object accepts. */
@@ -98,14 +98,14 @@ export function checkShape(what: string, value: unknown, known: readonly string[
     if (known.includes(name)) continue;
     const alias = ALIASES.get(name)?.find((word) => known.includes(word.split(':')[0]!));
     const near = known.find(
-      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length / 3),
+      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length / 2.5),
     );
     const hint = alias
       ? `Headgate calls it \`${alias}\`.`
       : near
         ? `Did you mean \`${near}\`?`
         : isLimiter(known)
-          ? 'All options are in node_modules/headgate/docs/options.md.'
+          ? `All options: ${DOCS}/options.md.`
           : `The known names are: ${known.join(', ')}.`;
     throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${printable(name)}' is unknown. ${hint}`);
   }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
+import type { Suite } from 'mocha';
 import { createLimiter, type Clock, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { contractChecks } from 'headgate-testing';
 import { describeChecks } from '../../support/kit.js';
 import { freshPrefix } from '../../support/stores.js';
 import { clusterKinds, type TestClient } from './clients.js';
-import { TestCluster } from './failover.js';
+import { majorOf, TestCluster } from './failover.js';
 import { MODES, until } from './load.js';
 import { check, play } from './play.js';
 
@@ -131,14 +132,17 @@ describe('a cluster of six nodes', function () {
   }
 });
 
-describe('a cluster of Valkey that moves slots in one step', function () {
+// Valkey moves slots in one step since 9.0. CI has 8.0: see "Tested versions" in docs/servers.md.
+if (majorOf('valkey') >= 9) describe('a cluster of Valkey that moves slots in one step', movesSlots);
+
+function movesSlots(this: Suite): void {
   this.timeout(180_000);
   let cluster: TestCluster;
   before(async () => (cluster = await TestCluster.start('valkey')));
   after(() => cluster.stop());
 
   for (const [name, connect] of Object.entries(clusterKinds)) {
-    it(`keeps every charge while the slot of the key moves, by ${name}`, async function () {
+    it(`keeps every charge while the slot of the key moves, by ${name}`, async () => {
       const { client, end } = connect(cluster.ports);
       const limiter = createLimiter({
         name: freshPrefix(),
@@ -156,23 +160,20 @@ describe('a cluster of Valkey that moves slots in one step', function () {
         const deciding = Array.from({ length: 8 }, async () => {
           for (; isMoving; decided++) assert.ok(!(await limiter.consume('moving')).degraded);
         });
-        const move = async (): Promise<boolean> => {
-          for (let moves = 0; moves < 3; moves++) if (!(await cluster.moveSlotAtOnce(slot))) return false;
-          return true;
+        const move = async (): Promise<void> => {
+          for (let moves = 0; moves < 3; moves++) await cluster.moveSlotAtOnce(slot);
         };
-        const [hasMoved] = await Promise.all([move().finally(() => (isMoving = false)), ...deciding]);
+        await Promise.all([move().finally(() => (isMoving = false)), ...deciding]);
         const { limit, remaining } = await limiter.peek('moving');
         assert.equal(limit - remaining, decided);
         await limiter.reset('moving');
-        // Valkey before 9.0 cannot.
-        if (!hasMoved) this.skip();
       } finally {
         await limiter.close();
         end();
       }
     });
   }
-});
+}
 
 describe('a cluster that loses a primary, under load', function () {
   this.timeout(180_000);
