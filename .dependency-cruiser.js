@@ -3,7 +3,7 @@ const floors = [
   '^src/common/',
   '^src/algorithms/',
   '^src/contract/',
-  '^src/stores/',
+  '^src/(features|stores)/',
   '^src/limiter/',
   '^src/(http|telemetry)/',
   '^src/(compat|testing)/[^/]+/|^src/(testing|admin)/',
@@ -64,13 +64,21 @@ export default {
       to: { path: '^packages/dashboard/' },
     },
     {
+      name: 'features-below-stores',
+      comment:
+        'A feature knows the notation of keys and the log, and no store. Every store knows the features.',
+      severity: 'error',
+      from: { path: '^src/features/' },
+      to: { path: '^src/stores/[^/]+/' },
+    },
+    {
       name: 'stores-stand-alone',
-      comment: 'The stores share the state of a key and know nothing of each other.',
+      comment: 'The stores share the state of a key and the counts, and know nothing of each other.',
       severity: 'error',
       from: { path: '^src/stores/(memory|redis|sqlite|postgres|state)/' },
       to: {
         path: stores,
-        pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],
+        pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory|counts)/'],
       },
     },
     {

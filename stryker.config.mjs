@@ -23,6 +23,6 @@ export default {
   coverageAnalysis: 'perTest',
   dryRunTimeoutMinutes: 60,
   timeoutMS: 20_000,
-  ignorePatterns: ['/dist', '/docs/api', '/bench.json'],
+  ignorePatterns: ['/dist.*', '/dist', '/docs/api', '/bench.json'],
   reporters: ['clear-text', 'progress'],
 };

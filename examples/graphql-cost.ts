@@ -34,7 +34,11 @@ const app = express();
 app.use(express.json());
 
 app.post('/graphql', async (req, res) => {
-  const { query } = req.body as { query: string };
+  const { query } = Object(req.body) as { query?: unknown };
+  if (typeof query !== 'string') {
+    res.status(400).json({ errors: [{ message: 'Send a query' }] });
+    return;
+  }
   let cost = 0;
   try {
     for (const node of parse(query).definitions)

@@ -12,7 +12,8 @@ app.use(
       { name: 'burst', algorithm: 'token-bucket', limit: 2, window: '1s', burst: 5 },
       { name: 'hour', algorithm: 'sliding-window', limit: 20, window: '1h' },
     ],
-    cost: (req) => Number(req.query.items ?? 1),
+    // A whole number from 1 to 20: a client may send anything.
+    cost: (req) => Math.min(Math.max(Math.floor(Number(req.query.items)) || 1, 1), 20),
   }),
 );
 

@@ -16,6 +16,9 @@ const limiter = createLimiter({
   ],
 });
 
+// In a real application: the user from your authentication.
+const users = new Map(['ada', 'bob', 'eve'].map((name) => [`token-of-${name}`, `user:${name}`]));
+
 /** In a real application: the provider's stream. It ends when it is cancelled, and never exceeds `maxTokens`. */
 async function* complete(prompt: string, maxTokens: number) {
   for (const word of `You said: ${prompt}`.split(' ').slice(0, maxTokens)) {
@@ -52,9 +55,9 @@ function answer(prompt: string, maxTokens: number, promptTokens: number, reserve
 
 /** The handler. In Next.js: `export async function POST(request)`. */
 async function POST(request: Request): Promise<Response> {
-  // In a real application: the user from your authentication. Never trust a header without it.
-  const user = request.headers.get('authorization') ?? 'nobody';
-  const body = (await request.json().catch(() => ({}))) as { prompt?: unknown; maxTokens?: unknown };
+  // Visitors without a login share one quota, because a `Request` does not contain the client's address.
+  const user = users.get(request.headers.get('authorization') ?? '') ?? 'visitors';
+  const body = Object(await request.json().catch(() => ({}))) as { prompt?: unknown; maxTokens?: unknown };
   // The reservation must cover the largest cost of the call, so a client may not choose more.
   const prompt = String(body.prompt).slice(0, 1000);
   const maxTokens = Number.isInteger(body.maxTokens)

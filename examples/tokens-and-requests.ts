@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
 import { rateLimit } from 'headgate/express';
+import { clientKey } from 'headgate/http';
 
 /** In a real application: the provider's stream. It ends when the signal is aborted, and never exceeds `maxTokens`. */
 async function* complete(prompt: string, maxTokens: number, signal: AbortSignal) {
@@ -13,6 +14,9 @@ async function* complete(prompt: string, maxTokens: number, signal: AbortSignal)
     yield { text: `${word} `, tokens: 1 };
   }
 }
+
+// In a real application: the user from your authentication.
+const users = new Map(['ada', 'bob', 'eve'].map((name) => [`token-of-${name}`, `user:${name}`]));
 
 interface Ask {
   prompt: string;
@@ -40,8 +44,8 @@ app.use(
       { name: 'requests', algorithm: 'token-bucket', limit: 5, window: '1m' },
       { name: 'tokens', algorithm: 'token-bucket', limit: 10_000, window: '1m', unit: 'tokens' },
     ],
-    // In a real application: the user from your authentication. Never trust a header without it.
-    keyGenerator: (req) => req.get('authorization') ?? 'nobody',
+    // A visitor without a login is limited by address.
+    keyGenerator: (req) => users.get(req.get('authorization') ?? '') ?? `ip:${clientKey(req.ip)}`,
     // A policy that the object does not name costs 1.
     cost: (req) => {
       const { prompt, maxTokens } = askOf(req.body);

@@ -15,6 +15,7 @@ const limit = rateLimit({
   window: '1m',
   // A request over HTTP takes longer than one over a connection. Until Redis has answered once, `connectTimeout` applies.
   timeout: '1s',
+  // The proxy sets this field for each request.
   clientIp: (request) => request.headers.get('x-real-ip') ?? undefined,
 });
 

@@ -4,6 +4,7 @@
 import Fastify, { type FastifyRequest } from 'fastify';
 import { createLimiter } from 'headgate';
 import { rateLimitPlugin } from 'headgate/fastify';
+import { clientKey } from 'headgate/http';
 import { usagePage } from './usage-page.js';
 
 const limiter = createLimiter({
@@ -11,8 +12,10 @@ const limiter = createLimiter({
   policies: ['minute=60/1m', 'month=calendar 10000/month unit requests'],
 });
 
-// In a real application: the account from your authentication. Never trust a header without it.
-const accountOf = (request: FastifyRequest): string => String(request.headers['x-api-key'] ?? 'demo');
+// In a real application: your customers by API key. A visitor without a valid key is limited by address.
+const customers = new Map([['key-of-ada', 'ada']]);
+const accountOf = ({ headers, ip }: FastifyRequest): string =>
+  customers.get(String(headers['x-api-key'])) ?? `ip:${clientKey(ip)}`;
 
 const fastify = Fastify();
 await fastify.register(rateLimitPlugin, { limiter, keyGenerator: accountOf });

@@ -4,6 +4,7 @@
 import express from 'express';
 import { createLimiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
+import { clientKey } from 'headgate/http';
 import { usagePage } from './usage-page.js';
 
 const limiter = createLimiter({
@@ -11,8 +12,10 @@ const limiter = createLimiter({
   policies: ['minute=60/1m', 'month=calendar 10000/month unit requests'],
 });
 
-// In a real application: the account from your authentication. Never trust a header without it.
-const accountOf = (req: express.Request): string => req.get('x-api-key') ?? 'demo';
+// In a real application: your customers by API key. A visitor without a valid key is limited by address.
+const customers = new Map([['key-of-ada', 'ada']]);
+const accountOf = (req: express.Request): string =>
+  customers.get(req.get('x-api-key') ?? '') ?? `ip:${clientKey(req.ip)}`;
 
 const app = express();
 

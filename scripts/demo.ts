@@ -58,7 +58,7 @@ type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key' | 'tenant', str
 
 /** A limit that tenants share. */
 const shared: RateLimitOptions<Request> = {
-  ...{ name: 'shared', store, policies: '40/2s share tenant' },
+  ...{ name: 'shared', store, policies: '40/2s by key share tenant' },
   keyGenerator: ({ query }) => (query as Query).key,
   keys: { tenant: ({ query }) => (query as Query).tenant },
 };

@@ -4,19 +4,30 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { algorithms } from '../src/algorithms/index.js';
+import type { Feature } from '../src/features/feature.js';
+import { FEATURES } from '../src/features/features.js';
 import { luaFiles } from '../src/stores/redis/lua-files.js';
-import { compose, scriptNames, type Extra } from '../src/stores/redis/scripts.js';
+import { compose, scriptNames, type ScriptPart } from '../src/stores/redis/scripts.js';
 import { root } from './lib/run.mjs';
 import { findProgram, getPrograms } from './programs.mjs';
 
 /** The subjects that the comment at the beginning of a file must explain. */
 const explained = {
+  // A feature's file with params is an algorithm, too.
   'src/algorithms': ['State', 'Params', 'Returns'],
   'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
+  ...Object.fromEntries(FEATURES.map(({ name }) => [`src/features/${name}`, ['KEYS', 'ARGV', 'Reply']])),
 };
 
 type Kernel = keyof typeof algorithms;
 const kernels = Object.keys(algorithms) as Kernel[];
+
+const namesOf = (features: readonly Feature[]): ScriptPart[] => features.map(({ name }) => name);
+
+/** The features of algorithms, which no script of the algorithm lacks; those of scripts that decide; and those of changes, too. */
+const ofRequests = namesOf(FEATURES.filter(({ requestArgs }) => requestArgs));
+const deciding = namesOf(FEATURES.filter(({ decisionArgs }) => decisionArgs));
+const changing = namesOf(FEATURES.filter(({ args }) => args));
 
 const findings = [...unexplained(), ...lint(scripts())];
 if (findings.length > 0) fail(findings.join('\n'));
@@ -27,7 +38,8 @@ function unexplained(): string[] {
       .filter((name) => name.endsWith('.lua'))
       .flatMap((name) => {
         const [header = ''] = readFileSync(join(root, directory, name), 'utf8').split('\n\n');
-        const missing = words.filter((word) => !new RegExp(`^-- ${word}:`, 'm').test(header));
+        const own = /^-- Params:/m.test(header) ? explained['src/algorithms'] : words;
+        const missing = own.filter((word) => !new RegExp(`^-- ${word}:`, 'm').test(header));
         return missing.map((word) => `${directory}/${name}: its opening comment must describe ${word}.`);
       }),
   );
@@ -38,21 +50,27 @@ interface Script {
   readonly source: string;
 }
 
-/** Every script with each algorithm alone; scripts for several policies also with all algorithms; with and without bans and overrides. */
+/** Every script with each algorithm alone; scripts for several policies also with all algorithms; with and without features and overrides. */
 function scripts(): Script[] {
   const alone = kernels.map((kernel) => [kernel]);
   return scriptNames.flatMap((name) => {
     const sets = name.endsWith('-single') ? alone : [kernels, ...alone];
-    const bans = name === 'evaluate' ? [false, true] : [name === 'set-ban'];
-    const extras: Extra[][] = ['evaluate', 'adjust'].includes(name) ? [[], ['ids', 'thresholds']] : [[]];
-    const live = name.startsWith('evaluate') || name === 'adjust' ? [false, true] : [false];
+    const bans: ScriptPart[][] = name.startsWith('evaluate') ? [[], deciding] : [[]];
+    const others: ScriptPart[][] = ['evaluate', 'adjust'].includes(name)
+      ? [ofRequests, [...ofRequests, ...changing]]
+      : [[]];
+    const live: ScriptPart[][] =
+      name.startsWith('evaluate') || name === 'adjust' ? [[], ['overrides']] : [[]];
     return sets.flatMap((set) =>
       bans.flatMap((ban) =>
         live.flatMap((overrides) =>
-          extras.map((extra) => ({
-            name: `${name} (${[...set, ban && 'ban', overrides && 'overrides', ...extra].filter(Boolean).join(', ')})`,
-            source: compose(name, { kernels: set, policies: policiesOf(set), ban, overrides, extras: extra }),
-          })),
+          others.map((other) => {
+            const parts = [...ban, ...overrides, ...other];
+            return {
+              name: `${name} (${[...set, ...parts].join(', ')})`,
+              source: compose(name, { kernels: set, policies: policiesOf(set), parts }),
+            };
+          }),
         ),
       ),
     );
@@ -75,7 +93,7 @@ function lint(scripts: Script[]): string[] {
   return [...found].flatMap(([finding, names]) => {
     const line = `${finding.slice(finding.indexOf('): ') + 3)}\n`;
     const among = scripts.filter(({ source }) => source.includes(line)).length;
-    return /\(W[23]/.test(finding) && names.length < among ? [] : [`${names[0]}: ${finding}`];
+    return /\(W[23]/.test(finding) && new Set(names).size < among ? [] : [`${names[0]}: ${finding}`];
   });
 }
 

@@ -1,14 +1,16 @@
 // npm run test:nodes: runs tests on every other supported Node, which comes as a package from npm, once. Arguments go to mocha.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { read, run } from './lib/run.mjs';
+import { read, root, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /** The versions to add: `npm test` runs all tests on the current Node. */
 const MAJORS = [20, 22, 24, 26].filter((major) => !process.versions.node.startsWith(`${major}.`));
 
 /**
- * Tests that depend on Node's HTTP, streams and timers, which may differ between versions, or on its SQLite, which Node 20 does not have.
- * The tests need no servers.
+ * Tests that depend on Node's HTTP, streams and timers, which may differ between versions, or on its SQLite. Node 20 has none, and runs
+ * the tests on better-sqlite3. The tests need no servers.
  */
 const TESTS = [
   'test/http/connections.test.ts',
@@ -23,19 +25,32 @@ const problems = chosen.length > 0 ? getPrograms('redis', 'valkey') : [];
 if (problems.length > 0) throw new Error(problems.join('\n'));
 const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pending', ...TESTS];
 // The random searches run elsewhere. Here the random tests only have to run.
-const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
+const env = chosen.length > 0 ? {} : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
 let failed = 0;
 for (const major of MAJORS) {
   const [command, ...before] = commandOf(major);
   console.log(
     `Node ${read(command, [...before, '--version'])?.trim() ?? `${major} could not be installed from npm`}`,
   );
-  if (run(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], env) !== 0) failed++;
+  // The installed better-sqlite3 is compiled for the current Node.
+  const sqlite = hasSqlite(major) ? { HEADGATE_SQLITE: 'node:sqlite' } : {};
+  if (run(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], { ...env, ...sqlite }) !== 0)
+    failed++;
 }
 process.exit(failed);
 
 /**
- * The command for a Node of this major version, from the package for this machine, which npx caches.
+ * Whether a Node of this major version has node:sqlite.
+ *
+ * @param {number} major
+ */
+function hasSqlite(major) {
+  return major > 20;
+}
+
+/**
+ * The command for a Node of this major version, from the package for this machine, which npx caches. A Node without node:sqlite brings
+ * better-sqlite3.
  *
  * @param {number} major
  * @returns {[string, ...string[]]}
@@ -43,6 +58,21 @@ process.exit(failed);
 function commandOf(major) {
   const platform = process.platform === 'win32' ? 'win' : process.platform;
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';
-  const name = `${prefix}-${platform}-${process.arch}@${major}`;
-  return ['npx', '--yes', '--loglevel=error', `--package=${name}`, '--', 'node'];
+  const packages = [`${prefix}-${platform}-${process.arch}@${major}`];
+  // npx would take the installed package, for another Node, instead of a package with its name.
+  if (!hasSqlite(major)) packages.push(`for-node-${major}@npm:better-sqlite3@${versionOf('better-sqlite3')}`);
+  return ['npx', '--yes', '--loglevel=error', ...packages.map((name) => `--package=${name}`), '--', 'node'];
+}
+
+/**
+ * The installed version of a package.
+ *
+ * @param {string} name
+ * @returns {string}
+ */
+function versionOf(name) {
+  const file = join(root, 'node_modules', name, 'package.json');
+  /** @type {{ version: string }} */
+  const { version } = JSON.parse(readFileSync(file, 'utf8'));
+  return version;
 }

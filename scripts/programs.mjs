@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { read, root, run } from './lib/run.mjs';
 
-/** @typedef {'redis' | 'valkey' | 'postgres' | 'pgbouncer' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
+/** @typedef {'redis' | 'valkey' | 'postgres' | 'pgbouncer' | 'chromium' | 'prometheus' | 'luacheck' | 'compiler' | 'python'} ProgramName */
 
 /**
  * The programs: the variable for the path, the possible names (first the package's), the variable for a server's URL, the package, and a
@@ -25,6 +25,9 @@ const programs =
     chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
     prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
     luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },
+    // Both compile better-sqlite3, where its package does not bring a file for this Node.
+    compiler: { variable: 'CXX', commands: ['g++'], apt: 'build-essential' },
+    python: { variable: 'PYTHON', commands: ['python3'] },
   });
 
 /**

@@ -1,7 +1,8 @@
 // npm run soak: tests that take too long for npm test. Prints their counts, and exits with 1 if a promise was broken.
-//   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed] [sqlite]     default: all
+//   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed] [sqlite] [oracle]     default: all but the oracle
 //   npm run soak dimensions -- --steps 1000000 --engine redis      the steps on each engine: memory, redis, valkey, slotBy, acrossSlots
 //   npm run soak sqlite -- --minutes 10                on a Node with node:sqlite
+//   npm run soak oracle                               random sites against the model, on every store in turn, until it is stopped (or -- --minutes 60)
 //   npm run soak mixed -- --minutes 60 --from 1       the length of the mixed faults, and the number of the first round
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -17,7 +18,7 @@ const { positionals: chosen, values } = parseArgs({
     engine: { type: 'string' },
   },
 });
-const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
+const runs = (part: string): boolean => (chosen.length === 0 && part !== 'oracle') || chosen.includes(part);
 let broken = 0;
 let done = false;
 
@@ -117,6 +118,12 @@ if (runs('sqlite')) {
     'SQLite: the file does not grow with the keys that there have been',
   );
   promise(Math.max(...logs) < 32, 'SQLite: its log stays short');
+}
+
+if (runs('oracle')) {
+  const { soak } = await import('../test/oracle/run.js');
+  const found = await soak(Number(values.minutes ?? Infinity), (line) => console.log(line));
+  promise(found === undefined, found ?? 'every answer is that of the model');
 }
 
 done = true;

@@ -7,14 +7,15 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
-import { ensureDependencies } from './lib/dependencies.mjs';
+import { ensureBuilt } from './lib/built.mjs';
+import { ensureDependencies, ensureSqlite, hasNodeSqlite } from './lib/dependencies.mjs';
 import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /**
- * A run of Mocha: its arguments, its kinds of server, and the effort of its random tests.
+ * A run of Mocha: its arguments, its kinds of server, the effort of its random tests, and `none` if it leaves SQLite out.
  *
- * @typedef {{ args: string[], servers: string, effort?: string }} Run
+ * @typedef {{ args: string[], servers: string, effort?: string, sqlite?: string }} Run
  */
 
 /** The most files of a run in the quick tier: a new run costs two seconds, and the last run ends alone. */
@@ -23,6 +24,16 @@ const MAX_FILES_PER_RUN = 10;
 /** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
 const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
 
+/** Tests of SQLite alone. */
+const SQLITE = /\bsqlite\b.*\.test\.ts$/;
+
+/** Tests of SQLite among others. */
+const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares|slot-shares|usage))\.test\.ts$/;
+
+/** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
+const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
+const REPEATED_EFFORT = '0.3';
+
 /** The output of a counterexample: a failure, even if a second run finds none. */
 const COUNTEREXAMPLE = /Property failed after|Counterexample/;
 
@@ -30,13 +41,14 @@ const COUNTEREXAMPLE = /Property failed after|Counterexample/;
  * @param {Run} run
  * @param {'inherit' | 'pipe'} output
  */
-const mocha = ({ args, servers, effort = '1' }, output = 'inherit') =>
+const mocha = ({ args, servers, effort = '1', sqlite }, output = 'inherit') =>
   spawn(process.execPath, ['node_modules/mocha/bin/mocha.js', ...args], {
     cwd: root,
     stdio: ['ignore', output, output],
     env: {
       ...process.env,
       HEADGATE_SERVERS: servers,
+      ...(sqlite && { HEADGATE_SQLITE: sqlite }),
       HEADGATE_RUNS: process.env['HEADGATE_RUNS'] ?? effort,
       // The name of the report's file, so that a second run replaces the report of the first.
       HEADGATE_RUN: `${servers}-${args.at(-1)?.replaceAll('/', '-') ?? 'all'}`,
@@ -128,8 +140,10 @@ function groupByFolder(files, most) {
 function stepsOf(slow) {
   const all = listFiles('test', 'packages/*/test/*').filter((file) => file.endsWith('.test.ts'));
   const isSlow = (/** @type {string} */ file) => file.includes('test/slow/');
-  const quick = all.filter((file) => !isSlow(file));
-  const rest = all.filter(isSlow);
+  // On a Node without SQLite, `npm test` leaves SQLite to `npm run test:all`, because its driver is compiled for a minute.
+  const isLater = (/** @type {string} */ file) => !hasNodeSqlite && SQLITE.test(file);
+  const quick = all.filter((file) => !isSlow(file) && !isLater(file));
+  const rest = all.filter((file) => isSlow(file) || isLater(file));
   // The longest first, so that no long run begins when the others have ended.
   const sizeOf = (/** @type {string[]} */ files) =>
     files.reduce((sum, file) => sum + statSync(join(root, file)).size, 0);
@@ -138,21 +152,44 @@ function stepsOf(slow) {
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
   const width = given ? 1 : availableParallelism() + 1;
   /** @param {(file: string) => boolean} which */
-  const each = (which) => bySize.filter(which).map((file) => ({ args: [file], servers: 'redis,valkey' }));
+  const each = (which) =>
+    bySize.filter(which).map((file) => ({
+      ...{ args: [file], servers: 'redis,valkey' },
+      ...(REPEATED.test(file) && { effort: REPEATED_EFFORT }),
+    }));
   if (!slow)
     return [
       {
         runs: groupByFolder(quick, MAX_FILES_PER_RUN)
           .sort((a, b) => sizeOf(b) - sizeOf(a))
-          .map((args) => ({ args, servers: 'redis', effort: '0.5' })),
+          .map((args) => ({
+            args,
+            servers: 'redis',
+            effort: '0.5',
+            ...(!hasNodeSqlite && { sqlite: 'none' }),
+          })),
         width,
       },
     ];
-  const suites = { args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' };
+  const suites = {
+    ...{ args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' },
+    effort: REPEATED_EFFORT,
+  };
+  const onSqlite = {
+    args: [...quick.filter((file) => SQLITE_SUITES.test(file)), '-g', '/sqlite/i'],
+    servers: 'none',
+  };
   const inFolder = (/** @type {string} */ folder) => (/** @type {string} */ file) =>
     dirname(file) === `test/slow/${folder}`;
   return [
-    { runs: [suites, ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file))], width },
+    {
+      runs: [
+        suites,
+        ...(hasNodeSqlite ? [] : [onSqlite]),
+        ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file)),
+      ],
+      width,
+    },
     // Faults go by real time, so they run when the busy tests have ended.
     { runs: each(inFolder('faults')), width },
     { runs: each(inFolder('alone')), width: 1 },
@@ -190,6 +227,11 @@ if (problems.length > 0) {
   console.error(problems.join('\n'));
   process.exit(1);
 }
+if (!hasNodeSqlite && (slow || !each)) ensureSqlite();
+else if (!hasNodeSqlite)
+  console.log(`Node ${process.version} has no SQLite: npm run test:all tests it with better-sqlite3.`);
+// Several slow tests use the build. Otherwise they would all build at once.
+if (slow) ensureBuilt();
 process.exitCode = each
   ? await runTier(slow, each)
   : await exitStatus(mocha({ args, servers: process.env['HEADGATE_SERVERS'] ?? 'redis,valkey' }));

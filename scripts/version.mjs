@@ -12,7 +12,9 @@ if (process.argv[2] === 'check') {
     fail('Set `repository` in package.json: provenance names the repository.');
   }
 } else {
-  const [before, after] = readFileSync('CHANGELOG.md', 'utf8').split('## [Unreleased]\n');
+  const [before, text] = readFileSync('CHANGELOG.md', 'utf8').split('## [Unreleased]\n');
+  // A first version has its section before its release, and the changes since then become a part of it.
+  const after = text?.replace(/^(### \w+\n+)(?=##)/gm, '').replace(`\n## [${version}]\n`, '');
   if (after === undefined || !/^\s*### /.test(after)) {
     fail(
       'CHANGELOG.md has nothing under [Unreleased]: say what is new, and undo the change of package.json.',

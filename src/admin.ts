@@ -4,41 +4,68 @@
  * @module
  */
 export { createAdmin, type Admin, type AdminOptions, type AdminSource } from './admin/create-admin.js';
-export type { BanKeyOptions, BanResult, BansOptions, UnbanResult } from './admin/bans.js';
-export type { ImportedBan, ImportOptions, ImportResult } from './admin/import-bans.js';
+export type { BanKeyOptions, BanResult, BansOptions, UnbanKeyOptions, UnbanResult } from './admin/bans.js';
+export { readBanLine, type BanLineDefaults } from './admin/ban-lines.js';
+export {
+  MAX_LOGGED_KEYS,
+  type BanEffect,
+  type ImportedBan,
+  type ImportOptions,
+  type ImportResult,
+} from './admin/import-bans.js';
+export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
+export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
-export type { BannedKey, Find, JudgedKey, PolicyVerdict } from './admin/finds.js';
+export type { BannedKey, KeyVerdictFind, JudgedKey, PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
+export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
+export type { TenantsOptions, TenantView } from './admin/tenant-views.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
 export type {
   OverrideAllOptions,
+  OverrideEffect,
   OverrideOptions,
   OverrideResult,
   OverrideWish,
   OverriddenKey,
 } from './admin/overrides.js';
-export type { Configuration, Instance } from './admin/published.js';
+export type { Configuration, Instance, LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
-export type { StoreHealth } from './stores/redis/operators/traffic.js';
+export type { StoreHealth } from './stores/counts/sink.js';
 export type { DecisionRates, KeyRates, Rates } from './admin/rates.js';
-export type { LimiterRates, LimiterWaits, ProcessState, Traffic, TrafficOptions } from './admin/traffic.js';
+export type {
+  LimiterRates,
+  LimiterWaits,
+  ProcessState,
+  StoreLatency,
+  Traffic,
+  TrafficOptions,
+} from './admin/traffic.js';
 export type { ServerMemory } from './admin/state.js';
-export { ItemError, typedKey as checkKey, type KeyOptions, type Subject } from './admin/typed-keys.js';
+export {
+  ItemError,
+  typedKey as checkKey,
+  type KeyOptions,
+  type Refused,
+  type Subject,
+} from './admin/typed-keys.js';
 export type { RecordedThreshold, ThresholdReader, ThresholdReaderOptions } from './admin/thresholds.js';
 export type { UndoOptions, UndoResult } from './admin/undo.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
-export { USE_LEVELS } from './stores/use.js';
+export type { AppliedOverride, OverrideCounts } from './admin/override-views.js';
+export { USE_LEVELS } from './stores/counts/use-histogram.js';
 // Helpers for programs that present all of this to people.
-export { MAX_DURATION_MS, toMilliseconds, toText } from './common/duration.js';
+export { exactMilliseconds, MAX_DURATION_MS, toText } from './common/duration.js';
 export { withoutPage } from './common/errors.js';
 export { printable, printableJson, printableLines } from './common/printable.js';
 export { faultOfSecret } from './common/secret.js';
+export { withoutSecrets } from './common/shown.js';
 export { VERSION } from './common/version.js';
 export { checkNote, NOTE_LENGTHS } from './contract/ban-options.js';
 export { checkDimension, DEFAULT_DIMENSION } from './contract/key.js';

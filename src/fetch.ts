@@ -6,4 +6,4 @@ export type { Interceptor } from './fetch/interceptor.js';
 export type { OutboundRequest, OutboundStats } from './fetch/outbound.js';
 export type { Pause } from './fetch/pauses.js';
 export { readAnswer } from './fetch/answer.js';
-export type { Answer, Field, Quota } from './fetch/answer.js';
+export type { Answer, Field, PartnerQuota } from './fetch/answer.js';

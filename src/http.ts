@@ -1,1 +1,1 @@
-export * from './http/toolkit.js';
+export * from './http/adapter-kit.js';

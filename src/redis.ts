@@ -5,5 +5,5 @@ export {
   type RedisClient,
   type RedisStoreOptions,
   type SliceOptions,
-  type TopOptions,
+  type CountOptions,
 } from './stores/redis/redis.js';

@@ -18,7 +18,8 @@ export { costAt, type Costs } from './contract/costs.js';
 export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';
 export type { BanNote } from './contract/ban-options.js';
-export type { CompiledBan } from './algorithms/ban.js';
+export type { FirstDecision } from './contract/first-decision.js';
+export type { CompiledBan } from './contract/ban-options.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
 export { chargedOf } from './contract/reply.js';
@@ -26,7 +27,7 @@ export type { Announced, Announcement } from './contract/announcement.js';
 export type { ChangeReply, Charged, Reply, UsageReply } from './contract/reply.js';
 export type {
   Call,
-  Change,
+  ChargeChange,
   Clock,
   Dimensions,
   Keys,
@@ -40,4 +41,4 @@ export type {
   Subject,
 } from './contract/store.js';
 export type { Crossing } from './contract/crossing.js';
-export type { StoredCrossing } from './stores/crossings.js';
+export type { StoredCrossing } from './features/thresholds/crossings.js';

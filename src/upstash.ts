@@ -10,5 +10,5 @@ export type {
   Finding,
   RedisStoreOptions,
   SliceOptions,
-  TopOptions,
+  CountOptions,
 } from './stores/redis/redis.js';

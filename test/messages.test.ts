@@ -252,7 +252,7 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
         });
       }),
     'INVALID_OPTION',
-    /^cost: .*\b5\b/,
+    /^config\.rateLimit of \/: cost: .*\b5\b/,
   ],
 ];
 

@@ -195,15 +195,6 @@ describe('a Redis that is set up wrongly', () => {
     await server.stop();
   });
 
-  it("Headgate is never the only listener for a client's errors", () => {
-    const client = new Redis({ lazyConnect: true });
-    redisStore(client);
-    expect(client.listenerCount('error')).to.equal(0);
-    client.on('error', () => {});
-    expect(client.listenerCount('error')).to.equal(2);
-    client.disconnect();
-  });
-
   const broken = (): Store => {
     const reject = () => Promise.reject(new Error('ECONNREFUSED'));
     return { decide: reject, adjust: reject, lease: reject, reset: reject, ban: reject };
@@ -257,4 +248,36 @@ describe('a Redis that is set up wrongly', () => {
     await fail(broken());
     expect(warned).to.have.length(1);
   });
+});
+
+describe('the minute in which Redis fails', () => {
+  for (const [localShare, locally] of [
+    [1, 10],
+    [0.5, 5],
+    [1 / 4, 2],
+  ] as const)
+    it(`admits 3 by Redis and ${locally} in this process, with localShare: ${localShare}`, async () => {
+      const server = await startServer('redis');
+      const client = new Redis(server.port);
+      client.on('error', () => {});
+      const limiter = createLimiter({
+        ...{
+          name: 'api',
+          store: redisStore(client),
+          policies: 'fixed-window 10/1h',
+          localShare,
+          warnings: false,
+        },
+      });
+      const ask = async (count: number): Promise<number> => {
+        let admitted = 0;
+        for (let i = 0; i < count; i++) if ((await limiter.consume('ada')).allowed) admitted++;
+        return admitted;
+      };
+      expect(await ask(3)).to.equal(3);
+      await server.stop();
+      expect(await ask(17)).to.equal(locally);
+      await limiter.close();
+      client.disconnect();
+    });
 });

@@ -13,6 +13,7 @@ import request from 'supertest';
 import { createLimiter, memoryStore, type Limiter, type LimiterOptions, type WarningCode } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
+import { limitFetch } from 'headgate/fetch';
 import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey } from 'headgate/http';
 import { Hono } from 'hono';
@@ -272,6 +273,12 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ['window: 60', () => createLimiter({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /\b60\b.*'60s'/],
   ['window: 60 of Express', () => rateLimit({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /'60s'/],
   [
+    'window: 60 of limitFetch',
+    () => limitFetch(fetch, { limit: 5, window: 60 }),
+    'HEADGATE_SHORT_WINDOW',
+    /'60s'/,
+  ],
+  [
     'lease: 30',
     () => createLimiter({ algorithm: 'concurrency', limit: 5, lease: 30 }),
     'HEADGATE_SHORT_WINDOW',
@@ -282,6 +289,18 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () => onExpress({ policies: () => [{ limit: 5, window: 60 }] }),
     'HEADGATE_SHORT_WINDOW',
     /'60s'/,
+  ],
+  [
+    'a limit shared per key',
+    () => createLimiter({ limit: 1000, window: '1m', share: 'tenant' }),
+    'HEADGATE_SHARE_PER_KEY',
+    /three keys have 3000\..*by: 'provider'/,
+  ],
+  [
+    'slots of a tier, shared per key',
+    () => createLimiter({ tiers: { pro: 'concurrency 5/30s share tenant' } }),
+    'HEADGATE_SHARE_PER_KEY',
+    /three keys have 15\./,
   ],
   ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /\b5\b.*'default'/],
   [
@@ -320,6 +339,11 @@ async function madeLate(tenants: number): Promise<void> {
 const fine: readonly [what: string, cause: () => unknown][] = [
   ['a limiter that the first request creates and the application keeps', () => madeLate(1)],
   ['limiters that are made by the first request of each tenant, and kept', () => madeLate(8)],
+  ['a shared limit by its dimension', () => createLimiter('1000/1m by provider share tenant')],
+  [
+    'a shared limit that each key has for itself on purpose',
+    () => createLimiter('1000/1m by key share tenant'),
+  ],
   ['a trusted proxy', () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1))],
   ['by its address', () => onFastify(quota, { headers: forwarded }, { trustProxy: '127.0.0.1' })],
   ['by their number', () => onFastify(quota, { headers: forwarded }, { trustProxy: (_, hop) => hop < 1 })],

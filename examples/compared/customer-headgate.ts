@@ -12,6 +12,7 @@ const limit = rateLimit({
   store,
   policies: 'fixed-window 5/1m',
   overrides: true,
+  // Your gateway sets this field, after it has verified the user.
   keyGenerator: (req) => req.get('X-User') ?? 'nobody',
 });
 

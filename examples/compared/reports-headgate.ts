@@ -14,6 +14,7 @@ const twoAtATime = rateLimit({
   policies: 'concurrency 2/1m',
   wait: '30s',
   maxWaitingPerKey: 5,
+  // Your gateway sets this field, after it has verified the user.
   keyGenerator: (req) => req.get('X-User') ?? 'nobody',
 });
 

@@ -13,8 +13,12 @@ app.use(
     name: 'completions',
     store,
     policies: ['requests=fixed-window 5/1m', 'tokens=fixed-window 10_000/1m'],
+    // Your gateway sets this field, after it has verified the user.
     keyGenerator: (req) => req.get('X-User') ?? 'nobody',
-    cost: (req) => ({ tokens: Number((req.body as { maxTokens: unknown }).maxTokens) }),
+    cost: (req) => {
+      const { maxTokens } = Object(req.body) as { maxTokens?: unknown };
+      return { tokens: Math.min(Math.max(Math.trunc(Number(maxTokens)) || 10_000, 1), 10_001) };
+    },
   }),
 );
 

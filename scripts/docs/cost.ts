@@ -1,9 +1,16 @@
-// Measures the figures in docs/performance.md: the bytes and the processor time that keys and decisions take, on a new Redis, a new Valkey, and in a process.
-//   node --expose-gc --import tsx scripts/docs/cost.ts [redis] [valkey] [memory]
-import { createLimiter, type Limiter, type Policy } from 'headgate';
+// Measures the figures in docs/performance.md: the bytes and the processor time that keys and decisions take, on a new Redis, a new Valkey, in a file of
+// SQLite, in a table of PostgreSQL, and in a process.
+//   node --expose-gc --import tsx scripts/docs/cost.ts [redis] [valkey] [features] [sqlite] [postgres] [memory]
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createLimiter, type CreateLimiterOptions, type Limiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { sqliteStore } from 'headgate/sqlite';
+import { postgresStore } from 'headgate/postgres';
 import { Redis } from 'ioredis';
+import { startPostgres } from '../../test/support/postgres.js';
 import { startServer } from '../../test/support/servers.js';
+import { makeDirectory, openDatabase } from '../../test/support/sqlite.js';
 
 const window = '1h';
 const common = { limit: 100, window };
@@ -23,6 +30,9 @@ const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(p
 
 for (const kind of ['redis', 'valkey'] as const)
   if (runs(kind)) for (const each of cases) await onServer(kind, ...each);
+if (runs('features')) await ofFeatures();
+if (runs('postgres')) for (const [name, policy] of cases.slice(0, 3)) await inTable(name, policy);
+if (runs('sqlite')) for (const [name, policy] of cases.slice(0, 3)) await inFile(name, policy);
 if (runs('memory')) await inMemory();
 
 /** Each measurement uses a new server, because memory that an earlier measurement freed would be missing in the next. */
@@ -51,6 +61,76 @@ async function onServer(kind: 'redis' | 'valkey', name: string, policy: Policy, 
   await limiter.close();
   redis.disconnect();
   await server.stop();
+}
+
+/** The bytes of Redis that a feature adds to a key with a fixed window. */
+async function ofFeatures(): Promise<void> {
+  const policies = 'fixed-window 100/1h thresholds 1%';
+  const plain = 'fixed-window 100/1h';
+  await inRedis('a fixed window alone', { policies: plain }, (limiter, i) => limiter.consume(key(i)));
+  await inRedis('a request id', { policies: plain }, (limiter, i) =>
+    limiter.consume(key(i), { id: `order-${i}` }),
+  );
+  await inRedis('a crossed threshold', { policies, onThreshold() {} }, (limiter, i) =>
+    limiter.consume(key(i)),
+  );
+  await inRedis('an override', { policies: plain, overrides: true }, async (limiter, i) => {
+    await limiter.consume(key(i));
+    await limiter.override(key(i), '200/1h', { for: '1d' });
+  });
+}
+
+async function inRedis(
+  name: string,
+  options: object,
+  fill: (limiter: Limiter, i: number) => Promise<unknown>,
+): Promise<void> {
+  const server = await startServer('redis');
+  const redis = new Redis(server.port);
+  const used = async () => Number(/^used_memory:(\d+)/m.exec(await redis.info())?.[1]);
+  const limiter = createLimiter({
+    ...options,
+    name: 'api',
+    store: redisStore(redis),
+    timeout: '1m',
+  } as unknown as CreateLimiterOptions);
+  await fill(limiter, -1);
+  const before = await used();
+  for (let i = 0; i < 50_000; i += 500)
+    await Promise.all(Array.from({ length: 500 }, (_, j) => fill(limiter, i + j)));
+  report(`redis: ${name}`, ((await used()) - before) / 50_000, 50_000);
+  await limiter.close();
+  redis.disconnect();
+  await server.stop();
+}
+
+/** The size of the table with its indexes, by the number of keys. */
+async function inTable(name: string, policy: Policy): Promise<void> {
+  const server = await startPostgres();
+  const pool = server.pool();
+  const store = postgresStore(pool);
+  await store.setup();
+  const limiter = createLimiter({ store, policies: [policy], timeout: '1m', onStoreError: 'throw' });
+  for (let i = 0; i < 100_000; i += 1000)
+    await Promise.all(Array.from({ length: 1000 }, (_, j) => limiter.consume(key(i + j))));
+  await limiter.close();
+  const { rows } = await pool.query<{ size: string }>(`SELECT pg_total_relation_size('headgate') AS size`);
+  report(`postgres: ${name}`, Number(rows[0]!.size) / 100_000, 100_000);
+  await pool.end();
+  await server.stop();
+}
+
+/** The size of the file, without its log, by the number of keys. */
+async function inFile(name: string, policy: Policy): Promise<void> {
+  const file = join(makeDirectory(), 'limits.db');
+  const database = openDatabase(file);
+  const limiter = createLimiter({ store: sqliteStore(database), policies: [policy], timeout: '1m' });
+  for (let i = 0; i < 100_000; i += 1000)
+    await Promise.all(Array.from({ length: 1000 }, (_, j) => limiter.consume(key(i + j))));
+  await limiter.close();
+  database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  report(`sqlite: ${name}`, statSync(file).size / 100_000, 100_000);
+  database.close();
 }
 
 function report(what: string, bytes: number, count: number, rest = ''): void {

@@ -16,7 +16,7 @@ import { CALL_TABLE } from '../../src/limiter/rate-limited.js';
 import { MEMORY_TABLE } from '../../src/stores/memory/memory.js';
 import { POSTGRES_TABLE } from '../../src/stores/postgres/postgres.js';
 import { SLICE_TABLE } from '../../src/stores/redis/local/slice-options.js';
-import { TOP_TABLE } from '../../src/stores/redis/operators/traffic.js';
+import { COUNT_TABLE } from '../../src/stores/counts/traffic.js';
 import { REDIS_TABLE } from '../../src/stores/redis/redis.js';
 import { SQLITE_TABLE } from '../../src/stores/sqlite/sqlite.js';
 
@@ -88,7 +88,7 @@ const SECTIONS: readonly Section[] = [
     types: ['RedisStoreOptions'],
   },
   { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
-  { title: 'top of redisStore', text: '', table: TOP_TABLE, types: ['TopOptions'] },
+  { title: 'counts of the stores', text: '', table: COUNT_TABLE, types: ['CountOptions'] },
   { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions'] },
   {
     title: 'postgresStore',
@@ -190,23 +190,30 @@ const withoutRange = (sentence: string): string =>
 const isRepeated = ({ section, name }: Documented): boolean =>
   section === 'Requests' && name in LIMITER_TABLE;
 
+/** An option as an item of the list: its name, values, default and meaning. */
+function itemOf(option: Documented): string {
+  const otherwise = defaultText(option);
+  const facts = [grouped(option.type), ...(otherwise === '' ? [] : [`default: ${otherwise}`])].join('; ');
+  return `- **\`${option.name}\`** (${facts}): ${withoutRange(option.sentence)}`;
+}
+
 /** The content of docs/options.md. */
 export async function optionsPage(): Promise<string> {
   const all = options();
+  /** The section in which an item was shown first. */
+  const shown = new Map<string, string>();
   const parts = SECTIONS.map(({ title, text }) => {
-    const rows = all
-      .filter((option) => option.section === title && !isRepeated(option))
-      .map((option) => {
-        const cells = [
-          `\`${option.name}\``,
-          withoutRange(option.sentence),
-          grouped(option.type),
-          defaultText(option),
-        ];
-        return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-      });
-    const head = '| option | meaning | values | default |\n| --- | --- | --- | --- |';
-    return `## ${title}\n\n${text}\n\n${head}\n${rows.join('\n')}`;
+    const repeated = new Map<string, string[]>();
+    const items: string[] = [];
+    for (const option of all.filter((each) => each.section === title && !isRepeated(each))) {
+      const item = itemOf(option);
+      const first = shown.get(item);
+      if (first === undefined) items.push(item);
+      else repeated.set(first, [...(repeated.get(first) ?? []), `\`${option.name}\``]);
+      shown.set(item, first ?? title);
+    }
+    const also = [...repeated].map(([first, names]) => `As for \`${first}\`: ${names.join(', ')}.`);
+    return `## ${title}\n\n${text}\n\n${items.join('\n')}\n\n${also.join(' ')}`;
   });
   const intro = `# Options
 

@@ -1,4 +1,5 @@
-// npm run docs:screens: takes the pictures of the README, docs/plots/dashboard-*.png and replay-*.png. A site runs on a new Redis for some minutes
+// npm run docs:screens: takes the pictures of the README, docs/plots/dashboard-*.png, replay-*.png and playground-*.png (which needs `npm run
+// docs:site` before; `-- playground` takes only this one). A site runs on a new Redis for some minutes
 // before, so that the page shows real counts. `-- 3` lets it run for three minutes in place of 16, and `-- redis://127.0.0.1:6379` shows a site that
 // already runs.
 import { spawnSync, type SpawnSyncOptions } from 'node:child_process';
@@ -17,17 +18,25 @@ import { chromium, type Browser } from 'playwright-core';
 import { startServer } from '../../test/support/servers.js';
 import { root } from '../lib/run.mjs';
 import { findProgram } from '../programs.mjs';
+import { DEFAULTS, toLink } from './playground/settings.js';
+import { serveSite } from './site/serve.js';
 import { makeChanges, startSite } from './site.js';
 
 const MAX_BYTES = 200_000;
 const SCHEMES = ['light', 'dark'] as const;
 
+/** The settings of the playground in the picture. */
+const PLAYGROUND = toLink({ ...DEFAULTS, pattern: 'edge', rate: 2 });
+
 const [given = '16'] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: findProgram('chromium'), args: ['--no-sandbox'] });
 const directory = mkdtempSync(join(tmpdir(), 'headgate-screens-'));
 try {
-  await takeReplay();
-  await takeDashboard();
+  await takePlayground();
+  if (given !== 'playground') {
+    await takeReplay();
+    await takeDashboard();
+  }
 } finally {
   rmSync(directory, { recursive: true });
   await browser.close();
@@ -61,6 +70,17 @@ async function showSite(site: string): Promise<void> {
   web.closeAllConnections();
   web.close();
   redis.disconnect();
+}
+
+async function takePlayground(): Promise<void> {
+  const site = await serveSite();
+  await take('playground', `${site.url}/docs/playground.html#${PLAYGROUND}`, async (tab) => {
+    await tab.locator('.playground[data-state="shown"]').waitFor();
+    // The times depend on the machine.
+    await tab.addStyleTag({ content: '.playground .status { display: none }' });
+    await tab.evaluate('scrollTo(0, document.querySelector(".playground").getBoundingClientRect().top - 80)');
+  });
+  await site.close();
 }
 
 async function takeReplay(): Promise<void> {

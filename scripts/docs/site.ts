@@ -56,7 +56,7 @@ const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.
 export function startSite(url: string): () => Promise<void> {
   let isRunning = true;
   const clients = Array.from({ length: 4 }, () => new Redis(url));
-  const stores = clients.map((redis) => redisStore(redis, { top: true, publish: '2s' }));
+  const stores = clients.map((redis) => redisStore(redis, { counts: true, publish: '2s' }));
   const fleet = stores.map((store, i) => {
     const all = Object.entries(LIMITERS).map(([name, { options }]) => {
       // One process still has the last deployment's limit.

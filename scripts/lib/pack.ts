@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { read, run } from './run.mjs';
+import { ensureBuilt } from './built.mjs';
+import { read } from './run.mjs';
 
 /** A packed package: the path of its tarball, and the paths of its files. */
 export interface Packed {
@@ -11,7 +12,7 @@ export interface Packed {
 
 /** Builds all packages of the repository, and packs them into a directory. The first is `headgate`. */
 export function pack(directory: string): [Packed, ...Packed[]] {
-  if (run('npm', ['run', 'build', '--silent']) !== 0) throw new Error('The build failed.');
+  ensureBuilt();
   const options = ['--ignore-scripts', '--json', '--pack-destination', directory];
   const report = read('npm', ['pack', '--workspaces', ...options]);
   if (report === undefined) throw new Error('npm pack failed.');

@@ -11,8 +11,7 @@ type Verdict = 'killed' | 'survived' | 'timed out';
 
 /** The tests of Lua files, because coverage cannot be measured in Redis. The first matching place names the tests. */
 const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
-  ['src/stores/redis/lua/note-bans.lua', ['packages/cli/test/ban-book', 'packages/cli/test/bans']],
-  ['src/stores/redis/lua/seal-bans.lua', ['packages/cli/test/ban-book', 'packages/cli/test/bans']],
+  ['src/stores/redis/lua/note-changes.lua', ['packages/cli/test/ban-book', 'packages/cli/test/bans']],
   ['src/stores/redis/lua/count.lua', ['packages/cli/test/slow/top']],
   ['src/stores/redis/lua/publish.lua', ['packages/cli/test/limits']],
   ['src/stores/redis/lua/check.lua', ['redis/check', 'packages/cli/test/check', 'redis/']],

@@ -1,11 +1,12 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError } from '../common/errors.js';
-import { checkShape } from '../common/validate.js';
+import { checkBoolean, checkShape } from '../common/validate.js';
 import type { BanNote } from '../contract/ban-options.js';
 import { withScope } from '../stores/keys.js';
 import { checkChange, checkName, noteOf, warnings, type Context, type KeyChangeOptions } from './context.js';
-import { Finder } from './finder.js';
+import { RecordFinder } from './finder.js';
 import type { BannedKey } from './finds.js';
+import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
 import type { Published } from './published.js';
 import { cannotBan, checkBans, doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
@@ -18,6 +19,15 @@ export const SAME_END_MS = 1000;
 export interface BanKeyOptions extends KeyChangeOptions {
   /** Whether to ban even if no limiter is known to check for the ban. @default false */
   force?: boolean | undefined;
+}
+
+/** Options of `unban`. */
+export interface UnbanKeyOptions extends KeyChangeOptions, GivenLimits {
+  /**
+   * Whether to forget the key's charges, too, as `reset` does. Otherwise the charges stay, and a key that has spent its quota is denied
+   * until the window ends. If the store does not know the limiter, pass the limiter's `policies`, too. @default false
+   */
+  fresh?: boolean | undefined;
 }
 
 /** The result of `ban`. */
@@ -48,6 +58,8 @@ export interface UnbanResult extends Subject {
   readonly denials?: number;
   /** The length of the last ban by denials, which is forgotten, ms. 0 if there was none. */
   readonly lastBanMs?: number;
+  /** The names of the policies whose charges were forgotten. Absent without `fresh`. */
+  readonly policies?: readonly string[];
   /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
@@ -56,10 +68,7 @@ export interface UnbanResult extends Subject {
 export interface BansOptions {
   /** The limiter. @default all limiters */
   name?: string | undefined;
-  /**
-   * Whether to search all keys, even if there is a complete index of bans. `'never'` reads the index, even if bans by versions without it may be
-   * missing; SQLite and memory have no index. @default false
-   */
+  /** `'never'`: on Redis, only the bans in the index, which may lack some. All other values search all keys. @default true */
   scan?: boolean | 'never' | undefined;
 }
 
@@ -78,12 +87,18 @@ export function loggedOwner(
   return { who: withScope(scope, text), keys: keys.length };
 }
 
-/** The functions that show and change bans. */
-export function banFunctions({ state, origin }: Context) {
+/** Checks the arguments of a reset. Resolves with a function that forgets the charges of the key. */
+type PrepareReset = (
+  key: string,
+  options: KeyChangeOptions & GivenLimits,
+) => Promise<() => Promise<Required<Pick<UnbanResult, 'policies' | 'warnings'>>>>;
+
+/** The functions that show and change bans. @param prepareReset for `unban` with `fresh` */
+export function banFunctions({ state, origin }: Context, prepareReset: PrepareReset) {
   async function ban(key: string, duration: Duration, options: BanKeyOptions): Promise<BanResult> {
     const note = checkChange('ban', options, 'force');
-    const forMs = toMilliseconds('duration', duration);
-    return banning(await state.published(), options.name, { key, forMs, note, options })();
+    const [result] = await banAll([options.name], { key, duration, note, options });
+    return result!;
   }
 
   async function banIn(
@@ -93,84 +108,92 @@ export function banFunctions({ state, origin }: Context) {
     options: Omit<BanKeyOptions, 'name'> = {},
   ): Promise<BanResult[]> {
     checkShape('banIn', options, [...KEY_FIELDS, 'by', 'reason', 'force']);
-    const note = noteOf('banIn', options);
-    const forMs = toMilliseconds('duration', duration);
+    return banAll(names, { key, duration, note: noteOf('banIn', options), options });
+  }
+
+  /** Checks all bans before the first one. */
+  async function banAll(
+    names: readonly string[] | 'all',
+    { key, duration, note, options }: Banning,
+  ): Promise<BanResult[]> {
+    const forMs = toMilliseconds('duration', duration, { usual: 'long' });
     const published = await state.published();
-    const all = namesOf(published, names, typedKey(key, options).dimension);
-    const bans = all.map((name) => banning(published, name, { key, forMs, note, options }));
+    const typed = typedKey(key, options);
+    const bans = namesOf(published, names, typed.dimension).map((name) => {
+      const doubt = checkBans(published, name, typed.dimension, options.force ?? false);
+      const [subject, doubtOfKey] = subjectIn(published, name, typed);
+      return async (): Promise<BanResult> => {
+        const owners = ownersOf(state, name, subject);
+        const before = await leftOf(state, owners);
+        const changes = owners.map((owner) => ({ owner, duration: forMs, note }));
+        const longest = Math.max(...before);
+        const unnoted = await state.setBans(changes, {
+          ...{ action: 'ban', ...loggedOwner(state, name, subject), forMs, ...note, from: origin },
+          ...(longest > 0 && { before: longest }),
+          after: forMs,
+        });
+        return {
+          ...{ name, ...subject, bannedForMs: forMs, until: new Date(Date.now() + forMs), ...note },
+          warnings: warnings(
+            ...doubtsOf(published, undefined),
+            doubt,
+            doubtOfKey,
+            shortened(before, forMs, name),
+            notNoted(unnoted),
+          ),
+        };
+      };
+    });
     return inTurn(bans);
   }
 
-  /** Checks a ban. @returns bans */
-  function banning(
-    published: Published,
-    name: string,
-    { key, forMs, note, options }: Banning,
-  ): () => Promise<BanResult> {
-    const typed = typedKey(key, options);
-    const doubt = checkBans(published, name, typed.dimension, options.force ?? false);
-    const [subject, doubtOfKey] = subjectIn(published, name, typed);
-    const owners = ownersOf(state, name, subject);
-    return async () => {
-      const before = await leftOf(state, owners);
-      const changes = owners.map((owner) => ({ owner, duration: forMs, note }));
-      const longest = Math.max(...before);
-      const unnoted = await state.setBans(changes, {
-        ...{ action: 'ban', ...loggedOwner(state, name, subject), forMs, ...note, from: origin },
-        ...(longest > 0 && { before: longest }),
-        after: forMs,
-      });
-      return {
-        ...{ name, ...subject, bannedForMs: forMs, until: new Date(Date.now() + forMs), ...note },
-        warnings: warnings(
-          ...doubtsOf(published, undefined),
-          doubt,
-          doubtOfKey,
-          shortened(before, forMs, name),
-          notNoted(unnoted),
-        ),
-      };
-    };
-  }
-
-  async function unban(key: string, options: KeyChangeOptions): Promise<UnbanResult> {
-    const note = checkChange('unban', options);
-    return unbanning(await state.published(), options.name, key, note, options)();
+  async function unban(key: string, options: UnbanKeyOptions): Promise<UnbanResult> {
+    const note = checkChange('unban', options, 'fresh', ...LIMIT_FIELDS);
+    const [result] = await unbanAll([options.name], key, note, options);
+    return result!;
   }
 
   async function unbanIn(
     names: readonly string[] | 'all',
     key: string,
-    options: Omit<KeyChangeOptions, 'name'> = {},
+    options: Omit<UnbanKeyOptions, 'name'> = {},
   ): Promise<UnbanResult[]> {
-    checkShape('unbanIn', options, [...KEY_FIELDS, 'by', 'reason']);
-    const note = noteOf('unbanIn', options);
-    const published = await state.published();
-    const all = namesOf(published, names, typedKey(key, options).dimension);
-    const unbans = all.map((name) => unbanning(published, name, key, note, options));
-    return inTurn(unbans);
+    checkShape('unbanIn', options, [...KEY_FIELDS, 'by', 'reason', 'fresh', ...LIMIT_FIELDS]);
+    return unbanAll(names, key, noteOf('unbanIn', options), options);
   }
 
-  /** Checks the end of a ban. @returns ends the ban */
-  function unbanning(
-    published: Published,
-    name: string,
+  /** Checks the end of all bans before the first one ends. */
+  async function unbanAll(
+    names: readonly string[] | 'all',
     key: string,
     note: BanNote,
-    options: KeyOptions,
-  ): () => Promise<UnbanResult> {
+    options: Omit<UnbanKeyOptions, 'name'>,
+  ): Promise<UnbanResult[]> {
+    const { fresh, ...others } = options;
+    const isFresh = checkBoolean('fresh', fresh, false);
+    const published = await state.published();
     const typed = typedKey(key, options);
-    const [subject, doubt] = subjectIn(published, name, typed);
-    return () => endBan(published, name, subject, note, options, doubt);
+    const unbans: (() => Promise<UnbanResult>)[] = [];
+    for (const name of namesOf(published, names, typed.dimension)) {
+      const found = subjectIn(published, name, typed);
+      // Checked before the ban ends, so that a wrong argument changes nothing.
+      const reset = isFresh ? await prepareReset(key, { ...others, name }) : undefined;
+      unbans.push(async () => {
+        const result = await endBan(published, name, found, { note, options });
+        if (!reset) return result;
+        const { policies, warnings: more } = await reset();
+        const news = more.filter(({ message }) => result.warnings.every((each) => each.message !== message));
+        return { ...result, policies, warnings: [...result.warnings, ...news] };
+      });
+    }
+    return inTurn(unbans);
   }
 
   async function endBan(
     published: Published,
     name: string,
-    subject: Subject,
-    note: BanNote,
-    options: KeyOptions,
-    doubt: AdminWarning | undefined,
+    [subject, doubt]: ReturnType<typeof subjectIn>,
+    { note, options }: Pick<Banning, 'note' | 'options'>,
   ): Promise<UnbanResult> {
     const owners = ownersOf(state, name, subject);
     const before = owners.length === 1 ? await state.banState(owners[0]!) : undefined;
@@ -203,10 +226,16 @@ export function banFunctions({ state, origin }: Context) {
 
   async function* bans(options: BansOptions = {}): AsyncGenerator<BannedKey> {
     checkShape('bans', options, ['name', 'scan']);
-    const { name, scan = false } = options;
+    const { name, scan } = options;
     if (name !== undefined) checkName(name);
     const nothingElse = { limited: false, admitted: false, states: false } as const;
-    const finder = new Finder(state, { name, limits: new Map(), banned: true, ...nothingElse, scan });
+    const finder = new RecordFinder(state, {
+      name,
+      limits: new Map(),
+      banned: true,
+      ...nothingElse,
+      scan: scan !== 'never',
+    });
     for await (const find of finder.finds()) if (find.kind === 'banned') yield find;
   }
 
@@ -216,7 +245,7 @@ export function banFunctions({ state, origin }: Context) {
 /** A ban to check. */
 interface Banning {
   readonly key: string;
-  readonly forMs: number;
+  readonly duration: Duration;
   readonly note: BanNote;
   readonly options: KeyOptions & { readonly force?: boolean | undefined };
 }

@@ -9,9 +9,10 @@ import { commandsOf, type RedisClient } from '../stores/redis/clients/clients.js
 import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
-import { sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
+import { isUrl, sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
 import { banFunctions } from './bans.js';
 import type { Context } from './context.js';
+import { denialFunctions } from './denials.js';
 import { historyFunctions } from './history.js';
 import { importFunctions } from './import-bans.js';
 import { keyFunctions } from './key.js';
@@ -22,10 +23,11 @@ import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { ServerMemory, State } from './state.js';
+import type { ServerMemory, State, StateSettings } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import { undoFunctions } from './undo.js';
 import type { Origin } from './unlogged.js';
+import { tenantFunctions } from './tenant-views.js';
 import { thresholdFunctions } from './thresholds.js';
 import { usageFunctions } from './usage.js';
 import { viewFunctions } from './views.js';
@@ -36,13 +38,13 @@ export type AdminSource = Store | MemoryStore | RedisClient | SqliteDatabase | s
 /** Options of `createAdmin`. */
 export interface AdminOptions {
   /** For a Redis client: the prefix of the store's keys. @default 'hg' */
-  prefix?: string;
+  prefix?: string | undefined;
   /** For a Redis client or an SQLite file: the secret of the store's option `hashKeys`. @default false */
-  hashKeys?: string | false;
+  hashKeys?: string | false | undefined;
   /** The time limit for an answer of the store: `'1ms'` to `'1m'`. @default '5s' */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /** The interface that the log names for changes: `'admin'`, or `'cli'` for a command line. @default 'admin' */
-  from?: Origin;
+  from?: Origin | undefined;
 }
 
 /** The longest time limit for an answer, ms. */
@@ -66,32 +68,21 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   const timeout = options.timeout === undefined ? 5000 : timeoutOf(options.timeout);
   const origin = checkChoice('from', options.from ?? 'admin', ['admin', 'cli']);
   const state = stateOf(source, options, { timeout, origin });
-  const context: Context = { state, origin };
-  const { changeOverride: _, ...overrides } = overrideFunctions(context);
   return {
-    ...viewFunctions(context),
-    ...keyFunctions(context),
-    ...banFunctions(context),
-    ...importFunctions(context),
-    ...overrides,
-    ...resetFunctions(context),
-    ...logFunctions(context),
-    ...usageFunctions(context),
-    ...historyFunctions(context),
-    ...thresholdFunctions(context),
-    ...undoFunctions(context),
+    ...functionsOf({ state, origin }),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
       checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
       return readTraffic(state, traffic);
     },
-    memory: () => state.memory.read(),
+    isCounted: state.counts !== undefined,
+    memory: async () => (await state.memory?.read()) ?? [],
     close: () => state.close(),
   };
 }
 
 function timeoutOf(given: Duration): number {
   try {
-    return toMilliseconds('timeout', given, 1, MAX_TIMEOUT_MS);
+    return toMilliseconds('timeout', given, { most: MAX_TIMEOUT_MS, usual: 'brief' });
   } catch {
     throw invalidOption('timeout', given, "Pass '1ms' to '1m', such as '5s'.");
   }
@@ -100,7 +91,7 @@ function timeoutOf(given: Duration): number {
 function stateOf(
   source: unknown,
   { prefix, hashKeys = false }: AdminOptions,
-  settings: { readonly timeout: number; readonly origin: Origin },
+  settings: StateSettings,
 ): State {
   if (source instanceof Memory) return new MemoryState(source, settings);
   const given = (source ?? {}) as Store & Partial<SqliteDatabase>;
@@ -110,6 +101,11 @@ function stateOf(
   const database = isObject ? postgresDatabaseOf(given) : undefined;
   if (database) return new PostgresState(given, database, settings);
   const isDatabase = typeof given.exec === 'function' && typeof given.prepare === 'function';
+  if (typeof source === 'string' && isUrl(source))
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      'createAdmin: pass a client or a store instead of a URL: createAdmin(new Redis(url)), or createAdmin(postgresStore(new Pool({ connectionString: url }))).',
+    );
   if (typeof source === 'string' || isDatabase)
     return openFile(source as string | SqliteDatabase, hashKeys, settings);
   const connection = isObject ? connectionOf(given) : undefined;
@@ -125,14 +121,13 @@ function stateOf(
   if (prefix !== undefined && !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix))
     throw invalidOption('prefix', prefix, 'Pass 1 to 64 printable ASCII characters without braces.');
   const commands = commandsOf(source as RedisClient);
-  return redisState({ commands, prefix: prefix ?? 'hg', hashing: compileHashing(hashKeys) }, settings);
+  const state = redisState({ commands, prefix: prefix ?? 'hg', hashing: compileHashing(hashKeys) }, settings);
+  const stopListening = commands.listen();
+  return Object.assign(state, { close: () => Promise.resolve(stopListening()) });
 }
 
-function redisState(
-  { commands, prefix, hashing }: RedisConnection,
-  settings: { readonly timeout: number; readonly origin: Origin },
-): State {
-  return new RedisState(commands, prefix, takingHashes(hashing), settings);
+function redisState({ hashing, ...connection }: RedisConnection, settings: StateSettings): State {
+  return new RedisState({ ...connection, hashing: takingHashes(hashing) }, settings);
 }
 
 /** Takes a key in the form in which views show hashed keys, `hmac:...`, for the key with that hash. */
@@ -148,24 +143,35 @@ function takingHashes({ text, mark }: KeyHashing): KeyHashing {
 function openFile(
   database: string | SqliteDatabase,
   hashKeys: string | false,
-  settings: { readonly timeout: number; readonly origin: Origin },
+  settings: StateSettings,
 ): State {
   const store = sqliteStore(database, hashKeys === false ? {} : { hashKeys });
   const state = new SqliteState(store, sqliteFileOf(store)!, settings);
   return Object.assign(state, { close: async () => store.close?.() });
 }
 
-type Functions = ReturnType<typeof viewFunctions> &
-  ReturnType<typeof keyFunctions> &
-  ReturnType<typeof banFunctions> &
-  ReturnType<typeof importFunctions> &
-  ReturnType<typeof overrideFunctions> &
-  ReturnType<typeof resetFunctions> &
-  ReturnType<typeof logFunctions> &
-  ReturnType<typeof usageFunctions> &
-  ReturnType<typeof historyFunctions> &
-  ReturnType<typeof thresholdFunctions> &
-  ReturnType<typeof undoFunctions>;
+function functionsOf(context: Context) {
+  const { changeOverride: _, ...overrides } = overrideFunctions(context);
+  const keys = keyFunctions(context);
+  const { prepareReset, ...resets } = resetFunctions(context);
+  return {
+    ...viewFunctions(context),
+    ...keys,
+    ...denialFunctions(context, keys.key),
+    ...banFunctions(context, prepareReset),
+    ...importFunctions(context),
+    ...overrides,
+    ...resets,
+    ...logFunctions(context),
+    ...usageFunctions(context),
+    ...historyFunctions(context),
+    ...tenantFunctions(context),
+    ...thresholdFunctions(context),
+    ...undoFunctions(context),
+  };
+}
+
+type Functions = ReturnType<typeof functionsOf>;
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
@@ -179,11 +185,21 @@ export interface Admin {
    * The answers of all limiters, tiers and dimensions to a key: verdicts, ban and override. With `name`, that of one limiter. Nothing is charged.
    */
   key: Functions['key'];
+  /**
+   * The denials of a key in the last 24 hours, by limiter, minute and policy: why it was denied in the past. A store keeps those of the 540 most
+   * denied keys of each hour.
+   */
+  denials: Functions['denials'];
   /** Keys with state, and facts about each: bans, verdicts, other state. `limited` and `bans` are shorter. */
   keys: Functions['keys'];
   /** The keys whose next request of cost 1 would be denied by a policy. */
   limited: Functions['limited'];
-  /** The bans in force. On Redis they come from an index if it is complete. */
+  /**
+   * The tenants of a limiter's shared limits, with shares, units and rates. At most 200: those with most denials, then those with most used
+   * units. Tenants of slots are known by counts of the last seconds only.
+   */
+  tenants: Functions['tenants'];
+  /** The bans in force, found by a search of all keys. */
   bans: Functions['bans'];
   /**
    * Bans a key, an address or a network of one limiter, which must have the option `ban`. Replaces an earlier ban.
@@ -193,12 +209,14 @@ export interface Admin {
   ban: Functions['ban'];
   /** Bans a key in several limiters, or with `'all'` in all published limiters that ban by its dimension. All are checked before the first ban. */
   banIn: Functions['banIn'];
-  /** Ends a ban, and forgets the denials and bans before it. */
+  /** Ends a ban, and forgets the denials and bans before it. Charges stay, unless `fresh` is set: a key without quota is still denied. */
   unban: Functions['unban'];
   /** Ends the bans of a key in several limiters, or with `'all'` as `banIn`. */
   unbanIn: Functions['unbanIn'];
   /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
   importBans: Functions['importBans'];
+  /** The effect of each ban of an import, or the reason why it would be refused, without changing anything. */
+  previewBans: Functions['previewBans'];
   /**
    * Gives a key other limits. The limiter must have the option `overrides`, and be known on Redis.
    *
@@ -211,13 +229,15 @@ export interface Admin {
   removeOverride: Functions['removeOverride'];
   /** Changes several overrides of a limiter. All are checked before the first is stored. An error has the `index` of its change. */
   overrideMany: Functions['overrideMany'];
+  /** The effect of each change of `overrideMany`, or the reason why it would be refused, without changing anything. */
+  previewOverrides: Functions['previewOverrides'];
   /** The overrides in force. */
   overrides: Functions['overrides'];
   /** Forgets the charges of a key, an address or a network. A ban stays. */
   reset: Functions['reset'];
-  /** Decisions per second, by limiter, policy and key, if stores on Redis count (`top: true`). Otherwise empty. */
+  /** Decisions per second, by limiter, policy and key. Empty if no store counts (`counts: false`). */
   traffic(options?: TrafficOptions): Promise<Traffic>;
-  /** The decisions of the last hour by limiter, policy and minute, and the use of policies, if stores on Redis count. Otherwise empty. */
+  /** The decisions of the last hour by limiter, policy and minute, and the use of policies. Empty if no store counts (`counts: false`). */
   history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
   log: Functions['log'];
@@ -234,7 +254,8 @@ export interface Admin {
    */
   thresholds: Functions['thresholds'];
   /**
-   * Undoes a logged ban, unban, override or removal of an override.
+   * Undoes a logged ban, unban, override or removal of an override, or an import of at most 1,000 bans. Keys of an import that have another ban
+   * now keep it, and the result has a warning.
    *
    * @throws HeadgateError `HEADGATE_UNKNOWN_CHANGE`; `HEADGATE_CHANGED_SINCE` if the key has another ban or override now;
    * `HEADGATE_CANNOT_UNDO` for all other changes, and for those whose end is past
@@ -246,6 +267,8 @@ export interface Admin {
   memory(): Promise<readonly ServerMemory[]>;
   /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
+  /** False if it is certain that nobody counts decisions: a memory store with `counts: false`. */
+  readonly isCounted: boolean;
   /** Closes a file that was opened for the administration. Clients, databases and stores of the caller stay open. */
   close(): Promise<void>;
 }

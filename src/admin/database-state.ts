@@ -1,17 +1,22 @@
+import { withoutSecrets } from '../common/shown.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
-import { ALL_KEYS, escapeName, parseStateKey, type Hash } from '../stores/keys.js';
+import { PROBE_SCOPE } from '../contract/health.js';
+import { ownerTextOfAll } from '../features/overrides/record-keys.js';
+import type { PublishedLimiter } from '../stores/published.js';
+import { escapeName, parseStateKey, type Hash } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import type { DatabaseParts } from '../stores/state/database-store.js';
+import { countedText, type DatabaseParts } from '../stores/state/database-store.js';
+import { OPTIONS_ROW, storedLimiter } from '../stores/state/configurations.js';
 import { KeyState } from '../stores/state/key-state.js';
 import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { stateKeys } from '../stores/state/state-keys.js';
-import { hashOnly, LocalState, type Row } from './local-state.js';
-import type { Owner } from './state.js';
-import type { Origin } from './unlogged.js';
+import { hashOnly, LocalState, type ListedRow } from './local-state.js';
+import { RowCounts } from './row-counts.js';
+import type { CountSource, Owner, StateSettings } from './state.js';
 
 /** The number of rows or entries that are read at a time. */
 export const BATCH_SIZE = 500;
@@ -29,16 +34,19 @@ export interface LogRow {
 }
 
 /** The state of limiters in a database. Other processes may write in the meantime. */
-export abstract class DatabaseState extends LocalState {
-  readonly #parts: DatabaseParts;
+export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalState {
+  protected readonly parts: Parts;
+  readonly counts: CountSource;
 
-  constructor(
-    store: Store,
-    parts: DatabaseParts,
-    settings: { readonly timeout: number; readonly origin: Origin },
-  ) {
+  constructor(store: Store, parts: Parts, settings: StateSettings) {
     super(store, parts.announced, parts.isHashed ? 'file' : undefined, settings);
-    this.#parts = parts;
+    this.parts = parts;
+    const rows = {
+      now: () => this.now(),
+      states: (keys: readonly string[]) => this.states(keys),
+      rowsAfter: (key: string) => this.rowsAfter(key),
+    };
+    this.counts = new RowCounts(rows, countedText(parts.name));
   }
 
   /** The states of rows by their keys. */
@@ -59,10 +67,10 @@ export abstract class DatabaseState extends LocalState {
   /** The owner text of a subject of one dimension, as the database has it. */
   #textOf(subject: Subject): string {
     const [written = ''] = stateKeys(subject);
-    return ownerTextIn(this.#parts.name(written));
+    return ownerTextIn(this.parts.name(written));
   }
 
-  protected async rowsOf(owners: readonly Owner[]): Promise<(Row | undefined)[]> {
+  protected async rowsOf(owners: readonly Owner[]): Promise<(ListedRow | undefined)[]> {
     const states = await this.states(owners.map(keyOf));
     return owners.map((owner, i) => {
       const state = states[i];
@@ -71,17 +79,32 @@ export abstract class DatabaseState extends LocalState {
   }
 
   /** All rows in the order of their keys. */
-  protected async *rows(wanted: string | undefined): AsyncGenerator<Row> {
+  protected async *rows(wanted: string | undefined): AsyncGenerator<ListedRow> {
     for await (const { key, state } of this.#stateRows()) {
       const owner = parseOwner(key);
       // The record of overrides of all keys does not belong to a key.
-      if (!owner || owner.scope === '' || (wanted !== undefined && owner.name !== wanted)) continue;
+      if (
+        !owner ||
+        owner.scope === '' ||
+        owner.scope === PROBE_SCOPE ||
+        (wanted !== undefined && owner.name !== wanted)
+      )
+        continue;
       yield { owner, state: summaryOf(state), bytes: key.length + state.length };
     }
   }
 
-  async *#stateRows(): AsyncGenerator<StateRow> {
-    for (let last = ''; ;) {
+  protected override async stored(): Promise<PublishedLimiter[]> {
+    const limiters: PublishedLimiter[] = [];
+    for await (const { key, state } of this.#stateRows(OPTIONS_ROW)) {
+      if (!key.startsWith(OPTIONS_ROW)) break;
+      limiters.push(...storedLimiter(key, state));
+    }
+    return limiters;
+  }
+
+  async *#stateRows(after = ''): AsyncGenerator<StateRow> {
+    for (let last = after; ;) {
       const page = await this.rowsAfter(last);
       yield* page;
       if (page.length < BATCH_SIZE) return;
@@ -100,7 +123,7 @@ export abstract class DatabaseState extends LocalState {
 
   protected append(change: LoggedChange): Promise<void> {
     const nothing = { changed: false, bytes: undefined, expiresAt: 0, log: [change] };
-    return this.#parts.transactions.update([''], () => [nothing], []);
+    return this.parts.transactions.update([''], () => [nothing], []);
   }
 
   protected async *logged(): AsyncGenerator<ListedChange> {
@@ -115,20 +138,19 @@ export abstract class DatabaseState extends LocalState {
   async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
-      const overrides = found ? summaryOf(state).overrides : '';
-      if (!found || overrides === '') continue;
+      const record = found ? summaryOf(state).record : '';
+      if (!found || record === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
       const isOfAll = found.scope === '' && typeof found.key === 'string';
-      const owner = isOfAll ? `${escapeName(found.key)}:${ALL_KEYS}` : ownerTextIn(key);
-      if (isWanted(owner)) yield [owner, overrides];
+      const owner = isOfAll ? ownerTextOfAll(found.key) : ownerTextIn(key);
+      if (isWanted(owner)) yield [owner, record];
     }
   }
 
   async recordOfAll(name: string): Promise<unknown> {
     const set = { name: '', policies: [], ban: undefined, timeout: this.timeout };
     const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
-    const { overrides } = summaryOf(state);
-    return overrides === '' ? undefined : overrides;
+    return summaryOf(state).record || undefined;
   }
 
   async check(): Promise<readonly Finding[]> {
@@ -137,7 +159,7 @@ export abstract class DatabaseState extends LocalState {
       await this.states(['']);
       return [{ level: 'ok', code: 'connection', message: `The ${what} can be read.` }];
     } catch (error) {
-      const message = `The ${what} cannot be read: ${(error as Error).message}`;
+      const message = `The ${what} cannot be read: ${withoutSecrets((error as Error).message)}`;
       return [{ level: 'error', code: 'connection', message }];
     }
   }

@@ -1,15 +1,15 @@
-import { entryInForce, OVERRIDE_TAG } from '../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
-import type { CompiledPolicy } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
-import { kernelOf, policyNameOf, verdictFind, type Find, type JudgedKey } from './finds.js';
-import { limiterOn, readOverrideOfAll, withLimiter } from './limiters.js';
-import { ofDimension, type Limits } from './limits.js';
+import { kernelOf, policyNameOf, verdictFind, type KeyVerdictFind, type JudgedKey } from './finds.js';
+import { knownLimiters, readersOf, tenancyIn, type KnownLimiter, type TierLimits } from './known-limiters.js';
+import { limiterOn, withLimiter } from './limiters.js';
+import { overrideOfAll, readOverrideOfAll } from './override-views.js';
+import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
-import type { Found, Search, Sealing, State } from './state.js';
+import { callable } from './tenants.js';
+import type { FoundKey, Search, State } from './state.js';
 
 /** The subject of a search. */
 export interface Wanted {
@@ -23,24 +23,17 @@ export interface Wanted {
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
-  /** Whether to search all keys for bans, even if an index is complete. `'never'`: the index, even if it is not complete. */
-  readonly scan: boolean | 'never';
+  /** False to find bans by an index only, if there is one. */
+  readonly scan?: boolean;
 }
 
-/** The limits of a tier, or of requests without a tier. */
-export interface TierLimits extends Limits {
-  readonly tier: string | undefined;
+/** State that one limiter judges. */
+interface Group {
+  readonly known: KnownLimiter;
+  readonly keys: readonly FoundKey[];
 }
 
-/** A limiter with known limits, in one tier. */
-interface KnownLimiter {
-  readonly name: string;
-  readonly tier: string | undefined;
-  readonly policies: readonly CompiledPolicy[];
-  readonly limits: Limits;
-}
-
-type Unreadable = Extract<Find, { kind: 'unreadable' }>;
+type Unreadable = Extract<KeyVerdictFind, { kind: 'unreadable' }>;
 
 /** A fact about a key, and its owner text. */
 interface Verdict {
@@ -49,59 +42,45 @@ interface Verdict {
 }
 
 /** Finds banned, limited and otherwise known keys. The order is that of the store, and each fact is found once. */
-export class Finder {
+export class RecordFinder {
   readonly #state: State;
   readonly #wanted: Wanted;
   /** The limiters in each tier, by their names in Redis keys. */
   readonly #known: ReadonlyMap<string, readonly KnownLimiter[]>;
   readonly #found = new Set<string>();
+  /** By limiter with several policies, the owners that were looked at: the states of an owner are on several pages. */
+  readonly #judged = new Map<KnownLimiter, Set<string>>();
   /** The number of Headgate's keys that were checked. */
   looked = 0;
-  /** Whether only the index of bans was read. */
-  isOfIndex = false;
   /** The limiters with state that no verdict is about, because the limits are unknown. */
   readonly unjudged = new Set<string>();
 
   constructor(state: State, wanted: Wanted) {
     this.#state = state;
     this.#wanted = wanted;
-    this.#known = new Map(
-      [...wanted.limits].map(([name, sets]) => {
-        const inTiers = sets.map((limits) => {
-          // A search finds limits without tenants, so the whole limit is judged.
-          const policies = visiblePolicies(compilePolicies('policies', limits.policies)).map((policy) => ({
-            ...policy,
-            share: undefined,
-          }));
-          return { name, tier: limits.tier, limits, policies };
-        });
-        return [escapeName(name), inTiers];
-      }),
-    );
+    this.#known = knownLimiters(wanted.limits);
   }
 
   /** Bans come first, because they are few, and a user who reads only the first lines must not miss one. */
-  async *finds(options: Pick<Search, 'count' | 'progress' | 'signal'> = {}): AsyncGenerator<Find> {
+  async *finds(options: Pick<Search, 'count' | 'progress' | 'signal'> = {}): AsyncGenerator<KeyVerdictFind> {
     const { name, banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
     const rounds = Number(banned) + Number(others);
-    const round = (id: string | undefined, done: number): AsyncIterable<readonly Found[]> => {
+    const round = (id: string | undefined, done: number): AsyncIterable<readonly FoundKey[]> => {
       const progress = (share: number): void => options.progress?.((done + share) / rounds);
       return this.#state.search({ ...options, name, id, progress });
     };
     if (banned) {
-      const { index } = this.#state;
-      const { scan } = this.#wanted;
-      const usesIndex = !others && scan !== true && index !== undefined;
-      this.isOfIndex = usesIndex && (scan === 'never' || (await index.isWhole()));
-      // A search of one scope is not evidence about other scopes.
-      const isOfAll = !this.isOfIndex && !others && name === undefined;
-      const sealing = isOfAll ? await index?.beginSeal() : undefined;
-      for await (const page of this.isOfIndex ? index!.keys({ name, ...options }) : round(BAN_TAG, 0)) {
-        if (!others) this.looked += page.length;
-        yield* await this.#bans(this.#named(page), false, sealing);
+      const recorded = this.#state.recorded?.(name);
+      for await (const page of recorded ?? []) {
+        yield* await this.#bans(this.#named(page), false);
+        if (options.signal?.aborted) return;
       }
-      if (!options.signal?.aborted) await sealing?.end();
+      if (recorded && this.#wanted.scan === false) return;
+      for await (const page of round(BAN_TAG, 0)) {
+        if (!others) this.looked += page.length;
+        yield* await this.#bans(this.#named(page), false);
+      }
     }
     if (!others || options.signal?.aborted) return;
     for await (const page of round(undefined, rounds - 1)) {
@@ -111,26 +90,43 @@ export class Finder {
   }
 
   /** The keys of state, with the requested name, or the name in the key. */
-  #named(page: readonly Found[]): Found[] {
+  #named(page: readonly FoundKey[]): FoundKey[] {
     const { name: asked } = this.#wanted;
-    const nameOf = ({ scope, name }: Found['owner']): string | Hash =>
+    const nameOf = ({ scope, name }: FoundKey['owner']): string | Hash =>
       asked !== undefined && escapeName(asked) === scope
         ? asked
         : (this.#known.get(scope)?.[0]?.name ?? name);
-    const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && id !== OVERRIDE_TAG);
-    return own.map(({ owner, id }) => ({ owner: { ...owner, name: nameOf(owner) }, id }));
+    const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && !isOfFeature(id));
+    return own.map((found) => {
+      const { owner, id } = found;
+      return { owner: { ...owner, name: nameOf(owner), by: this.#dimensionOf(found) }, id };
+    });
   }
 
-  async #examine(keys: readonly Found[]): Promise<Find[]> {
+  /** The dimension of a key. A database hashes it together with the key, but the policy of the state has it. */
+  #dimensionOf({ owner: { scope, by, key }, id }: FoundKey): string {
+    if (typeof key === 'string') return by;
+    const policies = (this.#known.get(scope) ?? []).flatMap((each) => each.policies);
+    return policies.find((policy) => policy.id === id)?.by ?? by;
+  }
+
+  async #examine(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
     const { limited, admitted, states } = this.#wanted;
-    const bans: Found[] = [];
+    const bans: FoundKey[] = [];
     /** By limiter, tier and dimension. */
-    const judged = new Map<string, { known: KnownLimiter; keys: Found[] }>();
-    const others: Found[] = [];
+    const judged = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
+    const tenants = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
+    const others: FoundKey[] = [];
     for (const key of keys) {
-      const { scope, by, name } = key.owner;
+      const { scope, by, name, slot } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
+      const sharing = isBan ? [] : (known ?? []).filter((each) => tenancyIn(each, key));
+      for (const each of sharing) {
+        const group = `${by} ${slot!.by} ${each.tier ?? ''} ${scope}`;
+        if (!tenants.get(group)?.keys.push(key)) tenants.set(group, { known: each, keys: [key] });
+      }
+      if (sharing.length > 0) continue;
       const readers = isBan ? [] : readersOf(known ?? [], key);
       for (const each of readers) {
         const group = `${by} ${each.tier ?? ''} ${scope}`;
@@ -143,7 +139,7 @@ export class Finder {
     }
     const finds = [
       ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted ? [this.#judge([...judged.values()])] : []),
+      ...(limited || admitted ? [this.#judge([...judged.values()], [...tenants.values()])] : []),
       this.#states(others),
     ];
     return (await Promise.all(finds)).flat();
@@ -155,15 +151,13 @@ export class Finder {
   }
 
   /** @param withDenials whether to include keys that are not banned, but have denials that count */
-  async #bans(keys: readonly Found[], withDenials: boolean, sealing?: Sealing): Promise<Find[]> {
+  async #bans(all: readonly FoundKey[], withDenials: boolean): Promise<KeyVerdictFind[]> {
+    const keys = all.filter((key) => !this.#found.has(idOf(key)));
     const owners = keys.map(({ owner }) => owner);
     const [replies, notes] = await Promise.all([this.#state.bans(owners), this.#state.log.notesOf(owners)]);
     const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply));
-    await sealing?.note(
-      owners.flatMap((owner, i) => (lefts[i]! > 0 ? [{ owner, duration: lefts[i]! }] : [])),
-    );
-    const others: Found[] = [];
-    const finds = keys.flatMap((key, i): Find[] => {
+    const others: FoundKey[] = [];
+    const finds = keys.flatMap((key, i): KeyVerdictFind[] => {
       const [reply, bannedForMs] = [replies[i]!, lefts[i]!];
       if (reply instanceof Error) return this.#unreadable(key, reply);
       if (bannedForMs === 0) others.push(key);
@@ -177,63 +171,118 @@ export class Finder {
     return withDenials ? [...finds, ...(await this.#states(others))] : finds;
   }
 
-  /** The verdicts on keys. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */
-  async #judge(groups: readonly { known: KnownLimiter; keys: readonly Found[] }[]): Promise<Find[]> {
+  /** The verdicts on keys, one for each. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */
+  async #judge(groups: readonly Group[], tenants: readonly Group[]): Promise<KeyVerdictFind[]> {
     const { limited, admitted } = this.#wanted;
-    const all = (await Promise.all(groups.map(({ known, keys }) => this.#verdicts(known, keys)))).flat();
+    const verdicts = [
+      ...groups.map(({ known, keys }) => this.#verdicts(known, keys)),
+      ...tenants.map(({ known, keys }) => this.#verdictsOnTenants(known, keys)),
+    ];
+    const all = (await Promise.all(verdicts)).flat();
     const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
-    const denials = all.filter(({ find }) => find.kind === 'limited');
+    const judged = all.flatMap(({ find, owner }) => (find.kind === 'unreadable' ? [] : [{ find, owner }]));
+    const denials = judged.filter(({ find }) => find.kind === 'limited');
+    const admissions = judged.filter(({ find }) => find.kind === 'admitted');
+    const admitting = new Set(admissions.map(({ owner }) => owner));
+    const denying = new Map<string, number>();
+    for (const { owner } of denials) denying.set(owner, (denying.get(owner) ?? 0) + 1);
     for (const { owner } of denials) this.#found.add(`limited ${owner}`);
-    const isNew = ({ find, owner }: Verdict): boolean =>
+    const isNew = ({ find, owner }: (typeof judged)[number]): boolean =>
       find.kind === 'limited'
-        ? limited && this.#isNew(`limited ${find.tier ?? ''} ${owner}`)
+        ? limited && this.#isNew(`is limited ${owner}`)
         : admitted && !this.#found.has(`limited ${owner}`) && this.#isNew(`admitted ${owner}`);
-    const admissions = all.filter(({ find }) => find.kind === 'admitted');
-    return [...others, ...[...denials, ...admissions].filter(isNew).map(({ find }) => find)];
+    return [
+      ...others,
+      ...[...denials, ...admissions].filter(isNew).map(({ find: { tier, ...find }, owner }) => {
+        const certain = find.kind === 'admitted' || !admitting.has(owner);
+        // A key that several tiers deny is not limited in one of them.
+        const isOfTier = tier !== undefined && !(certain && denying.get(owner)! > 1);
+        return { ...find, ...(isOfTier && { tier }), certain };
+      }),
+    ];
+  }
+
+  #judgedBy(known: KnownLimiter): Set<string> {
+    let judged = this.#judged.get(known);
+    if (!judged) this.#judged.set(known, (judged = new Set()));
+    return judged;
   }
 
   /** The verdicts on keys of one limiter, tier and dimension, by the policies of this dimension. */
-  async #verdicts(known: KnownLimiter, keys: readonly Found[]): Promise<Verdict[]> {
+  async #verdicts(known: KnownLimiter, keys: readonly FoundKey[]): Promise<Verdict[]> {
     const { by } = keys[0]!.owner;
     const { name, limits, tier } = known;
-    const all = limits.overrides && (await this.#state.recordOfAll(name));
-    // Another window or tier for all keys, too, only a limiter can read.
-    const isOfOtherKind = (entryInForce(all, Date.now())?.revision ?? '') !== '';
+    const all = await overrideOfAll(this.#state, name, limits);
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
       ban: undefined,
       timeout: this.#state.timeout,
-      overrides: limits.overrides ? { revisions: {}, all: typeof all === 'string' ? all : '' } : undefined,
+      overrides: all.applied,
     };
-    const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()];
+    const judged = this.#judgedBy(known);
+    const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()].filter(
+      ({ owner: { text } }) => !judged.has(text),
+    );
     const owners = whole.map(({ owner }) => owner);
     const replies = await this.#state.look(set, owners);
+    // A look counts for the states of all policies.
+    if (set.policies.length > 1)
+      for (const [i, { text }] of owners.entries()) if (!(replies[i] instanceof Error)) judged.add(text);
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
+      const isOfOtherKind = all.isOfOtherKind(reply.now);
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
       const decision =
         reply.clientChanges || isOfOtherKind
           ? await this.#decisionOf(known, key)
-          : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+          : conclude({ set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(
         decision,
         isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
-      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...find }];
+      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), certain: true, ...find }];
     });
     return (await Promise.all(finds)).flatMap((some, i) =>
       some.map((find) => ({ find, owner: whole[i]!.owner.text })),
     );
   }
 
+  /** The verdicts on tenants of a shared limit. A share depends on the other tenants, so only a limiter can compute it. */
+  async #verdictsOnTenants(
+    { name, tier, limits }: KnownLimiter,
+    keys: readonly FoundKey[],
+  ): Promise<Verdict[]> {
+    const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
+    const own = ofDimension(limits, owners[0]!.slot!.by);
+    return withLimiter(
+      limiterOn(this.#state, name, own, { isLive: limits.overrides ?? false }),
+      async (limiter) => {
+        if (limits.overrides) await readOverrideOfAll(limiter);
+        const finds = owners.map(async (owner): Promise<Verdict[]> => {
+          const [limitKey, tenant] = [owner.slot!.key, owner.key].map((each) => callable(this.#state, each));
+          if (limitKey === undefined || tenant === undefined) return [];
+          const decision = ofLimiter(await limiter.peek({ [owner.slot!.by]: limitKey, [owner.by]: tenant }));
+          const find = verdictFind(decision, false);
+          return [
+            {
+              owner: owner.text,
+              find: { ...whoseState(owner), ...(tier !== undefined && { tier }), certain: true, ...find },
+            },
+          ];
+        });
+        return (await Promise.all(finds)).flat();
+      },
+    );
+  }
+
   /** A limiter's verdict on a key whose override only a limiter can read, such as another tier. `undefined` if the key is unknown. */
   async #decisionOf(
     { name, limits }: KnownLimiter,
-    { owner: { key, by, slot } }: Found,
+    { owner: { key, by, slot } }: FoundKey,
   ): Promise<LimiterDecision | undefined> {
     if (typeof key !== 'string' || slot) return undefined;
     return withLimiter(limiterOn(this.#state, name, ofDimension(limits, by)), async (limiter) => {
@@ -242,9 +291,9 @@ export class Finder {
     });
   }
 
-  async #states(keys: readonly Found[]): Promise<Find[]> {
+  async #states(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
     const times = await this.#state.lives(keys);
-    return keys.flatMap((key, i): Find[] => {
+    return keys.flatMap((key, i): KeyVerdictFind[] => {
       const expiresInMs = times[i];
       // The key has been deleted meanwhile.
       if (expiresInMs === undefined || !this.#isNew(idOf(key))) return [];
@@ -254,7 +303,7 @@ export class Finder {
     });
   }
 
-  #unreadable(key: Found, { message }: Error): Unreadable[] {
+  #unreadable(key: FoundKey, { message }: Error): Unreadable[] {
     return this.#isNew(idOf(key)) ? [{ kind: 'unreadable', ...whoseState(key.owner), message }] : [];
   }
 }
@@ -262,17 +311,8 @@ export class Finder {
 /** The most limiters whose names are kept because their limits are unknown. */
 const MAX_UNJUDGED = 100;
 
-/** The limiters that read a state. An override of another kind, such as another window, has its own policies, which all limiters may read. */
-function readersOf(known: readonly KnownLimiter[], { owner: { by }, id }: Found): readonly KnownLimiter[] {
-  const ofDimension = known.filter(({ policies }) => policies.some((policy) => policy.by === by));
-  const exact = ofDimension.filter(({ policies }) =>
-    policies.some((policy) => policy.id === id && policy.by === by),
-  );
-  return exact.length > 0 ? exact : ofDimension.filter(({ limits }) => limits.overrides);
-}
-
 /** A text that differs for any two states. */
-const idOf = ({ owner, id }: Found): string => `${owner.text}}${id}`;
+const idOf = ({ owner, id }: FoundKey): string => `${owner.text}}${id}`;
 
 const NOT_READ_HERE =
   'an override gives it another window or tier, which cannot be computed from a hashed or inner key';

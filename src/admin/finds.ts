@@ -24,8 +24,10 @@ export interface JudgedKey extends Whose {
   readonly kind: 'limited' | 'admitted';
   /** The key, or its hash. */
   readonly key: string | Hash;
-  /** The tier in which a request is judged. Absent for requests without a tier. A key is judged in each tier that reads its state. */
+  /** The tier that denies the key. Absent for requests without a tier, and if several tiers read the state of the key and all of them deny it. */
   readonly tier?: string;
+  /** Whether every tier that reads the state of the key gives this verdict. False if another tier admits it. */
+  readonly certain: boolean;
   /** The deciding policy. */
   readonly policy: string | null;
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
@@ -37,7 +39,7 @@ export interface JudgedKey extends Whose {
 }
 
 /** One fact about one key of one limiter. */
-export type Find =
+export type KeyVerdictFind =
   | BannedKey
   | JudgedKey
   | (Whose & {
@@ -71,6 +73,8 @@ export interface PolicyVerdict {
   readonly algorithm: string;
   /** The units per window. */
   readonly limit: number;
+  /** The part of a shared limit that the tenant may have now. Absent unless the verdict is about a tenant. */
+  readonly share?: number;
   /** The window, ms, or `null`. */
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */
@@ -89,17 +93,31 @@ export interface PolicyVerdict {
 export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
   // A destructured parameter would put the internal member into the published declarations.
   const { policies, set } = decision;
-  return policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
-    const { algorithm, window: windowMs, shadow } = set.policies[i]!;
-    return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
-  });
+  return policies.map(
+    ({ name, key, allowed, limit, share, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+      const { algorithm, window: windowMs, shadow } = set.policies[i]!;
+      const verdict = {
+        name,
+        key,
+        algorithm,
+        limit,
+        windowMs,
+        shadow,
+        allowed,
+        remaining,
+        retryAfterMs,
+        resetAfterMs,
+      };
+      return share === undefined ? verdict : { ...verdict, share };
+    },
+  );
 }
 
 /** The facts in a decision about a key. */
 export function verdictFind(
   decision: LimiterDecision,
   overridden: boolean,
-): Omit<JudgedKey, keyof Whose | 'tier'> {
+): Omit<JudgedKey, keyof Whose | 'tier' | 'certain'> {
   const { allowed, policy = null, retryAfterMs = null } = decision;
   const kind = allowed ? 'admitted' : 'limited';
   return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };

@@ -1,15 +1,19 @@
 import { checkInteger, checkShape } from '../common/validate.js';
-import type { MinuteCounts } from '../stores/redis/operators/history.js';
-import { USE_LEVELS } from '../stores/use.js';
+import type { MinuteCounts } from '../stores/counts/history.js';
+import { HOUR_MS, MINUTE_MS, STEP_MS } from '../stores/counts/times.js';
+import { USE_LEVELS } from '../stores/counts/use-histogram.js';
 import { checkName, type Context, type NameFilter } from './context.js';
+import { wrongArgument } from './typed-keys.js';
 
 /** Options of `history`. */
 export interface HistoryOptions extends NameFilter {
   /** The number of minutes, with the current one: 1 to 60. @default 15 */
   minutes?: number | undefined;
+  /** The number of hours, 1 to 24, in place of `minutes`: each number is then of ten minutes, and there are no policies, reasons and use. */
+  hours?: number | undefined;
 }
 
-/** The decisions of the last hour, by the minute. */
+/** The decisions of the last hour by the minute, or of the last day by ten minutes. */
 export interface History {
   /** The starts of the minutes by the store's clock, ms since 1970, the oldest first. The last one is the current, incomplete minute. */
   readonly minutes: readonly number[];
@@ -41,10 +45,17 @@ export interface LimiterHistory {
 /** The function that shows past minutes. */
 export function historyFunctions({ state }: Context) {
   async function history(options: HistoryOptions = {}): Promise<History> {
-    checkShape('history', options, ['name', 'minutes']);
-    const { name, minutes: count = 15 } = options;
+    checkShape('history', options, ['name', 'minutes', 'hours']);
+    const { name, minutes: given, hours } = options;
     if (name !== undefined) checkName(name);
-    const { minutes, limiters } = await state.counts.minutes(checkInteger('minutes', count, 1, 60), name);
+    if (given !== undefined && hours !== undefined)
+      throw wrongArgument('minutes and hours: pass one of them.');
+    const [count, length] =
+      hours === undefined
+        ? [checkInteger('minutes', given ?? 15, 1, 60), MINUTE_MS]
+        : [(checkInteger('hours', hours, 1, 24) * HOUR_MS) / STEP_MS, STEP_MS];
+    const counted = await state.counts?.minutes(count, length, name);
+    const { minutes, limiters } = counted ?? { minutes: [], limiters: [] };
     return { minutes, limiters: [...limiters].map(([each, counts]) => historyOf(each, counts)) };
   }
 
@@ -57,25 +68,22 @@ function historyOf(name: string, minutes: readonly MinuteCounts[]): LimiterHisto
     admitted: minutes.map(({ admitted }) => admitted),
     denied: minutes.map(({ denied }) => denied),
     degraded: minutes.map(({ degraded }) => degraded),
-    policies: byName(
-      minutes.map(({ policies }) => policies),
-      0,
-    ),
-    reasons: byName(
-      minutes.map(({ reasons }) => reasons),
-      0,
-    ),
-    use: byName<readonly number[]>(
-      minutes.map(({ use }) => use),
-      NO_USE,
-    ),
+    policies: byName(minutes, 'policies', 0),
+    reasons: byName(minutes, 'reasons', 0),
+    use: byName<readonly number[], 'use'>(minutes, 'use', NO_USE),
   };
 }
 
 const NO_USE: readonly number[] = USE_LEVELS.map(() => 0);
 
 /** The values of each name that occurs in a minute, for all minutes. */
-function byName<T>(minutes: readonly ReadonlyMap<string, T>[], nothing: T): Record<string, T[]> {
-  const names = [...new Set(minutes.flatMap((each) => [...each.keys()]))].sort();
-  return Object.fromEntries(names.map((name) => [name, minutes.map((each) => each.get(name) ?? nothing)]));
+function byName<T, Field extends string>(
+  minutes: readonly Readonly<Record<Field, ReadonlyMap<string, T>>>[],
+  field: Field,
+  nothing: T,
+): Record<string, T[]> {
+  const names = [...new Set(minutes.flatMap((each) => [...each[field].keys()]))].sort();
+  return Object.fromEntries(
+    names.map((name) => [name, minutes.map((each) => each[field].get(name) ?? nothing)]),
+  );
 }

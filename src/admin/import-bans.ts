@@ -1,13 +1,14 @@
-import { MAX_DURATION_MS, toMilliseconds, type Duration } from '../common/duration.js';
+import { exactMilliseconds, MAX_DURATION_MS, type Duration } from '../common/duration.js';
 import { checkShape } from '../common/validate.js';
 import type { BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Hash } from '../stores/keys.js';
+import { withScope, type Hash } from '../stores/keys.js';
 import { leftOf, ownersOf, SAME_END_MS } from './bans.js';
 import { checkName, noteOf, warnings, type ChangeOptions, type Context } from './context.js';
+import type { Published } from './published.js';
 import { checkBans, notNoted, subjectsIn, type AdminWarning } from './scope.js';
 import type { BanChange, Owner } from './state.js';
-import { checkList, inItem, typedKey, type KeyOptions } from './typed-keys.js';
+import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from './typed-keys.js';
 
 /** The number of bans that are checked and created at a time. */
 const BATCH_SIZE = 1000;
@@ -44,7 +45,19 @@ export interface ImportResult {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The function that imports bans. */
+/** The effect of a ban of an import. The earlier ban of a key without one has 0 ms. */
+export interface BanEffect {
+  /** `same`: the ban in force is as long, so it stays. */
+  readonly effect: 'new' | 'longer' | 'same';
+  /** The number of keys: more than one for a network. */
+  readonly keys: number;
+  /** The rest of the longest ban in force, ms. */
+  readonly before: number;
+  /** The length of the longest ban afterwards, ms. */
+  readonly after: number;
+}
+
+/** The functions that import bans. */
 export function importFunctions({ state, origin }: Context) {
   async function importBans(
     list: readonly ImportedBan[],
@@ -57,13 +70,7 @@ export function importFunctions({ state, origin }: Context) {
     const published = await state.published();
     const doubts = new Map<string, AdminWarning | undefined>();
     const wanted: WantedBan[] = [];
-    const ownersFor = (each: ImportedBan): Owner[] => {
-      const { name, key, dimension } = each;
-      if (isHash(name) || isHash(key)) return [state.ownerOf(name, key, dimension)];
-      const { subjects, warning } = subjectsIn(published, name, [typedKey(key, each)]);
-      if (warning) doubts.set(`keys of ${name}`, warning);
-      return ownersOf(state, name, subjects[0]!);
-    };
+    const doubtOf = (name: string, doubt: AdminWarning): unknown => doubts.set(`keys of ${name}`, doubt);
     for (const [i, each] of list.entries()) {
       const duration = inItem(i, () => checkImported(each));
       const { name, dimension = DEFAULT_DIMENSION } = each;
@@ -71,7 +78,7 @@ export function importFunctions({ state, origin }: Context) {
       if (typeof name === 'string' && !doubts.has(scope))
         doubts.set(scope, checkBans(published, name, dimension, force));
       const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
-      const owners = inItem(i, () => ownersFor(each));
+      const owners = inItem(i, () => ownersFor(published, each, doubtOf));
       wanted.push(...owners.map((owner) => ({ owner, duration, note: own })));
     }
     const changes = longestOf(wanted);
@@ -79,11 +86,66 @@ export function importFunctions({ state, origin }: Context) {
     return { ...result, warnings: [...warnings(...doubts.values()), ...result.warnings] };
   }
 
+  /** The effect of each ban of an import, or the reason why it is refused. Nothing is changed. */
+  async function previewBans(
+    list: readonly ImportedBan[],
+    options: Pick<ImportOptions, 'force'> = {},
+  ): Promise<(BanEffect | Refused)[]> {
+    checkShape('previewBans', options, ['force']);
+    const { force = false } = options;
+    checkList('previewBans', list);
+    const published = await state.published();
+    const checked = list.map((each) =>
+      refusalOf(() => {
+        const duration = checkImported(each);
+        const { name, dimension = DEFAULT_DIMENSION } = each;
+        if (typeof name === 'string') checkBans(published, name, dimension, force);
+        return { owners: ownersFor(published, each), duration };
+      }),
+    );
+    const owners = checked.flatMap((each) => ('error' in each ? [] : each.owners));
+    const lefts = await leftsOf(owners);
+    return checked.map((each) => {
+      if ('error' in each) return each;
+      const before = each.owners.map(({ text }) => lefts.get(text)!);
+      const isLonger = before.map((left) => left + SAME_END_MS < each.duration);
+      // A later line of the same key is compared with this one.
+      for (const [i, { text }] of each.owners.entries()) if (isLonger[i]) lefts.set(text, each.duration);
+      const longest = Math.max(...before);
+      const effect = !isLonger.includes(true) ? 'same' : longest > 0 ? 'longer' : 'new';
+      return { effect, keys: before.length, before: longest, after: Math.max(longest, each.duration) };
+    });
+  }
+
+  /** The rests of bans by the texts of their owners, ms. */
+  async function leftsOf(owners: readonly Owner[]): Promise<Map<string, number>> {
+    const lefts = new Map<string, number>();
+    for (let at = 0; at < owners.length; at += BATCH_SIZE) {
+      const some = owners.slice(at, at + BATCH_SIZE);
+      const found = await leftOf(state, some);
+      for (const [i, { text }] of some.entries()) lefts.set(text, found[i]!);
+    }
+    return lefts;
+  }
+
+  /** @param doubtOf receives a warning about the keys of a limiter */
+  function ownersFor(
+    published: Published,
+    ban: ImportedBan,
+    doubtOf?: (name: string, doubt: AdminWarning) => unknown,
+  ): Owner[] {
+    const { name, key, dimension } = ban;
+    if (isHash(name) || isHash(key)) return [state.ownerOf(name, key, dimension)];
+    const { subjects, warning } = subjectsIn(published, name, [typedKey(key, ban)]);
+    if (warning) doubtOf?.(name, warning);
+    return ownersOf(state, name, subjects[0]!);
+  }
+
   /** Creates the bans that are longer than the bans in force. Each limiter gets one entry in the log. */
   async function apply(changes: readonly WantedBan[], note: BanNote, dryRun: boolean): Promise<ImportResult> {
     let unnoted: string | undefined;
-    /** The number of banned keys, by the limiter's name as written in keys. */
-    const banned = new Map<string, number>();
+    /** The banned keys, by the limiter's name as written in keys. */
+    const banned = new Map<string, BannedByImport[]>();
     for (let at = 0; at < changes.length; at += BATCH_SIZE) {
       const some = changes.slice(at, at + BATCH_SIZE);
       const lefts = await leftOf(
@@ -92,18 +154,36 @@ export function importFunctions({ state, origin }: Context) {
       );
       const longer = some.filter(({ duration }, i) => lefts[i]! + SAME_END_MS < duration);
       if (!dryRun) unnoted = (await state.setBans(longer)) ?? unnoted;
-      for (const { owner } of longer) banned.set(owner.scope, (banned.get(owner.scope) ?? 0) + 1);
+      const before = new Map(some.map(({ owner }, i) => [owner.text, Math.round(lefts[i]!)]));
+      for (const { owner, duration } of longer) {
+        const { scope, text } = owner;
+        const own = banned.get(scope) ?? [];
+        own.push([withScope(scope, text), duration, before.get(text)!]);
+        banned.set(scope, own);
+      }
     }
     for (const [scope, keys] of dryRun ? [] : banned) {
-      const change = { action: 'import', who: `${scope}:`, keys, forMs: 0, ...note, from: origin } as const;
-      unnoted = (await state.log.add(change)) ?? unnoted;
+      const who = keys.length === 1 ? keys[0]![0] : `${scope}:`;
+      const change = { action: 'import', who, keys: keys.length, forMs: 0, ...note, from: origin } as const;
+      const after = isShort(keys) ? { after: keys } : {};
+      unnoted = (await state.log.add({ ...change, ...after })) ?? unnoted;
     }
-    const count = [...banned.values()].reduce((sum, keys) => sum + keys, 0);
+    const count = [...banned.values()].reduce((sum, keys) => sum + keys.length, 0);
     return { banned: count, already: changes.length - count, warnings: warnings(notNoted(unnoted)) };
   }
 
-  return { importBans };
+  return { importBans, previewBans };
 }
+
+/** A key that an import banned: its owner text, the length of the ban, and the rest of the ban before, ms. */
+export type BannedByImport = readonly [who: string, forMs: number, before: number];
+
+/** The most keys, and the most characters of them, that the log keeps of an import for its undo. */
+export const MAX_LOGGED_KEYS = 1000;
+const MAX_LOGGED_TEXT = 100_000;
+
+const isShort = (keys: readonly BannedByImport[]): boolean =>
+  keys.length <= MAX_LOGGED_KEYS && keys.reduce((sum, [who]) => sum + who.length, 0) <= MAX_LOGGED_TEXT;
 
 const IMPORT_FIELDS = ['name', 'key', 'for', 'by', 'reason', 'dimension', 'raw', 'ipv6Subnet'];
 
@@ -130,7 +210,6 @@ function longestOf(bans: readonly WantedBan[]): WantedBan[] {
 
 /** The length of an imported ban, ms. The rest of a ban has fractions. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function banLength(given: Duration): number {
-  return typeof given === 'number'
-    ? toMilliseconds('for', Math.min(MAX_DURATION_MS, Math.ceil(given)))
-    : toMilliseconds('for', given);
+  const rest = typeof given === 'number' ? Math.min(MAX_DURATION_MS, Math.ceil(given)) : given;
+  return exactMilliseconds('for', rest);
 }

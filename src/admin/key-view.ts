@@ -1,10 +1,10 @@
 import { ofLimiter } from '../limiter/decision.js';
-import type { Override } from '../limiter/overrides/override.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { warnings } from './context.js';
 import { verdictsOf, type PolicyVerdict } from './finds.js';
-import { fits, limiterOn } from './limiters.js';
+import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
+import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
 import { cannotBan, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -19,8 +19,15 @@ export interface KeyView {
   readonly given: string;
   /** The dimension of the key. */
   readonly dimension: string;
+  /** Of a tenant of a shared limit: the dimension and the key whose limit it shares. */
+  readonly within?: string;
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
+  /**
+   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers. A limiter certainly
+   * denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
+   */
+  readonly likely: boolean;
   /** The cost of the verdicts. */
   readonly cost: number;
   /** Whether a request would be admitted now. Null if the limits are unknown. */
@@ -38,7 +45,7 @@ export interface KeyView {
   /** The reason of a ban by hand, or `null`. */
   readonly banReason: string | null;
   /** The override that applies: the key's own, or that of all keys. */
-  readonly override: (Override & { readonly all: boolean }) | null;
+  readonly override: AppliedOverride | null;
   /** Whether the store has any state of the key. False for a mistyped name, key or policy, and for a key that was not charged lately. */
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */
@@ -52,6 +59,8 @@ interface Asked {
   readonly name: string;
   readonly key: string;
   readonly dimension: string;
+  /** Of a tenant: the dimension and the key whose limit it shares. */
+  readonly within?: { readonly by: string; readonly key: string } | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
   readonly cost: number;
@@ -59,27 +68,34 @@ interface Asked {
 
 /** The known facts about a key of a limiter. */
 export async function outlook(state: State, published: Published, asked: Asked) {
-  const { name, key, dimension, limits, cost } = asked;
-  const whole = { [dimension]: key };
-  const own = limits && ofDimension(limits, dimension);
+  const { name, key, dimension, within, limits, cost } = asked;
+  const counted = within ?? { by: dimension, key };
+  const place = { [counted.by]: counted.key };
+  const own = limits && ofDimension(limits, counted.by);
   const owner = state.ownerOf(name, key, dimension);
+  const counting = within ? state.ownerOf(name, within.key, within.by) : owner;
   const isLive = own?.overrides ?? false;
-  const limiter = own && limiterOn(state, name, own, isLive);
+  const limiter = own && limiterOn(state, name, own, { isLive });
   try {
-    const override = isLive ? await overrideFor(limiter!, whole) : null;
-    const [answer, [left = 0], [note]] = await Promise.all([
-      limiter?.peek(whole, { cost }),
-      state.bans([owner]),
-      state.log.notesOf([owner]),
+    const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
+    // A tenant is also denied by a ban of the key whose limit it shares.
+    const owners = within ? [owner, counting] : [owner];
+    const [answer, rests, notes] = await Promise.all([
+      limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost }),
+      state.bans(owners),
+      state.log.notesOf(owners),
     ]);
+    const doubts = [dimension, counted.by].map((by) => cannotBan(published, name, by));
+    const at = within && doubts[0]?.code === 'NO_BAN' ? 1 : 0;
+    const [left = 0, note, doubt] = [rests[at], notes[at], doubts[at]];
     if (left instanceof Error) throw left;
-    const isFit = !override || fits(limiter!, override.all ? undefined : whole, override.change, {});
     const decision = answer && ofLimiter(answer);
     // An override of another kind, such as another window, has its own policies.
     const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
-    const ids = [BAN_TAG, ...policies.map(({ id }) => id)];
-    const lives = await state.lives(ids.map((id) => ({ owner, id })));
-    const unseen = left > 0 ? cannotBan(published, name, dimension) : undefined;
+    const charges = policies.map(({ id }) => ({ owner: counting, id }));
+    const [banLife, ...lives] = await state.lives([{ owner: owners[at]!, id: BAN_TAG }, ...charges]);
+    const isCharged = lives.some((life) => life !== undefined);
+    const unseen = left > 0 ? doubt : undefined;
     const isUnseen = unseen?.code === 'NO_BAN';
     const isBanned = left > 0 && !isUnseen;
     const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
@@ -87,33 +103,22 @@ export async function outlook(state: State, published: Published, asked: Asked) 
       cost,
       allowed: isBanned ? (limits?.shadow ?? false) : allowed,
       reason: isBanned ? 'banned' : reason,
-      retryAfterMs: isBanned ? left : retryAfterMs,
+      // A banned key without quota is still denied when the ban ends.
+      retryAfterMs:
+        isBanned && (!decision || decision.allowed || retryAfterMs !== null)
+          ? Math.max(left, retryAfterMs ?? 0)
+          : retryAfterMs,
       policies: decision ? verdictsOf(decision) : [],
       bannedForMs: left,
       bannedBy: (left > 0 && note?.by) || null,
       banReason: (left > 0 && note?.reason) || null,
       override,
-      stored: lives.some((life) => life !== undefined),
+      stored: isCharged || banLife !== undefined,
+      isCharged,
       known: published.scopes.has(name),
-      warnings: warnings(isFit ? undefined : UNFIT, isUnseen ? unseen : undefined),
+      warnings: warnings(unfit, isUnseen ? unseen : undefined),
     };
   } finally {
     await limiter?.close();
   }
-}
-
-const UNFIT: AdminWarning = {
-  code: 'UNFIT_OVERRIDE',
-  message:
-    'the override does not fit the policies of the limiter any more, so it has no effect. Remove or replace it.',
-};
-
-/** The override that applies to a key: the key's own override, or the override of all keys. */
-async function overrideFor(
-  limiter: ReturnType<typeof limiterOn>,
-  key: Record<string, string>,
-): Promise<KeyView['override']> {
-  const own = await limiter.overrideOf(key);
-  const found = own ?? (await limiter.overrideOf());
-  return found ? { ...found, all: !own } : null;
 }

@@ -3,16 +3,20 @@ import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { Policy } from '../contract/policy.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
 import { outlook, type KeyView } from './key-view.js';
-import { limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
+import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
 import type { Published } from './published.js';
+import { setsOf } from './sets.js';
+import type { State } from './state.js';
+import { asWhole, limitKeysOf, sharedLimits, type Within } from './tenants.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
 /** Options of `key`. */
 export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
-  /** The tier of the request. @default the policies for requests without a tier; without a name every tier */
+  /** The tier of the request. @default every tier, and the policies for requests without a tier */
   tier?: string | undefined;
   /** The units of the request, 0 to 1e12. @default 1 */
   cost?: number | undefined;
@@ -25,12 +29,17 @@ interface Place {
   readonly tier: string | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
+  /** Of a tenant: the dimension and the key whose limit it shares. */
+  readonly within?: Within;
 }
+
+/** A view, and whether the policies of its tier have charges of the key. */
+type Charged = readonly [view: KeyView, isCharged: boolean];
 
 /** The function that shows the answers to a key. */
 export function keyFunctions({ state }: Context) {
   async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
-    checkKeyOptions('key', options, 'policies', 'tiers', 'shadow', 'tier', 'cost');
+    checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost');
     const { name, tier } = options;
     const cost = options.cost === undefined ? 1 : checkInteger('cost', options.cost, 0, 1e12);
     if (name !== undefined) checkName(name);
@@ -38,43 +47,73 @@ export function keyFunctions({ state }: Context) {
     const passed = limitsOf(options);
     const published = await state.published();
 
-    const viewOf = async ({ name: scope, dimension, tier: of, limits }: Place): Promise<KeyView> => {
+    const viewOf = async ({ name: scope, dimension, tier: of, limits, within }: Place): Promise<Charged> => {
       const own = { ...typed, dimension, ...(dimension !== typed.dimension && { entry: given }) };
-      const [subject, doubt] = subjectIn(published, scope, own);
-      const whose = { name: scope, key: soleKey(subject), dimension };
-      const view = await outlook(state, published, { ...whose, limits, cost });
+      const [subject, doubt] = within ? [undefined, undefined] : subjectIn(published, scope, own);
+      const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
+      const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
+      const { isCharged, ...view } = await outlook(state, published, asked);
       const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt);
-      return {
-        ...whose,
-        given,
-        ...(of !== undefined && { tier: of }),
-        ...view,
-        warnings: [...doubts, ...view.warnings],
-      };
+      return [
+        {
+          ...whose,
+          given,
+          ...(within && { within: `${within.by} ${within.key}` }),
+          ...(of !== undefined && { tier: of }),
+          likely: true,
+          ...view,
+          warnings: [...doubts, ...view.warnings],
+        },
+        isCharged,
+      ];
     };
+    /** One limiter of another kind, such as one with slotBy, does not hide the answers of the others. */
+    const orUnanswered = (place: Place): Promise<Charged> =>
+      viewOf(place).catch((error: unknown) => {
+        if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
+        return [unanswered(place, given, cost, error), false];
+      });
 
     if (name !== undefined) {
       const known = passed ?? published.limitsOf(name);
       if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
-      const limits = known && ofTier(known, name, tier);
-      return [await viewOf({ name, dimension: typed.dimension, tier, limits })];
+      const tenancies = known
+        ? await tenanciesIn(state, name, known, { tenant: given, dimension: options.dimension, tier })
+        : [];
+      const { dimension } = typed;
+      const sets =
+        known && tier === undefined
+          ? setsOf(known).filter(([, policies]) => countsBy(policies, dimension))
+          : [];
+      const own =
+        sets.length > 0
+          ? sets.map(([of, policies]): Place => ({
+              name,
+              dimension,
+              tier: of,
+              limits: { ...known!, policies },
+            }))
+          : tenancies.length > 0
+            ? []
+            : [{ name, dimension, tier, limits: known && ofTier(known, name, tier) }];
+      return withLikely(await Promise.all([...own, ...tenancies].map(viewOf)));
     }
     soleKeyOf(given, options);
-    const views: KeyView[] = [];
     const places = placesIn(published);
-    if (options.dimension !== undefined) checkKnown(places, options.dimension);
+    for (const [scope, limits] of published.limits())
+      places.push(
+        ...(await tenanciesIn(state, scope, limits, { tenant: given, dimension: options.dimension, tier })),
+      );
+    // Without published limiters, such as in a file of another process, only state names them.
+    if (published.scopes.size === 0) places.push(...(await statesOf(state, given)));
+    else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
+    const views: Charged[] = [];
     for (const place of places) {
       if (options.dimension !== undefined && place.dimension !== options.dimension) continue;
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
-      views.push(
-        await viewOf(place).catch((error: unknown) => {
-          // One limiter of another kind, such as one with slotBy, does not hide the answers of the others.
-          if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
-          return unanswered(place, given, cost, error);
-        }),
-      );
+      views.push(await orUnanswered(place));
     }
-    return views;
+    return withLikely(views);
   }
 
   return { key };
@@ -87,9 +126,62 @@ function soleKeyOf(given: string, options: KeyOptions): void {
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
 }
 
+/** Marks the tiers that requests of the key may have: those with charges of it, or all if there are none. */
+function withLikely(views: readonly Charged[]): KeyView[] {
+  const placeOf = ({ name, dimension, within }: KeyView): string => JSON.stringify([name, dimension, within]);
+  const charged = new Set(views.flatMap(([view, isCharged]) => (isCharged ? [placeOf(view)] : [])));
+  return views.map(([view, isCharged]) => ({ ...view, likely: isCharged || !charged.has(placeOf(view)) }));
+}
+
+const countsBy = (policies: readonly Policy[], dimension: string): boolean =>
+  policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension);
+
+/** The shared limits of which the key is a tenant. */
+async function tenanciesIn(
+  state: State,
+  name: string,
+  limits: Limits,
+  {
+    tenant,
+    dimension,
+    tier,
+  }: Readonly<Record<'dimension' | 'tier', string | undefined>> & { tenant: string },
+): Promise<Place[]> {
+  const sets = setsOf(limits).filter(([of]) => tier === undefined || of === undefined || of === tier);
+  const shared = sets.flatMap(([, policies]) => sharedLimits(policies));
+  // Any key may be a tenant of slots, which has no state of its own, so the caller must name the dimension.
+  const wanted = shared.filter(({ share, ofSlots }) =>
+    dimension === undefined ? !ofSlots : share === dimension,
+  );
+  if (wanted.length === 0) return [];
+  const keys = await limitKeysOf(state, name, tenant, wanted);
+  return keys.flatMap(({ by, key, share }) =>
+    sets.flatMap(([of, policies]): Place[] =>
+      sharedLimits(policies).some((each) => each.by === by && each.share === share)
+        ? [{ name, dimension: share, tier: of, limits: { ...limits, policies }, within: { by, key } }]
+        : [],
+    ),
+  );
+}
+
+/** The limiters and dimensions with state of a key. Their limits are unknown. */
+async function statesOf(state: State, key: string): Promise<Place[]> {
+  const found = new Map<string, Place>();
+  for await (const page of state.search({}))
+    for (const { owner } of page) {
+      const { name, by, slot } = owner;
+      if (typeof name !== 'string' || slot || owner.text !== state.ownerOf(name, key, by).text) continue;
+      found.set(`${by} ${name}`, { name, dimension: by, tier: undefined, limits: undefined });
+    }
+  return [...found.values()];
+}
+
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if no limiter counts by a dimension */
-function checkKnown(places: readonly Place[], dimension: string): void {
-  const known = new Set(places.map((place) => place.dimension));
+function checkKnown(published: Published, places: readonly Place[], dimension: string): void {
+  const tenants = [...published.limits().values()].flatMap((limits) =>
+    setsOf(limits).flatMap(([, policies]) => sharedLimits(policies).map(({ share }) => share)),
+  );
+  const known = new Set([...places.map((place) => place.dimension), ...tenants]);
   if (known.size > 0 && !known.has(dimension))
     throw wrongArgument(
       `dimension: no limiter counts by '${dimension}'. Pass one of: ${[...known].sort().join(', ')}.`,
@@ -100,9 +192,7 @@ function checkKnown(places: readonly Place[], dimension: string): void {
 function placesIn(published: Published): Place[] {
   return [...published.scopes].flatMap(([name, configurations]) => {
     const limits = published.limitsOf(name);
-    const sets = limits
-      ? [[undefined, limits.policies] as const, ...limits.tiers].filter(([, policies]) => policies.length > 0)
-      : [];
+    const sets = limits ? setsOf(limits) : [];
     const judged = sets.flatMap(([tier, policies]) =>
       [...new Set(visiblePolicies(compilePolicies('policies', policies)).map(({ by }) => by))].map(
         (dimension): Place => {
@@ -126,7 +216,7 @@ const DYNAMIC =
 
 function unanswered({ name, dimension, tier }: Place, given: string, cost: number, error: Error): KeyView {
   return {
-    ...{ name, key: given, given, dimension, ...(tier !== undefined && { tier }), cost },
+    ...{ name, key: given, given, dimension, ...(tier !== undefined && { tier }), likely: true, cost },
     ...{ allowed: null, reason: null, retryAfterMs: null, policies: [] },
     ...{ bannedForMs: 0, bannedBy: null, banReason: null, override: null },
     ...{ stored: false, known: true },

@@ -1,4 +1,4 @@
-import type { HeadgateError } from '../common/errors.js';
+import { orUnlimited } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import { assembleLimiter } from '../limiter/create-limiter.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -10,17 +10,27 @@ export function limiterOn(
   state: State,
   name: string,
   limits: Limits | undefined,
-  isLive = true,
-  undoes?: string,
+  { isLive = true, undoes }: { readonly isLive?: boolean; readonly undoes?: string | undefined } = {},
 ): Limiter {
   const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
+  // Without policies of its own, a limiter with tiers needs the tier of each request.
+  const isPlan =
+    limits !== undefined && (policies.length > 0 || !isLive || tiers.size === 0 || limits.isUnlimited);
+  const plans = [...tiers].map(([tier, all]) => [tier, orUnlimited(all)] as const);
   return assembleLimiter(
     {
       // The administration reports mistakes as its own errors.
-      ...({ warnings: false, name, shadow, onStoreError: 'throw', timeout: state.timeout } as const),
+      ...({
+        warnings: false,
+        name,
+        shadow,
+        onStoreError: 'throw',
+        timeout: state.timeout,
+        connectTimeout: state.timeout,
+      } as const),
       store: state.openStore(undoes),
-      ...(policies.length > 0 && { policies }),
-      ...(isLive && tiers.size > 0 && { tiers: Object.fromEntries(tiers) }),
+      ...(isPlan && { policies: orUnlimited(policies) }),
+      ...(isLive && tiers.size > 0 && { tiers: Object.fromEntries(plans) }),
       overrides: isLive,
     },
     { dynamic: limits === undefined },
@@ -33,24 +43,5 @@ export async function withLimiter<T>(limiter: Limiter, use: (limiter: Limiter) =
     return await use(limiter);
   } finally {
     await limiter.close();
-  }
-}
-
-/** Resolves once a limiter has read the override of all keys, if that is possible. Earlier decisions ignore that override. */
-export async function readOverrideOfAll(limiter: Limiter): Promise<void> {
-  await limiter.overrideOf().catch(() => undefined);
-}
-
-/** Whether a limiter still has all policies of an override. */
-export function fits(
-  limiter: Limiter,
-  ...change: Parameters<Limiter['internals']['operations']['checkOverride']>
-): boolean {
-  try {
-    limiter.internals.operations.checkOverride(...change);
-    return true;
-  } catch (error) {
-    if ((error as HeadgateError).code === 'HEADGATE_CLOSED') throw error;
-    return false;
   }
 }

@@ -9,6 +9,8 @@ import { wrongArgument } from './typed-keys.js';
 export interface Limits {
   /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
+  /** Whether `policies` is empty because the chosen tier has no limit. */
+  readonly isUnlimited?: boolean | undefined;
   /** The policies of each tier. */
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
@@ -26,6 +28,8 @@ export interface GivenLimits {
   /** Whether the limiter is a shadow, which never denies. @default false */
   shadow?: boolean | undefined;
 }
+
+export const LIMIT_FIELDS: readonly (keyof GivenLimits)[] = ['policies', 'tiers', 'shadow'];
 
 /**
  * The limits in a limiter's policies or options, as in a file. Other options are ignored.
@@ -55,6 +59,8 @@ function checked(
     policies: policies === undefined ? [] : validPolicies(where, policies),
     tiers: new Map(named),
     shadow,
+    // Overrides in the state are in force, whether or not the operator knows them.
+    overrides: true,
   };
 }
 
@@ -67,7 +73,9 @@ export function limitsOf({ policies, tiers = {}, shadow = false }: GivenLimits):
 /** The limits with a tier's policies, or without a tier, with the policies for requests without one. @throws HeadgateError */
 export function ofTier(limits: Limits, name: string, tier: string | undefined): Limits {
   const policies = tier === undefined ? limits.policies : limits.tiers.get(tier);
-  if (policies && policies.length > 0) return { ...limits, policies };
+  const isPlan = tier !== undefined || limits.tiers.size === 0;
+  if (policies && (policies.length > 0 || isPlan))
+    return { ...limits, policies, isUnlimited: policies.length === 0 };
   const known = [...limits.tiers.keys()].map((each) => JSON.stringify(each)).join(', ');
   const which = known === '' ? 'has no tiers' : `has the tiers ${known}`;
   const problem = tier === undefined ? 'missing' : `there is no tier ${JSON.stringify(tier)}`;

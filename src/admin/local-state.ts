@@ -1,3 +1,4 @@
+import type { TenantState } from '../algorithms/sharing.js';
 import { hostname } from 'node:os';
 import { compileBan } from '../contract/ban-options.js';
 import { dimensionsOf } from '../contract/dimensions.js';
@@ -5,23 +6,24 @@ import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
-import type { Change, ListedChange, LoggedChange } from '../stores/journal.js';
+import type { JournalEntry, LoggedChange } from '../stores/journal.js';
+import { wake } from '../limiter/waiting/rooms.js';
 import { BAN_TAG } from '../stores/keys.js';
-import { instanceOf } from '../stores/published.js';
+import { instanceOf, type PublishedLimiter } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
-import { LocalLog } from './local-log.js';
+import { changesSince, notesIn, type Entries } from './local-log.js';
 import { Published } from './published.js';
 import type {
   BanChange,
   BanState,
-  CountSource,
+  ChangeLog,
   CrossingSource,
-  Found,
-  MemorySource,
+  FoundKey,
   Owner,
   Search,
   State,
+  StateSettings,
 } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 import { unlogged, type Origin } from './unlogged.js';
@@ -30,7 +32,7 @@ import { unlogged, type Origin } from './unlogged.js';
 const KEYS_PER_STEP = 500;
 
 /** A key with all of its state. */
-export interface Row {
+export interface ListedRow {
   readonly owner: Owner;
   readonly state: StateSummary;
   /** The bytes that it takes, if that is known. */
@@ -42,13 +44,14 @@ export abstract class LocalState implements State {
   abstract readonly kind: 'sqlite' | 'postgres' | 'memory';
   abstract readonly crossings: CrossingSource;
   readonly timeout: number;
-  readonly log: LocalLog;
-  /** Decisions are counted in Redis only. */
-  readonly counts: CountSource = {
-    read: async () => ({ now: await this.now(), counts: [] }),
-    minutes: () => Promise.resolve({ minutes: [], limiters: new Map() }),
+  readonly log: ChangeLog = {
+    add: async (change) => {
+      await this.append({ ...change, at: await this.now() });
+      return undefined;
+    },
+    since: (time) => changesSince(this.logged(), time),
+    notesOf: (owners) => notesIn(this.logged(), owners),
   };
-  readonly memory: MemorySource = { read: () => Promise.resolve([]) };
   readonly #store: Store;
   readonly #origin: Origin;
   readonly #announced: ReadonlySet<Announcement>;
@@ -58,26 +61,23 @@ export abstract class LocalState implements State {
     store: Store,
     announced: ReadonlySet<Announcement>,
     mark: string | undefined,
-    { timeout, origin }: { readonly timeout: number; readonly origin: Origin },
+    { timeout, origin }: StateSettings,
   ) {
     this.#store = store;
     this.#announced = announced;
     this.#mark = mark;
     this.timeout = timeout;
     this.#origin = origin;
-    this.log = new LocalLog({
-      append: async (change) => this.append({ ...change, at: await this.now() }),
-      entries: () => this.logged(),
-    });
   }
 
   /** The time by the store's clock. */
-  protected abstract now(): MaybePromise<number>;
-  protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (Row | undefined)[]>;
+  abstract now(): MaybePromise<number>;
+  protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
   /** All rows of a limiter, or of all. */
-  protected abstract rows(name: string | undefined): Iterable<Row> | AsyncIterable<Row>;
+  protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;
   protected abstract append(change: LoggedChange): MaybePromise<void>;
-  protected abstract logged(): Iterable<ListedChange> | AsyncIterable<ListedChange>;
+  /** The newest first. */
+  protected abstract logged(): Entries;
   protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
   abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
@@ -88,15 +88,28 @@ export abstract class LocalState implements State {
     return unlogged(this.#store, this.#origin, false, undoes);
   }
 
-  published(): Promise<Published> {
+  /** The limiters of earlier and other processes. */
+  protected stored(): MaybePromise<readonly PublishedLimiter[]> {
+    return [];
+  }
+
+  async published(): Promise<Published> {
     const instance = { ...instanceOf(this.#announced, hostname(), 0), id: 'process' };
     const hashed = this.#mark === undefined ? instance : { ...instance, hashed: this.#mark };
     const instances = this.#announced.size === 0 ? [] : [hashed];
-    return Promise.resolve(new Published(instances, this.#mark, this.kind === 'memory'));
+    const isShared = this.kind === 'memory';
+    return new Published(instances, { mark: this.#mark, isShared, stored: await this.stored() });
   }
 
-  async *search({ name, key, id, count = KEYS_PER_STEP, progress, signal }: Search): AsyncGenerator<Found[]> {
-    let page: Found[] = [];
+  async *search({
+    name,
+    key,
+    id,
+    count = KEYS_PER_STEP,
+    progress,
+    signal,
+  }: Search): AsyncGenerator<FoundKey[]> {
+    let page: FoundKey[] = [];
     let checked = 0;
     const now = await this.now();
     for await (const row of this.rows(name)) {
@@ -118,13 +131,13 @@ export abstract class LocalState implements State {
     const rows = await this.rowsOf(owners);
     const replies = await this.lookAt(set, owners);
     return replies.map(({ limits, ...reply }, i) => {
-      const records = [rows[i]?.state.overrides, set.overrides?.all];
+      const records = [rows[i]?.state.record, set.overrides?.all];
       const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
       return isOverridden && limits ? { ...reply, limits } : reply;
     });
   }
 
-  async lives(found: readonly Found[]): Promise<(number | undefined)[]> {
+  async lives(found: readonly FoundKey[]): Promise<(number | undefined)[]> {
     const now = await this.now();
     const rows = await this.rowsOf(found.map(({ owner }) => owner));
     return found.map(({ id }, i) => {
@@ -147,11 +160,13 @@ export abstract class LocalState implements State {
     return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
   }
 
-  async setBans(changes: readonly BanChange[], logged?: Change): Promise<undefined> {
+  async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<undefined> {
     const bans = changes.map(async ({ owner, duration }) => {
       const { name, key, by } = owner;
       if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-      await this.#store.ban({ set: this.#banning(name, by), key }, duration, undefined, false);
+      const subject = { set: this.#banning(name, by), key };
+      await this.#store.ban(subject, duration, undefined, false);
+      wake(name, subject);
     });
     await Promise.all(bans);
     if (logged) await this.log.add(logged);
@@ -175,7 +190,17 @@ export abstract class LocalState implements State {
     return owners;
   }
 
-  async bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
+  async tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]> {
+    const rows = await this.rowsOf(found.map(({ owner }) => owner));
+    return found.map(({ id }, i) => {
+      const saved = rows[i]?.state.tenants.get(id) as readonly number[] | undefined;
+      if (saved?.length !== 4 + 4 * segments) return undefined;
+      const [start = 0, , mark = 0, weight = 0] = saved;
+      return { start, mark, weight, used: saved.slice(4 + 2 * segments, 4 + 3 * segments) };
+    });
+  }
+
+  async bytes(found: readonly FoundKey[]): Promise<(number | undefined)[]> {
     const now = await this.now();
     const rows = await this.rowsOf(found.map(({ owner }) => owner));
     return rows.map((row) => row?.bytes && row.bytes / Math.max(1, foundIn(row, now).length));
@@ -190,7 +215,7 @@ export function hashOnly(): Error {
   return wrongArgument('key: this store needs the key itself, not its hash.');
 }
 
-function foundIn({ owner, state }: Row, now: number): Found[] {
+function foundIn({ owner, state }: ListedRow, now: number): FoundKey[] {
   const ids = [...state.policies].filter(([, until]) => until > now).map(([id]) => id);
   if (untilOf(state, BAN_TAG)! > now) ids.unshift(BAN_TAG);
   return ids.map((id) => ({ owner, id }));

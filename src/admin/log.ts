@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
-import type { Change, ListedChange } from '../stores/journal.js';
+import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { parseOwnerText } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
@@ -10,7 +10,7 @@ import { whoseOf, type Whose } from './owners.js';
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
 
 /** A logged change. */
-export interface LoggedChange extends Omit<Change, 'who'>, Partial<Whose> {
+export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
   /** The id of the change, for `undo`. */
   readonly id: string;
   /** The time by the store's clock. */
@@ -27,7 +27,7 @@ export interface LogOptions extends NameFilter {
   /** The key or the network of the changes. @default all */
   key?: string | undefined;
   /** The kinds of changes. @default all */
-  actions?: readonly Change['action'][] | undefined;
+  actions?: readonly JournalEntry['action'][] | undefined;
 }
 
 /** The function that shows the changes. */
@@ -55,7 +55,10 @@ export function shownChange(
   name: string | undefined,
 ): LoggedChange | undefined {
   const shown = shownOwner(who, change.keys, name);
-  return shown && { at: new Date(at), ...shown, ...change };
+  if (change.action !== 'import') return shown && { at: new Date(at), ...shown, ...change };
+  // The keys of an import are many, and only for its undo.
+  const { after: _, ...rest } = change;
+  return shown && { at: new Date(at), ...shown, ...rest };
 }
 
 /** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */

@@ -2,12 +2,13 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Reply } from '../contract/reply.js';
 import type { PolicySet } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
-import { ALL_KEYS, escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
+import { ownerTextOfAll } from '../features/overrides/record-keys.js';
+import { escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import { hashOnly, LocalState, type Row } from './local-state.js';
-import type { CrossingSource, Owner } from './state.js';
-import type { Origin } from './unlogged.js';
+import { hashOnly, LocalState, type ListedRow } from './local-state.js';
+import { countsOfMemory } from './kept-counts.js';
+import type { CountSource, CrossingSource, Owner, StateSettings } from './state.js';
 
 /** The state of limiters in the memory of this process. */
 export class MemoryState extends LocalState {
@@ -17,12 +18,14 @@ export class MemoryState extends LocalState {
       Promise.resolve(this.#memory.stream?.read(group, most, idle, this.now()) ?? []),
     ack: (group, ids) => Promise.resolve(this.#memory.stream?.ack(group, ids)),
   };
+  readonly counts?: CountSource;
   readonly #memory: Memory;
 
-  constructor(memory: Memory, settings: { readonly timeout: number; readonly origin: Origin }) {
+  constructor(memory: Memory, settings: StateSettings) {
     super(memory, memory.announced, undefined, settings);
     this.#memory = memory;
     memory.rememberKeys();
+    if (memory.isCounted) this.counts = countsOfMemory(memory);
   }
 
   ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
@@ -30,19 +33,20 @@ export class MemoryState extends LocalState {
     return ownerIn(by, name, key);
   }
 
-  protected now(): number {
+  now(): number {
     return this.#memory.clock();
   }
 
-  protected rowsOf(owners: readonly Owner[]): (Row | undefined)[] {
+  protected rowsOf(owners: readonly Owner[]): (ListedRow | undefined)[] {
     return owners.map((owner) => {
       const [scope, key] = placeOf(owner);
-      const state = this.#memory.tables.get(`${scope} ${owner.name as string}`)?.stateOf(key);
+      const table = this.#memory.tables.get(`${scope} ${owner.name as string}`);
+      const state = table?.stateOf(key) ?? (owner.slot && table?.stateOf(placeOf(owner, '=')[1]));
       return state && { owner, state };
     });
   }
 
-  protected *rows(wanted: string | undefined): Generator<Row> {
+  protected *rows(wanted: string | undefined): Generator<ListedRow> {
     for (const [id, table] of this.#memory.tables) {
       const at = id.indexOf(' ');
       const [scope, name] = [id.slice(0, at), id.slice(at + 1)];
@@ -52,6 +56,16 @@ export class MemoryState extends LocalState {
         if (state) yield { owner: ownerIn(scope, name, key), state };
       }
     }
+  }
+
+  unnamed(wanted: string | undefined): number {
+    let count = 0;
+    for (const [id, table] of this.#memory.tables) {
+      if (wanted !== undefined && id.slice(id.indexOf(' ') + 1) !== wanted) continue;
+      const named = [...(table.names ?? [])].filter((key) => table.find(key, 0) !== 0);
+      count += table.size - named.length;
+    }
+    return count;
   }
 
   protected lookAt(set: PolicySet, owners: readonly Owner[]): Reply[] {
@@ -68,13 +82,13 @@ export class MemoryState extends LocalState {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
   async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
-    for (const [name, { record }] of this.#memory.overridesOfAll) {
-      const owner = `${escapeName(name)}:${ALL_KEYS}`;
+    for (const [name, record] of this.#memory.recordsOfAll) {
+      const owner = ownerTextOfAll(name);
       if (isWanted(owner)) yield [owner, record];
     }
     for (const [id, table] of this.#memory.tables) {
       const at = id.indexOf(' ');
-      for (const [key, { record }] of table.overrides) {
+      for (const [key, record] of table.records) {
         const { text } = ownerIn(id.slice(0, at), id.slice(at + 1), key);
         if (isWanted(text)) yield [text, record];
       }
@@ -82,7 +96,7 @@ export class MemoryState extends LocalState {
   }
 
   recordOfAll(name: string): Promise<unknown> {
-    return Promise.resolve(this.#memory.overridesOfAll.get(name)?.record);
+    return Promise.resolve(this.#memory.recordsOfAll.of(name) || undefined);
   }
 
   check(): Promise<readonly Finding[]> {
@@ -106,12 +120,16 @@ function ownerIn(scope: string, name: string, text: string): Owner {
   return { ...owner, key, by, slot: { by: first, key: slotKey }, text: whole };
 }
 
-/** The scope and the key of an owner's table. */
-function placeOf({ by, key, slot }: Owner): [scope: string, key: string] {
+/**
+ * The scope and the key of an owner's table.
+ *
+ * @param sign the sign before a key within another one: an equals sign before the tenant of a shared limit
+ */
+function placeOf({ by, key, slot }: Owner, sign: ':' | '=' = ':'): [scope: string, key: string] {
   if (!slot) return [by, key as string];
   const slotKey = slot.key as string | undefined;
   return [
     `${slot.by}/${by}`,
-    `${slotKey === undefined ? '' : `${slotKey.length}:${slotKey}`}:${key as string}`,
+    `${slotKey === undefined ? '' : `${slotKey.length}:${slotKey}`}${sign}${key as string}`,
   ];
 }

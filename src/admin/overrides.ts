@@ -1,5 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
+import type { BanNote } from '../contract/ban-options.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
@@ -10,6 +11,8 @@ import {
   type OverrideChange,
   type OverrideNote,
 } from '../limiter/overrides/override.js';
+import { warnOfSpans } from '../limiter/overrides/override-writer.js';
+import { SAME_END_MS } from './bans.js';
 import {
   checkChange,
   checkName,
@@ -29,10 +32,12 @@ import {
   checkList,
   ItemError,
   inItem,
+  refusalOf,
   soleKey,
   typedKey,
   wrongArgument,
   type KeyOptions,
+  type Refused,
 } from './typed-keys.js';
 
 /** Options of `override`. */
@@ -65,6 +70,14 @@ export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNot
   readonly change: OverrideChange | undefined;
 }
 
+/** The effect of one of several changes. */
+export interface OverrideEffect {
+  /** Whether the key has no override now, another one, or this one. */
+  readonly effect: 'new' | 'changed' | 'same';
+  /** The override in force. Absent without one. */
+  readonly before?: Override;
+}
+
 /** An override in force. */
 export type OverriddenKey = Whose & Override;
 
@@ -75,23 +88,20 @@ export function overrideFunctions({ state }: Context) {
     change: OverrideChange,
     options: OverrideOptions,
   ): Promise<OverrideResult> {
-    const { by, reason } = checkChange('override', options, 'for', 'until');
-    const { for: span, until, dimension } = options;
-    const wish = { key, change, dimension, ...noteOf(by, reason), ...timed(span, until) };
-    return changeOverride(wish, options);
+    const note = checkChange('override', options, 'for', 'until');
+    const { dimension } = options;
+    return changeOverride({ key, change, dimension, ...given(note), ...timed(options) }, options);
   }
 
   async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
-    const { by, reason } = checkChange('overrideAll', options, 'for', 'until');
-    const { for: span, until } = options;
-    const wish = { key: undefined, change, ...noteOf(by, reason), ...timed(span, until) };
-    return changeOverride(wish, options);
+    const note = checkChange('overrideAll', options, 'for', 'until');
+    return changeOverride({ key: undefined, change, ...given(note), ...timed(options) }, options);
   }
 
   async function removeOverride(key: string | undefined, options: KeyChangeOptions): Promise<OverrideResult> {
-    const { by, reason } = checkChange('removeOverride', options);
-    const wish = { key, change: undefined, dimension: options.dimension, ...noteOf(by, reason) };
-    return changeOverride(wish, options);
+    const note = checkChange('removeOverride', options);
+    const { dimension } = options;
+    return changeOverride({ key, change: undefined, dimension, ...given(note) }, options);
   }
 
   /** @param undoes the id of the logged change that this one undoes */
@@ -138,10 +148,34 @@ export function overrideFunctions({ state }: Context) {
     });
   }
 
+  /** The effect of each of several changes, or the reason why it is refused. Nothing is changed. */
+  async function previewOverrides(
+    wishes: readonly OverrideWish[],
+    { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
+  ): Promise<(OverrideEffect | Refused)[]> {
+    checkName(name);
+    checkList('previewOverrides', wishes);
+    const published = await state.published();
+    const inForce = new Map<string, Override>();
+    for await (const each of overrides({ name })) inForce.set(idOf(each), each);
+    return withLimiter(limiterFor(state, published, name, undefined), (limiter) => {
+      const effects = wishes.map((wish) =>
+        refusalOf(() => {
+          checkWish(wish);
+          const found = inScope(published, name, wish, { raw, ipv6Subnet });
+          check(limiter, found, published.scopes.has(name));
+          const before = inForce.get(idOf(found));
+          return { effect: effectOf(wish, before), ...(before && { before }) } as const;
+        }),
+      );
+      return Promise.resolve(effects);
+    });
+  }
+
   async function* overrides(options: NameFilter = {}): AsyncGenerator<OverriddenKey> {
     checkShape('overrides', options, ['name']);
     const { name } = options;
-    const now = Date.now();
+    const now = await state.now();
     for await (const [owner, record] of state.records((text) => whoseOf(text, name) !== undefined)) {
       const entry = entryInForce(record, now);
       // Overrides in an unknown format have no effect, and are omitted.
@@ -150,8 +184,31 @@ export function overrideFunctions({ state }: Context) {
     }
   }
 
-  return { override, overrideAll, removeOverride, overrideMany, overrides, changeOverride };
+  return { override, overrideAll, removeOverride, overrideMany, previewOverrides, overrides, changeOverride };
 }
+
+const idOf = ({
+  key,
+  dimension = DEFAULT_DIMENSION,
+}: {
+  key?: Whose['key'] | undefined;
+  dimension?: string;
+}): string => JSON.stringify(key === undefined ? [] : [key, dimension]);
+
+/** Compares a change with the override in force. */
+function effectOf(
+  { change, for: span, until }: OverrideWish,
+  before: Override | undefined,
+): OverrideEffect['effect'] {
+  if (!before) return change === undefined ? 'same' : 'new';
+  const [end = 0, old = 0] = [timeOf(until), timeOf(before.until)];
+  const isSameEnd = span === undefined && Math.abs(end - old) <= SAME_END_MS;
+  return isSameEnd && JSON.stringify(change) === JSON.stringify(before.change) ? 'same' : 'changed';
+}
+
+/** An end as ms since 1970, or undefined without an end. */
+const timeOf = (end: OverrideWish['until']): number | undefined =>
+  end === undefined ? undefined : new Date(end).getTime();
 
 const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until'];
 
@@ -166,12 +223,13 @@ function checkWish(wish: OverrideWish): void {
       throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
 }
 
-const noteOf = (by: string | null, reason: string | null): OverrideNote => ({
+/** A note as limiters take it. */
+export const given = ({ by, reason }: BanNote): OverrideNote => ({
   ...(by !== null && { by }),
   ...(reason !== null && { reason }),
 });
 
-const timed = (span: OverrideNote['for'], until: OverrideNote['until']): OverrideNote => ({
+const timed = ({ for: span, until }: Pick<OverrideNote, 'for' | 'until'>): OverrideNote => ({
   ...(span !== undefined && { for: span }),
   ...(until !== undefined && { until }),
 });
@@ -195,9 +253,20 @@ function inScope(
   checkKeys(published, name, dimension);
   if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
   const limits = published.limitsOf(name);
-  if (limits) policiesBy(dimension, [...limits.policies, ...[...limits.tiers.values()].flat()]);
+  const policies = limits ? [...limits.policies, ...[...limits.tiers.values()].flat()] : [];
+  const own = policiesBy(dimension, policies);
   const typed = typedKey(wish.key, { ...options, dimension });
   const [subject, doubt] = subjectIn(published, name, typed);
+  // An override that no request meets would look like one in force.
+  if (
+    doubt?.code === 'UNLIKELY_KEY' &&
+    wish.dimension === undefined &&
+    !options.raw &&
+    policies.length > own.length
+  )
+    throw wrongArgument(
+      `key: ${doubt.message} Nothing was changed. Set \`raw: true\` to change it nevertheless.`,
+    );
   return { wish, key: soleKey(subject), dimension, doubt };
 }
 
@@ -206,7 +275,8 @@ function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): v
   const { change, dimension: _, key: __, ...note } = wish;
   if (change === undefined) return;
   if (!isKnown) checkTexts(change);
-  limiter.internals.operations.checkOverride(keyFor(whose), change, note);
+  limiter.internals.overrides.check(keyFor(whose), change, note);
+  warnOfSpans(change, note);
 }
 
 /** Checks each policy separately, if the limiter's policies are unknown. */
@@ -221,7 +291,7 @@ function limiterFor(state: State, published: Published, name: string, undoes: st
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isShared) return limiterOn(state, name, undefined, true, undoes);
+    if (!published.isShared) return limiterOn(state, name, undefined, { undoes });
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_LIMITER',
@@ -240,7 +310,7 @@ function limiterFor(state: State, published: Published, name: string, undoes: st
       'HEADGATE_UNKNOWN_LIMITER',
       `the policies of ${JSON.stringify(name)} cannot be read, because a newer version published them.`,
     );
-  return limiterOn(state, name, limits, true, undoes);
+  return limiterOn(state, name, limits, { undoes });
 }
 
 function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {

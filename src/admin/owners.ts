@@ -45,6 +45,7 @@ export function whoseOf(text: string, name: string | undefined): Whose | undefin
   return isAll ? known : { ...known, key: owner.key };
 }
 
-function withinOf({ by, key = '-' }: NonNullable<StateKey['slot']>): string {
+/** The text of the key within which another key is counted. */
+export function withinOf({ by, key = '-' }: NonNullable<StateKey['slot']>): string {
   return `${by} ${typeof key === 'string' ? key : `${kindOfHash(key.hash)}:${key.hash}`}`;
 }

@@ -1,3 +1,4 @@
+import { algorithms, type Kernel } from '../algorithms/index.js';
 import { validPolicies } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
@@ -11,11 +12,31 @@ export interface Instance extends PublishedInstance {
 
 /** Limiters of one name with equal configurations. */
 export interface Configuration extends Omit<PublishedLimiter, 'name'> {
-  /** The processes with these options. */
+  /** The processes with these options. Empty if only a database has them, as a process made the limiter last. */
   readonly instances: readonly Instance[];
 }
 
-/** The limiters that are published in Redis, or that use the store in this process. */
+/** The traits of a limiter's policies, in all of its configurations and tiers. */
+export interface LimiterTraits {
+  /** Whether a policy limits how many requests run at once, so that its units are slots. */
+  readonly holdsSlots: boolean;
+  /** Whether tenants share the limit of a policy. */
+  readonly sharesLimits: boolean;
+}
+
+/** The circumstances of publications. */
+interface Source {
+  /** The mark of the secret by which this state hashes keys. */
+  readonly mark: string | undefined;
+  /** Whether a missing limiter certainly does not exist in other processes. */
+  readonly isShared: boolean;
+  /** The reason why publications cannot be read. */
+  readonly problem?: string | undefined;
+  /** The limiters that a database has, as a process made each last. */
+  readonly stored?: readonly PublishedLimiter[];
+}
+
+/** The limiters that are published in Redis, that use the store in this process, or that processes left in a database. */
 export class Published {
   readonly instances: readonly Instance[];
   /** The reason why publications cannot be read, or `undefined`. */
@@ -27,12 +48,12 @@ export class Published {
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
 
-  constructor(instances: readonly Instance[], mark: string | undefined, isShared: boolean, problem?: string) {
+  constructor(instances: readonly Instance[], { mark, isShared, problem, stored = [] }: Source) {
     this.instances = instances;
     this.mark = mark;
     this.isShared = isShared;
     this.problem = problem;
-    this.scopes = configurationsOf(instances);
+    this.scopes = configurationsOf(instances, stored);
   }
 
   /** The limits of a name's limiters, or `undefined` if they are not published, or depend on the request. */
@@ -64,9 +85,27 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
-/** The policies of texts. Texts of a newer version are omitted. */
-export const parsedPolicies = (texts: readonly string[]): Policy[] =>
-  texts.flatMap((text) => parsed([text]) ?? []);
+/** The policies of configurations and their tiers, without those of a newer version. */
+export function policiesIn(configurations: readonly Configuration[]): Policy[] {
+  const texts = configurations.flatMap(({ policies, tiers = {} }) => [
+    ...policies,
+    ...Object.values(tiers).flat(),
+  ]);
+  return texts.flatMap((text) => parsed([text]) ?? []);
+}
+
+/** The traits of a limiter. */
+export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {
+  const policies = policiesIn(configurations);
+  return {
+    holdsSlots: policies.some(isOfSlots),
+    sharesLimits: policies.some((policy) => 'share' in policy && policy.share !== undefined),
+  };
+}
+
+/** Whether the units of a policy are slots. */
+export const isOfSlots = ({ algorithm }: Policy): boolean =>
+  algorithm !== undefined && algorithm in algorithms && algorithms[algorithm as Kernel].holdsSlots;
 
 /** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
 export function parseInstance(id: string, text: unknown): Instance[] {
@@ -79,7 +118,10 @@ export function parseInstance(id: string, text: unknown): Instance[] {
   }
 }
 
-function configurationsOf(instances: readonly Instance[]): Map<string, Configuration[]> {
+function configurationsOf(
+  instances: readonly Instance[],
+  stored: readonly PublishedLimiter[],
+): Map<string, Configuration[]> {
   const scopes = new Map<string, Map<string, Configuration & { instances: Instance[] }>>();
   for (const instance of instances) {
     for (const { name, ...configuration } of instance.limiters) {
@@ -96,6 +138,8 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
       else known.set(signature, { ...configuration, instances: [instance] });
     }
   }
+  for (const { name, ...configuration } of stored)
+    if (!scopes.has(name)) scopes.set(name, new Map([['', { ...configuration, instances: [] }]]));
   const names = [...scopes.keys()].sort();
   return new Map(names.map((name) => [name, inOrder(scopes.get(name)!)]));
 }

@@ -1,7 +1,8 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { CountedLimiter } from '../stores/counts.js';
+import type { CountedLimiter } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText, type Hash } from '../stores/keys.js';
-import type { Counted } from '../stores/redis/operators/traffic.js';
+import type { Counted } from '../stores/counts/sink.js';
+import { withinOf } from './owners.js';
 import type { RecentCounts } from './state.js';
 
 /** Decisions per second. */
@@ -18,6 +19,8 @@ export interface KeyRates extends Rates {
   readonly key: string | Hash;
   /** The dimension of the key. Absent for the default dimension. */
   readonly dimension?: string;
+  /** The shared limit of a tenant, by its dimension and its key. Absent for other keys. */
+  readonly within?: string;
   /** The policy that denied the key last. Absent without denials by a policy. */
   readonly policy?: string;
 }
@@ -165,10 +168,11 @@ export class LimiterSums {
     const keys = this.#keys.entries().map(([text, sums]): KeyRates => {
       const enough = spans.findIndex((_, i) => sums.requests(i) >= least);
       const span = enough === -1 ? spans.length - 1 : enough;
-      const { key = text, by = DEFAULT_DIMENSION } = parseOwnerText(`x:${text}`) ?? {};
+      const { key = text, by = DEFAULT_DIMENSION, slot } = parseOwnerText(`x:${text}`) ?? {};
       return {
         key,
         ...(by !== DEFAULT_DIMENSION && { dimension: by }),
+        ...(slot && { within: withinOf(slot) }),
         ...sums.rates(span, seconds[span]!),
         ...(sums.policy !== undefined && { policy: sums.policy }),
       };

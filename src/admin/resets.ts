@@ -1,15 +1,25 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { OVERRIDE_TAG } from '../contract/overrides.js';
+import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, isLine, isReset } from '../stores/keys.js';
 import { loggedOwner, ownersOf } from './bans.js';
 import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
-import { limiterOn, readOverrideOfAll, withLimiter } from './limiters.js';
-import { limitsOf, ofDimension, ofTier, policiesBy, type GivenLimits, type Limits } from './limits.js';
+import { limiterOn, withLimiter } from './limiters.js';
+import { readOverrideOfAll } from './override-views.js';
+import {
+  LIMIT_FIELDS,
+  limitsOf,
+  ofDimension,
+  ofTier,
+  policiesBy,
+  type GivenLimits,
+  type Limits,
+} from './limits.js';
 import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
-import type { Found, State } from './state.js';
+import { isOfSlots } from './published.js';
+import type { FoundKey, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
 /** The number of keys that are reset at a time. */
@@ -37,10 +47,14 @@ export interface ResetResult extends Subject {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The function that resets keys. */
+/** Forgets the charges of a key after the arguments were checked. */
+type Reset = () => Promise<ResetResult>;
+
+/** The functions that reset keys. */
 export function resetFunctions({ state, origin }: Context) {
-  async function reset(key: string, options: ResetOptions): Promise<ResetResult> {
-    const note = checkChange('reset', options, 'policies', 'tiers', 'shadow', 'tier', 'scan');
+  /** Checks the arguments of a reset, and changes nothing. @returns the function that resets */
+  async function prepareReset(key: string, options: ResetOptions): Promise<Reset> {
+    const note = checkChange('reset', options, ...LIMIT_FIELDS, 'tier', 'scan');
     const { name, tier, scan = false } = options;
     const typed = typedKey(key, options);
     const given = limitsOf(options);
@@ -52,71 +66,92 @@ export function resetFunctions({ state, origin }: Context) {
     const isLive = configurations
       ? configurations.some(({ overrides }) => overrides)
       : state.kind !== 'redis';
-    const policies = limits
-      ? await resetTiers(state, name, subject, limits, tier, isLive)
-      : await resetAll(state, name, subject);
-    const change = {
-      action: 'reset',
-      ...loggedOwner(state, name, subject),
-      forMs: 0,
-      ...note,
-      from: origin,
-    } as const;
-    const unnoted = policies.length > 0 ? await state.log.add({ ...change, before: policies }) : undefined;
-    const lefts = (await state.bans(ownersOf(state, name, subject))).map((left) =>
-      left instanceof Error ? 0 : left,
-    );
-    return {
-      ...{ name, ...subject, policies },
-      ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
-      warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted)),
+    const resetPolicies = limits
+      ? resetOf(state, subject, limits, { name, tier, isLive })
+      : resetOfAll(state, name, subject);
+    return async () => {
+      const policies = await resetPolicies();
+      const change = {
+        action: 'reset',
+        ...loggedOwner(state, name, subject),
+        forMs: 0,
+        ...note,
+        from: origin,
+      } as const;
+      const unnoted = policies.length > 0 ? await state.log.add({ ...change, before: policies }) : undefined;
+      const lefts = (await state.bans(ownersOf(state, name, subject))).map((left) =>
+        left instanceof Error ? 0 : left,
+      );
+      return {
+        ...{ name, ...subject, policies },
+        ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
+        warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted), freed(policies, limits)),
+      };
     };
   }
 
-  return { reset };
+  async function reset(key: string, options: ResetOptions): Promise<ResetResult> {
+    return (await prepareReset(key, options))();
+  }
+
+  return { reset, prepareReset };
 }
 
-/** Resets one tier, or all tiers and the policies for requests without a tier. @returns the names of the policies that had charges */
-async function resetTiers(
+/** A warning about freed slots of work that still runs. */
+function freed(names: readonly string[], limits: Limits | undefined): AdminWarning | undefined {
+  const all = [...(limits?.policies ?? []), ...[...(limits?.tiers.values() ?? [])].flat()];
+  const slots = all.filter((policy) => isOfSlots(policy) && names.includes(policy.name ?? 'default'));
+  if (slots.length === 0) return undefined;
+  const message =
+    'the slots of running work are free, too, so more work than the limit may run until that work ends.';
+  return { code: 'SLOTS_FREED', message };
+}
+
+/**
+ * Prepares the reset of one tier, or of all tiers and the policies for requests without a tier.
+ *
+ * @returns the function that resets, and resolves with the names of the policies that had charges
+ */
+function resetOf(
   state: State,
-  name: string,
   subject: Subject,
   limits: Limits,
-  tier: string | undefined,
-  isLive: boolean,
-): Promise<string[]> {
+  {
+    name,
+    tier,
+    isLive,
+  }: { readonly name: string; readonly tier: string | undefined; readonly isLive: boolean },
+): () => Promise<string[]> {
   const { policies, tiers } = tier === undefined ? limits : ofTier(limits, name, tier);
   const sets = tier === undefined ? [policies, ...tiers.values()] : [policies];
   const own = policiesBy(subject.dimension, sets.flat());
-  const names = new Set<string>();
-  for (const set of sets.map((each) => each.filter((policy) => own.includes(policy)))) {
-    if (set.length === 0) continue;
-    const limiter = limiterOn(
-      state,
-      name,
-      ofDimension({ ...limits, policies: set }, subject.dimension),
-      isLive,
-    );
-    await withLimiter(limiter, async () => {
-      if (isLive) await readOverrideOfAll(limiter);
-      for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
-        const some = subject.keys.slice(at, at + BATCH_SIZE);
-        const charged = await Promise.all(
-          some.map((key) => resetKey(state, limiter, subject.dimension, key, isLive)),
-        );
-        for (const policy of charged.flat()) names.add(policy);
-      }
-    });
-  }
-  return [...names];
+  const ownSets = sets.map((each) => each.filter((policy) => own.includes(policy)));
+  return async () => {
+    const names = new Set<string>();
+    for (const set of ownSets) {
+      if (set.length === 0) continue;
+      const part = ofDimension({ ...limits, policies: set }, subject.dimension);
+      const limiter = limiterOn(state, name, part, { isLive });
+      await withLimiter(limiter, async () => {
+        if (isLive) await readOverrideOfAll(limiter);
+        for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
+          const some = subject.keys.slice(at, at + BATCH_SIZE);
+          const charged = await Promise.all(
+            some.map((key) => resetKey(state, limiter, { key, dimension: subject.dimension }, isLive)),
+          );
+          for (const policy of charged.flat()) names.add(policy);
+        }
+      });
+    }
+    return [...names];
+  };
 }
 
 /** @returns the names of the policies that had charges */
 async function resetKey(
   state: State,
   limiter: Limiter,
-  dimension: string,
-  key: string,
+  { key, dimension }: { readonly key: string; readonly dimension: string },
   isLive: boolean,
 ): Promise<string[]> {
   const whole = { [dimension]: key };
@@ -129,8 +164,13 @@ async function resetKey(
   return policies.filter((_, i) => lives[i] !== undefined).map((policy) => policy.name);
 }
 
-/** Resets all policies with state, including policies that the limiter no longer has. @returns their names */
-async function resetAll(state: State, name: string, subject: Subject): Promise<string[]> {
+/**
+ * Prepares the reset of all policies with state, including policies that the limiter no longer has.
+ *
+ * @returns the function that resets, and resolves with their names
+ * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the store cannot find state without knowing the policies
+ */
+function resetOfAll(state: State, name: string, subject: Subject): () => Promise<string[]> {
   if (!state.forget)
     throw wrongArgument(
       "policies: missing, and this store does not know the limiter. Pass `policies: '100/1m'`.",
@@ -138,14 +178,16 @@ async function resetAll(state: State, name: string, subject: Subject): Promise<s
   const { keys, dimension } = subject;
   const owners = new Set(ownersOf(state, name, subject).map(({ text }) => text));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
-  const names = new Set<string>();
-  for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
-    const isCharge = ({ owner, id }: Found): boolean =>
-      id !== BAN_TAG && id !== OVERRIDE_TAG && !isReset({ id }) && !isLine(id) && owners.has(owner.text);
-    for (const found of page.filter(isCharge)) {
-      await state.forget(found);
-      names.add(policyNameOf(found.id));
+  return async () => {
+    const names = new Set<string>();
+    for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
+      const isCharge = ({ owner, id }: FoundKey): boolean =>
+        id !== BAN_TAG && !isOfFeature(id) && !isReset({ id }) && !isLine(id) && owners.has(owner.text);
+      for (const found of page.filter(isCharge)) {
+        await state.forget!(found);
+        names.add(policyNameOf(found.id));
+      }
     }
-  }
-  return [...names];
+    return [...names];
+  };
 }

@@ -1,7 +1,7 @@
 import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import { parsedPolicies, type Configuration, type Published } from './published.js';
+import { policiesIn, type Configuration, type Published } from './published.js';
 import { isAddress, isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
 
 /** A doubt about a view or a change that was made nevertheless. */
@@ -17,7 +17,8 @@ export interface AdminWarning {
  * check for such bans. `SHADOW`: the limiter never denies. `OWN_KEYS`: the program makes keys itself. `SHORTENED`: an earlier ban was longer.
  * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
  * cannot be read. `UNANSWERED`: the limiter has no answer to the key. `UNLIKELY_KEY`: the keys
- * of the limiter are addresses, and the key is not.
+ * of the limiter are addresses, and the key is not. `SLOTS_FREED`: a reset freed the slots of work that still runs.
+ * `CHANGED_SINCE`: the undo of an import left out keys with another ban.
  */
 export type AdminWarningCode =
   | 'UNKNOWN_SCOPE'
@@ -30,7 +31,9 @@ export type AdminWarningCode =
   | 'UNFIT_OVERRIDE'
   | 'UNREADABLE'
   | 'UNANSWERED'
-  | 'UNLIKELY_KEY';
+  | 'UNLIKELY_KEY'
+  | 'SLOTS_FREED'
+  | 'CHANGED_SINCE';
 
 /** The maximum number of other scopes in a message. */
 const MAX_NAMED = 10;
@@ -196,7 +199,8 @@ export function subjectsIn({ scopes }: Published, name: string, typed: readonly 
     );
   }
   const subjects = typed.map((each) => subjectOf(each, subnets[0]));
-  const isOwn = configurations.length > 0 && subnets.length === 0;
+  // A database does not have the networks of addresses.
+  const isOwn = configurations.some(({ instances }) => instances.length > 0) && subnets.length === 0;
   if (!isOwn || subjects.every(({ given, keys }) => keys[0] === given))
     return { subjects, warning: undefined };
   const message =
@@ -232,11 +236,7 @@ function dimensionHint(configurations: readonly Configuration[]): string {
 
 /** The dimensions by which the policies and the bans of a limiter count. */
 function dimensionsIn(configurations: readonly Configuration[]): string[] {
-  const texts = configurations.flatMap(({ policies, tiers = {} }) => [
-    ...policies,
-    ...Object.values(tiers).flat(),
-  ]);
-  const policies = parsedPolicies(texts);
+  const policies = policiesIn(configurations);
   const banning = configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
   return [...new Set([...policies.map(({ by = DEFAULT_DIMENSION }) => by), ...banning])];
 }

@@ -1,36 +1,23 @@
-import type { Store } from '../contract/store.js';
-import { ackCrossings, readCrossings } from '../stores/sqlite/crossings.js';
-import type { Database } from '../stores/sqlite/database.js';
+import { ackCrossings, readCrossings } from '../features/thresholds/sqlite.js';
+import type { SqliteHandle } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
 import type { CrossingSource } from './state.js';
-import type { Origin } from './unlogged.js';
 
 /** The state of limiters in a file of SQLite. */
-export class SqliteState extends DatabaseState {
+export class SqliteState extends DatabaseState<SqliteFile> {
   readonly kind = 'sqlite';
   readonly crossings: CrossingSource = {
     read: (group, most, idle) =>
-      this.#write((database, now) => readCrossings(database, group, most, idle, now)),
+      this.#write((database, now) => readCrossings(database, group, { most, idle, now })),
     ack: (group, ids) => this.#write((database) => ackCrossings(database, group, ids)),
   };
-  readonly #file: SqliteFile;
-
-  constructor(
-    store: Store,
-    file: SqliteFile,
-    settings: { readonly timeout: number; readonly origin: Origin },
-  ) {
-    super(store, file, settings);
-    this.#file = file;
+  #read<T>(use: (database: SqliteHandle) => T): T {
+    return this.parts.transactions.read(use);
   }
 
-  #read<T>(use: (database: Database) => T): T {
-    return this.#file.transactions.read(use);
-  }
-
-  protected now(): number {
-    return this.#file.transactions.clock();
+  now(): number {
+    return this.parts.transactions.clock();
   }
 
   protected states(keys: readonly string[]): (Uint8Array | undefined)[] {
@@ -44,20 +31,20 @@ export class SqliteState extends DatabaseState {
 
   protected changesBefore(id: LogRow['id'] = Number.MAX_SAFE_INTEGER): LogRow[] {
     const sql = [0, 1].map(
-      (automatic) => `SELECT id, entry FROM headgate_log WHERE automatic = ${automatic} AND id < ?1`,
+      (automatic) => `SELECT id, entry FROM headgate_log WHERE automatic = ${automatic} AND id < ?`,
     );
     const newest = `SELECT id, entry FROM (${sql.join(' UNION ALL ')}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`;
-    return this.#read((database) => database.all(newest, id)) as LogRow[];
+    return this.#read((database) => database.all(newest, id, id)) as LogRow[];
   }
 
   /** Runs statements in a transaction. */
-  async #write<T>(run: (database: Database, now: number) => T): Promise<T> {
+  async #write<T>(run: (database: SqliteHandle, now: number) => T): Promise<T> {
     let result: T;
     const change = (_: unknown, now: number) => {
       result = this.#read((database) => run(database, now));
       return [{ changed: false, bytes: undefined, expiresAt: 0 }];
     };
-    await this.#file.transactions.update([''], change, []);
+    await this.parts.transactions.update([''], change, []);
     return result!;
   }
 }

@@ -1,14 +1,17 @@
+import type { TenantState } from '../algorithms/sharing.js';
 import type { BanNote } from '../contract/ban-options.js';
 import type { Reply } from '../contract/reply.js';
-import type { PolicySet, Store } from '../contract/store.js';
-import type { Hash, StateKey } from '../stores/keys.js';
+import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
+import type { Hash, KeyText, StateKey } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import type { LiveLimiter } from '../stores/redis/operators/check.js';
-import type { ReadCrossing } from '../stores/crossings.js';
-import type { MinuteCounts } from '../stores/redis/operators/history.js';
-import type { Counted } from '../stores/redis/operators/traffic.js';
-import type { Change, ListedChange } from '../stores/journal.js';
+import type { LiveLimiter } from '../features/overrides/redis-check.js';
+import type { ReadCrossing } from '../features/thresholds/crossings.js';
+import type { MinuteCounts } from '../stores/counts/history.js';
+import type { KeyDenials } from '../stores/counts/denials.js';
+import type { Counted } from '../stores/counts/sink.js';
+import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import type { Published } from './published.js';
+import type { Origin } from './unlogged.js';
 
 export type { ListedChange } from '../stores/journal.js';
 
@@ -19,7 +22,7 @@ export interface Owner extends Omit<StateKey, 'head' | 'id'> {
 }
 
 /** The state of one policy of one key, or its ban, as a search finds it. */
-export interface Found {
+export interface FoundKey {
   readonly owner: Owner;
   /** As in `StateKey`: `CompiledPolicy.id`, or the tag of bans. */
   readonly id: string;
@@ -60,21 +63,6 @@ export interface BanChange {
   readonly note?: BanNote | undefined;
 }
 
-/** An index of bans beside the state, which replaces a search through all keys. */
-export interface Index {
-  /** Whether the index is complete. */
-  isWhole(): Promise<boolean>;
-  keys(search: Search): AsyncIterable<readonly Found[]>;
-  /** Begins to complete the index by a search of all keys. */
-  beginSeal(): Promise<Sealing>;
-}
-
-/** Records the bans that a search finds, and seals the index at its end. Errors are ignored: the next search covers all keys, too. */
-export interface Sealing {
-  note(found: readonly BanChange[]): Promise<void>;
-  end(): Promise<void>;
-}
-
 /** The counts of decisions in the last minute, the oldest first. */
 export interface RecentCounts {
   /** The time by the store's clock, ms since 1970. */
@@ -97,23 +85,24 @@ export interface ServerMemory {
   readonly usedBytes: number;
   /** The limit `maxmemory`, or `null`. */
   readonly maxBytes: number | null;
+  /** The memory of the keys of this prefix, estimated from a sample of keys every five minutes. Null if the server refuses the commands. */
+  readonly ownBytes: number | null;
   /** The growth of the data since the first reading of the last five minutes, bytes a second. Null for the first reading. */
   readonly growth: number | null;
-  /** The time until the server is full at this growth, ms. Null without a limit or a growth. */
+  /** The time until the server is full, ms, by the growth in each third of the last minutes. Null without a limit, or without a steady growth. */
   readonly fullInMs: number | null;
 }
 
-/** The counts of decisions. Empty if the store does not count. */
+/** The counts of decisions. */
 export interface CountSource {
+  /** The notation of keys in the counts. */
+  readonly text: KeyText;
   /** The counts of the last minute. */
   read(): Promise<RecentCounts>;
-  /** The counts of the last minutes, of one limiter or of all. */
-  minutes(count: number, name: string | undefined): Promise<MinutesByLimiter>;
-}
-
-/** The memory of the servers. Empty for other stores. */
-export interface MemorySource {
-  read(): Promise<readonly ServerMemory[]>;
+  /** The counts of the last minutes, or of steps of ten minutes, of one limiter or of all. @param length MINUTE_MS or STEP_MS */
+  minutes(count: number, length: number, name: string | undefined): Promise<MinutesByLimiter>;
+  /** For each owner, the records of the denials of the last 24 hours, the oldest first. @param owners the texts of owners */
+  denials(owners: readonly string[]): Promise<KeyDenials[][]>;
 }
 
 /** The kept crossings of thresholds. */
@@ -126,11 +115,18 @@ export interface CrossingSource {
 /** The log of changes. */
 export interface ChangeLog {
   /** Logs a change. @returns as `State.setBans` */
-  add(change: Change): Promise<string | undefined>;
+  add(change: JournalEntry): Promise<string | undefined>;
   /** The logged changes, the newest first. @param time the earliest time, ms since 1970 */
   since(time: number): AsyncIterable<ListedChange>;
   /** The operator and the reason of each ban by hand. Null for all other bans. */
   notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
+}
+
+/** The settings of a state. */
+export interface StateSettings {
+  /** The time limit for an answer of the store, ms. */
+  readonly timeout: number;
+  readonly origin: Origin;
 }
 
 /** The state of limiters in one kind of store, as `createAdmin` reads and changes it. Each method works on any scopes and keys. */
@@ -138,29 +134,35 @@ export interface State {
   readonly kind: 'redis' | 'sqlite' | 'postgres' | 'memory';
   /** The time limit of limiters on this state, ms. */
   readonly timeout: number;
-  /** The index of bans, on Redis. */
-  readonly index?: Index | undefined;
   readonly log: ChangeLog;
   readonly crossings: CrossingSource;
-  readonly counts: CountSource;
-  readonly memory: MemorySource;
+  /** Absent if the store does not count. */
+  readonly counts?: CountSource;
+  /** The memory of the servers, if there are any. */
+  readonly memory?: { read(): Promise<readonly ServerMemory[]> };
+  /** The time by the store's clock, ms since 1970. */
+  now(): MaybePromise<number>;
   /** A store for limiters of the administration, which is not announced. @param undoes the id of the logged change that overrides undo */
   openStore(undoes?: string): Store;
   /** The owner of a key's state. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a hash on a store that needs the key */
   ownerOf(name: string | Hash, key: string | Hash, dimension?: string): Owner;
   published(): Promise<Published>;
   /** Pages of state. State that exists throughout the search is found, possibly twice. */
-  search(search: Search): AsyncIterable<readonly Found[]>;
+  search(search: Search): AsyncIterable<readonly FoundKey[]>;
+  /** Pages of bans that an index names. Some may have ended, and others may be missing. */
+  recorded?(name: string | undefined): AsyncIterable<readonly FoundKey[]>;
+  /** The number of keys with state whose names are unknown. Absent if the store has all names. */
+  unnamed?(name: string | undefined): number;
   /** The answers to a peek of cost 1, by policies of one dimension. */
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]>;
   /** The remaining time of each state, ms: `null` without an end, `undefined` if there is no such state. */
-  lives(found: readonly Found[]): Promise<(number | null | undefined)[]>;
+  lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]>;
   /** The remaining time of each owner's ban, ms, or 0; or the error of state that cannot be read. */
   bans(owners: readonly Owner[]): Promise<(number | Error)[]>;
   /** All facts about the bans of one key. */
   banState(owner: Owner): Promise<BanState>;
   /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
-  setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined>;
+  setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined>;
   /** The records of overrides with the texts of their owners. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */
@@ -168,9 +170,11 @@ export interface State {
   /** The record of the override of all keys of a limiter. */
   recordOfAll(name: string): Promise<unknown>;
   /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
-  forget?(found: Found): Promise<void>;
+  forget?(found: FoundKey): Promise<void>;
+  /** The state of each tenant that shares units, or `undefined` if there is none. @param segments as of the hidden policy */
+  tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]>;
   /** The bytes that each state takes, or `undefined` if the store cannot tell. */
-  bytes(found: readonly Found[]): Promise<(number | undefined)[]>;
+  bytes(found: readonly FoundKey[]): Promise<(number | undefined)[]>;
   check(live: readonly LiveLimiter[]): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }

@@ -10,7 +10,7 @@ export interface ThresholdReaderOptions {
   /** The name of the group: 1 to 64 characters. Each group gets every crossing; the readers of a group share them. */
   group: string;
   /** The time after which a crossing that was read and not acknowledged is read again: `'1s'` to `'366d'`. @default '1m' */
-  redeliverAfter?: Duration;
+  redeliverAfter?: Duration | undefined;
 }
 
 /** A crossing of a threshold, as a reader gets it. */
@@ -48,7 +48,7 @@ export function thresholdFunctions({ state }: Context) {
     const { group, redeliverAfter = '1m' } = options;
     if (typeof group !== 'string' || group.length < 1 || group.length > 64)
       throw invalidOption('group', group, "Pass a name of 1 to 64 characters, such as 'mail'.");
-    const idle = toMilliseconds('redeliverAfter', redeliverAfter, 1000);
+    const idle = toMilliseconds('redeliverAfter', redeliverAfter, { least: 1000 });
     return {
       async read(options = {}) {
         checkShape('read', options, ['count']);

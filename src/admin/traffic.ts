@@ -1,6 +1,7 @@
 import { checkInteger } from '../common/validate.js';
-import type { Counted, StoreHealth } from '../stores/redis/operators/traffic.js';
-import { byDenials, LimiterSums, weigh, type DecisionRates } from './rates.js';
+import type { Counted, StoreHealth } from '../stores/counts/sink.js';
+import { percentileOf } from '../stores/counts/latency-histogram.js';
+import { byDenials, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
 import type { RecentCounts, State } from './state.js';
 
 /** The decisions of one limiter per second, and its waits. */
@@ -27,6 +28,16 @@ export interface LimiterWaits {
   readonly slots: number;
 }
 
+/** The latency of the store, as decisions saw it. */
+export interface StoreLatency {
+  /** Half of the decisions had their answer within this time, ms. */
+  readonly p50Ms: number;
+  /** 99 % of the decisions had their answer within this time, ms. */
+  readonly p99Ms: number;
+  /** The decisions a second whose answer came after their limiter's `timeout`, or failed. */
+  readonly late: number;
+}
+
 /** A process that counts decisions: one store of the process. */
 export interface ProcessState {
   /** The id of the store in the counts. */
@@ -35,8 +46,20 @@ export interface ProcessState {
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
+  /** The start of the process, and its version of Headgate. Null for a process of an earlier version. */
+  readonly since: Date | null;
+  /** The version of Headgate. Null for a process of an earlier version. */
+  readonly version: string | null;
+  /** The lateness of the last timer of a second, ms: how long the event loop was blocked then. */
+  readonly loopDelayMs: number;
   /** The health of the store, as the limiter with the worst health sees it. */
   readonly health: StoreHealth;
+  /** The latency of the store. Null if no decision asked the store. */
+  readonly latency: StoreLatency | null;
+  /** All decisions a second. */
+  readonly decisions: number;
+  /** The decisions of `onStoreError` a second, because the store had failed. */
+  readonly degraded: number;
   /** The limiters with waiting or held requests, or slots in use. */
   readonly limiters: readonly LimiterWaits[];
 }
@@ -49,6 +72,8 @@ export interface Traffic {
   readonly instances: number;
   /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
+  /** The latency of the store over all processes. Null if no decision asked the store. */
+  readonly latency: StoreLatency | null;
   /** The limiters with most denials, then those with most requests. */
   readonly limiters: readonly LimiterRates[];
   /** The processes that counted decisions, or had waiting requests or slots, in the last seconds. */
@@ -80,7 +105,7 @@ export async function readTraffic(state: State, options: TrafficOptions): Promis
   const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
   const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
   const spans = [seconds, ...LONGER_SPANS.filter((each) => each > seconds)];
-  const recent = await state.counts.read();
+  const recent = (await state.counts?.read()) ?? { now: 0, counts: [] };
   const weighted = weigh(recent, spans);
   const sums = new Map<string, LimiterSums>();
   for (const each of weighted)
@@ -91,7 +116,7 @@ export async function readTraffic(state: State, options: TrafficOptions): Promis
       own.add(limiter, each);
     }
   const sample = Math.max(1, ...weighted.map(({ counted }) => counted.sample));
-  const processes = processesOf(recent);
+  const processes = processesOf(recent, weighted, seconds);
   const limiters = [...sums].flatMap(([each, own]): LimiterRates[] => {
     const waits = waitsOf(processes, each);
     if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
@@ -103,17 +128,47 @@ export async function readTraffic(state: State, options: TrafficOptions): Promis
     spanMs: 1000 * seconds,
     instances: new Set(counting.map(({ counted }) => counted.id)).size,
     isSampled: sample > 1,
+    latency: latencyOf(weighted, seconds),
     limiters: limiters.sort(byDenials),
     processes,
   };
 }
 
+/** The latency in the first span of counts. */
+function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency | null {
+  const buckets = new Map<number, number>();
+  let late = 0;
+  for (const { counted, weights } of weighted) {
+    const weight = weights[0]!;
+    if (!counted.latency || weight === 0) continue;
+    late += weight * (counted.latency.late ?? 0);
+    for (const [bucket, count] of Object.entries(counted.latency.buckets))
+      buckets.set(Number(bucket), (buckets.get(Number(bucket)) ?? 0) + weight * count);
+  }
+  if (buckets.size === 0) return null;
+  const [p50Ms, p99Ms] = [0.5, 0.99].map((fraction) => percentileOf(buckets, fraction));
+  return { p50Ms: p50Ms!, p99Ms: p99Ms!, late: perSecond(late, seconds) };
+}
+
+const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
+
 /** The newest state of each process, unless it is too old. */
-function processesOf({ now, counts }: RecentCounts): ProcessState[] {
+function processesOf(
+  { now, counts }: RecentCounts,
+  weighted: readonly Weighted[],
+  seconds: number,
+): ProcessState[] {
   const newest = new Map<string, Counted>();
   for (const { at, counted } of counts) if (at > now - MAX_WAITS_AGE_MS) newest.set(counted.id, counted);
-  return [...newest.values()].map(({ id, host = '', pid = 0, health = UP, limiters }) => ({
+  return [...newest.values()].map(({ id, host = '', pid = 0, health = UP, limiters, ...counted }) => ({
     ...{ id, host, pid, health },
+    since: counted.since === undefined ? null : new Date(counted.since),
+    version: counted.version ?? null,
+    loopDelayMs: Math.max(0, (counted.ms ?? SECOND_MS) - SECOND_MS),
+    ...ratesOf(
+      weighted.filter(({ counted }) => counted.id === id),
+      seconds,
+    ),
     limiters: limiters.flatMap(({ name, now: waits }) => {
       if (!waits) return [];
       const [waiting, held, maxWaiting, slots] = waits;
@@ -121,6 +176,27 @@ function processesOf({ now, counts }: RecentCounts): ProcessState[] {
     }),
   }));
 }
+
+/** The latency and the decisions of one process. */
+function ratesOf(
+  own: readonly Weighted[],
+  seconds: number,
+): Pick<ProcessState, 'latency' | 'decisions' | 'degraded'> {
+  let [decisions, degraded] = [0, 0];
+  for (const { counted, weights } of own)
+    for (const limiter of counted.limiters) {
+      decisions += weights[0]! * (limiter.counts[0] + limiter.counts[1]);
+      degraded += weights[0]! * (limiter.degraded ?? 0);
+    }
+  return {
+    latency: latencyOf(own, seconds),
+    decisions: perSecond(decisions, seconds),
+    degraded: perSecond(degraded, seconds),
+  };
+}
+
+/** The time between two messages of a process that is not busy, ms. */
+const SECOND_MS = 1000;
 
 const UP: StoreHealth = { state: 'up', failures: 0, late: 0 };
 

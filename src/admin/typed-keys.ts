@@ -73,6 +73,22 @@ export function inItem<T>(index: number, use: () => T): T {
   }
 }
 
+/** An item of a list that is refused. */
+export interface Refused {
+  /** The reason, for people. */
+  readonly error: string;
+}
+
+/** Uses an item, or returns the reason why it is refused. */
+export function refusalOf<T extends object>(use: () => T): T | Refused {
+  try {
+    return use();
+  } catch (error) {
+    if (error instanceof HeadgateError) return { error: withoutPage(error.message) };
+    throw error;
+  }
+}
+
 /** Checks that a list consists of objects. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
 export function checkList(what: string, list: unknown): void {
   if (!Array.isArray(list))

@@ -1,12 +1,15 @@
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
-import type { BanNote } from '../contract/ban-options.js';
+import { NO_NOTE, type BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import { SAME_END_MS } from './bans.js';
 import { noteOf, warnings, type ChangeOptions, type Context } from './context.js';
+import type { BannedByImport } from './import-bans.js';
+import { notesIn } from './local-log.js';
 import { shownChange, type LoggedChange } from './log.js';
-import { overrideFunctions } from './overrides.js';
+import { given, overrideFunctions } from './overrides.js';
+import { whoseOf } from './owners.js';
 import { notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
 import { typedKey } from './typed-keys.js';
@@ -49,10 +52,13 @@ export function undoFunctions(context: Context) {
     const change = shownChange(listed, undefined)!;
     const isOfBan = listed.action === 'ban' || listed.action === 'unban';
     const isOfOverride = listed.action === 'override' || listed.action === 'remove';
-    if (!isOfBan && !isOfOverride) throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
+    if (!isOfBan && !isOfOverride && listed.action !== 'import')
+      throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
     const way = isOfBan
       ? await banBack(context, listed, change)
-      : await overrideBack(context, listed, change, earlier);
+      : isOfOverride
+        ? await overrideBack(context, listed, change, earlier)
+        : await importBack(context, listed);
     const note = { by, reason: reason ?? `undo of ${id}` };
     return { change, action: way.action, warnings: dryRun ? [] : await way.go(note) };
   }
@@ -71,7 +77,7 @@ async function find(
       if (each.id === id) listed = each;
     } else if (each.who === listed.who && each.action === 'override') return { listed, earlier: each };
     // Changes of bans need no earlier change.
-    if (listed?.action === 'ban' || listed?.action === 'unban') break;
+    if (listed && OF_BANS.includes(listed.action)) break;
   }
   if (listed) return { listed, earlier: undefined };
   throw new HeadgateError(
@@ -80,11 +86,58 @@ async function find(
   );
 }
 
+const OF_BANS: readonly string[] = ['ban', 'unban', 'import'];
+
+/** The way back from an import. Keys with another ban by now keep it. */
+async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
+  const keys = listed.after as readonly BannedByImport[] | undefined;
+  if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
+  const elapsed = (await state.now()) - listed.at;
+  const owners = keys.map(([who]) => ownerOfText(state, who));
+  const lefts = await state.bans(owners);
+  const own = keys.flatMap(([, forMs, before], i) => {
+    const [left, expected] = [lefts[i], forMs - elapsed];
+    const isSame = typeof left === 'number' && expected > 0 && Math.abs(left - expected) <= SAME_END_MS;
+    return isSame ? [{ owner: owners[i]!, duration: Math.max(0, Math.round(before - elapsed)) }] : [];
+  });
+  if (own.length === 0) throw changed('none of its bans is in force');
+  const others = keys.length - own.length;
+  return {
+    action: 'unban',
+    async go(note) {
+      const earlier = await notesIn(
+        changesBefore(state, listed.id),
+        own.map(({ owner }) => owner),
+      );
+      const changes = own.map((each, i) => ({ ...each, note: earlier[i] ?? NO_NOTE }));
+      const who = own.length === 1 ? keys.find((_, i) => owners[i] === own[0]!.owner)![0] : whoOfMany(listed);
+      const unnoted = await state.setBans(changes, {
+        ...{ action: 'unban', who, keys: own.length, forMs: 0, ...note, from: origin, undoes: listed.id },
+      });
+      const left = `${others} of ${keys.length} keys have another ban now, or none, and keep it.`;
+      return warnings(others > 0 ? { code: 'CHANGED_SINCE', message: left } : undefined, notNoted(unnoted));
+    },
+  };
+}
+
+/** The owner text of several keys of the limiter of a change: without a key. */
+const whoOfMany = ({ who }: ListedChange): string => who.slice(0, who.indexOf(':') + 1);
+
+/** @throws HeadgateError `HEADGATE_CANNOT_UNDO` if the store needs a key of which the log has only the hash */
+function ownerOfText(state: State, who: string): Owner {
+  const { name, key, dimension } = whoseOf(who, undefined)!;
+  try {
+    return state.ownerOf(name, key!, dimension);
+  } catch {
+    throw cannot('the log has only the hashes of some keys');
+  }
+}
+
 /** The way back from a ban or an unban. */
 async function banBack({ state, origin }: Context, listed: ListedChange, change: LoggedChange): Promise<Way> {
   const owners = await ownersOfChange(state, listed, change);
   const lefts = await state.bans(owners);
-  const elapsed = (await now(state)) - listed.at;
+  const elapsed = (await state.now()) - listed.at;
   const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;
   const before = typeof listed.before === 'number' ? listed.before - elapsed : 0;
   if (lefts.some((left) => left instanceof Error || Math.abs(left - Math.max(0, expected)) > SAME_END_MS))
@@ -101,7 +154,9 @@ async function banBack({ state, origin }: Context, listed: ListedChange, change:
   return {
     action,
     async go(note) {
-      const changes = owners.map((owner) => ({ owner, duration, note }));
+      // The earlier ban returns with its own author and reason. The log has those of the undo.
+      const [earlier] = duration > 0 ? await notesIn(changesBefore(state, listed.id), owners) : [note];
+      const changes = owners.map((owner) => ({ owner, duration, note: earlier ?? NO_NOTE }));
       const unnoted = await state.setBans(changes, {
         ...{ action, who: listed.who, keys: listed.keys, forMs: duration, ...note, from: origin },
         ...(expected > 0 && { before: Math.round(expected) }),
@@ -111,6 +166,15 @@ async function banBack({ state, origin }: Context, listed: ListedChange, change:
       return warnings(notNoted(unnoted));
     },
   };
+}
+
+/** The changes before another one, the newest first. */
+async function* changesBefore(state: State, id: string): AsyncGenerator<ListedChange> {
+  let isBefore = false;
+  for await (const change of state.log.since(0)) {
+    if (isBefore) yield change;
+    isBefore ||= change.id === id;
+  }
 }
 
 /** The owners of the keys of a change. */
@@ -140,7 +204,7 @@ async function overrideBack(
   if (typeof name !== 'string' || within !== undefined) throw cannot('the log does not have the whole key');
   const text = textOf(key);
   const { overrides, changeOverride } = overrideFunctions(context);
-  const elapsed = (await now(context.state)) - listed.at;
+  const elapsed = (await context.state.now()) - listed.at;
   let current: OverrideChange | undefined;
   let since = 0;
   for await (const each of overrides({ name }))
@@ -159,12 +223,11 @@ async function overrideBack(
   const change = left === 'ended' ? undefined : before;
   if (listed.action === 'remove' && change === undefined)
     throw cannot('the override would have ended by now');
-  const end = typeof left === 'number' && left > 0 ? { for: left } : {};
+  const end = typeof left === 'number' && left > 0 ? { for: `${left}ms` } : {};
   return {
     action: change === undefined ? 'remove' : 'override',
-    async go({ by, reason }) {
-      const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
-      const wish = { key: text, change, dimension, ...note, ...(change !== undefined && end) };
+    async go(note) {
+      const wish = { key: text, change, dimension, ...given(note), ...(change !== undefined && end) };
       return (await changeOverride(wish, { name, raw: true }, listed.id)).warnings;
     },
   };
@@ -189,8 +252,6 @@ function textOf(key: LoggedChange['key']): string | undefined {
   if (key.hash.length === 22) return `hmac:${key.hash}`;
   throw cannot('the log has only the hash of the key');
 }
-
-const now = async (state: State): Promise<number> => (await state.counts.read()).now;
 
 function cannot(why: string): HeadgateError {
   return new HeadgateError(

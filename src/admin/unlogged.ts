@@ -1,4 +1,5 @@
 import type { Store } from '../contract/store.js';
+import { wrap } from '../contract/wrap.js';
 
 /** The interface by which an operator makes changes. */
 export type Origin = 'admin' | 'cli';
@@ -13,25 +14,15 @@ export type Origin = 'admin' | 'cli';
  */
 export function unlogged(store: Store, origin: Origin, owned: boolean, undoes?: string): Store {
   const { overrides } = store;
-  return {
-    ...(store.embedded && { embedded: true }),
-    decide: (query) => store.decide(query),
-    adjust: (change) => store.adjust(change),
-    lease: (change) => store.lease(change),
+  return wrap(store, {
+    announce: undefined,
     reset: (subject) => store.reset(subject, false),
     ban: (subject, duration, note) => store.ban(subject, duration, note, false),
-    ...(overrides && {
-      overrides: {
-        read: (place) => overrides.read(place),
-        change: (place, change) =>
-          overrides.change(place, { ...change, from: origin, ...(undoes !== undefined && { undoes }) }),
-      },
-    }),
-    checkDimensions: store.checkDimensions && ((set) => store.checkDimensions!(set)),
-    ...(store.servers && { servers: () => store.servers!() }),
-    ...(store.serverOf && { serverOf: (subject) => store.serverOf!(subject) }),
-    ...(store.whenReady && { whenReady: () => store.whenReady!() }),
-    ...(store.waitsFor && { waitsFor: () => store.waitsFor!() }),
-    ...(owned && { close: () => store.close?.() }),
-  };
+    overrides: overrides && {
+      read: (place) => overrides.read(place),
+      change: (place, change) =>
+        overrides.change(place, { ...change, from: origin, ...(undoes !== undefined && { undoes }) }),
+    },
+    ...(!owned && { close: undefined }),
+  });
 }

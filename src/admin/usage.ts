@@ -2,7 +2,7 @@ import { checkShape } from '../common/validate.js';
 import { kindOfHash } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import type { Whose } from './owners.js';
-import type { Found, Search } from './state.js';
+import type { FoundKey, Search } from './state.js';
 
 /** The state of a limiter whose size is measured. Others are assumed to be of the same size. */
 const MAX_MEASURED = 200;
@@ -37,7 +37,7 @@ export function usageFunctions({ state }: Context) {
     if (options.name !== undefined) checkName(options.name);
     const counts = new Map<string, Count>();
     for await (const page of state.search(options)) {
-      const sample: [Count, Found][] = [];
+      const sample: [Count, FoundKey][] = [];
       for (const found of page) {
         const { scope, name } = found.owner;
         let count = counts.get(scope);

@@ -1,16 +1,19 @@
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { entryInForce } from '../contract/overrides.js';
-import { overrideOf, type OverrideChange } from '../limiter/overrides/override.js';
-import { ALL_KEYS, escapeName } from '../stores/keys.js';
-import type { LiveLimiter } from '../stores/redis/operators/check.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { checkName, warnings, type Context, type NameFilter } from './context.js';
-import { Finder, type TierLimits, type Wanted } from './finder.js';
-import type { Find, JudgedKey } from './finds.js';
-import { limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
-import type { Configuration, Instance, Published } from './published.js';
+import { RecordFinder, type Wanted } from './finder.js';
+import type { TierLimits } from './known-limiters.js';
+import type { KeyVerdictFind, JudgedKey } from './finds.js';
+import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
+import { countOverrides, liveLimiters, type OverrideCounts } from './override-views.js';
+import {
+  traitsOf,
+  type Configuration,
+  type Instance,
+  type LimiterTraits,
+  type Published,
+} from './published.js';
 import { differing, doubtsOf, type AdminWarning } from './scope.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
@@ -21,8 +24,10 @@ export interface LimiterView {
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
   readonly configurations: readonly Configuration[];
-  /** For limiters with overrides: the number of keys with their own limits, and the override of all keys. */
-  readonly overridden?: { readonly keys: number; readonly all: OverrideChange | null };
+  /** The traits of the policies. */
+  readonly traits: LimiterTraits;
+  /** For limiters with overrides. */
+  readonly overridden?: OverrideCounts;
 }
 
 /** The result of `limiters`. */
@@ -42,8 +47,8 @@ export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'coun
   /** The tier of all keys. @default every tier that reads the state of a key, and the policies for requests without a tier */
   tier?: string | undefined;
   /** The kinds of facts. @default banned and limited keys, and the state of limiters with unknown limits */
-  kinds?: readonly Find['kind'][] | undefined;
-  /** Whether to search all keys for bans, even if there is a complete index. @default false */
+  kinds?: readonly KeyVerdictFind['kind'][] | undefined;
+  /** Has no effect. @deprecated All keys are always searched */
   scan?: boolean | undefined;
 }
 
@@ -51,17 +56,17 @@ export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'coun
 export type LimitedOptions = Omit<KeysOptions, 'kinds' | 'scan'>;
 
 /** Keys of a search, with facts about the search. */
-export interface KeySearch extends AsyncIterable<Find> {
+export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   /** The kinds of facts that the search finds. */
   readonly wanted: Pick<Wanted, 'banned' | 'limited' | 'admitted' | 'states'> & {
     readonly hasLimits: boolean;
   };
   /** The number of keys with state that were checked so far. */
   readonly checked: number;
-  /** Whether only the index of bans was read. */
-  readonly isOfIndex: boolean;
   /** The limiters whose keys were not judged so far, because their limits are unknown. */
   readonly unjudged: readonly string[];
+  /** The number of keys with state that no search finds: in memory, those that were used before the administration was created. */
+  readonly unnamed: number;
   /** `UNKNOWN_SCOPE` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
@@ -103,52 +108,27 @@ export function viewFunctions({ state }: Context) {
 }
 
 const KEYS_OPTIONS = [
-  ...[
-    'name',
-    'policies',
-    'tiers',
-    'shadow',
-    'limits',
-    'tier',
-    'kinds',
-    'scan',
-    'count',
-    'progress',
-    'signal',
-  ],
+  ...['name', ...LIMIT_FIELDS, 'limits', 'tier', 'kinds', 'scan'],
+  ...['count', 'progress', 'signal'],
 ];
 
-/** Adds the overrides of each limiter. The index contains every overridden key. */
+/** Adds the overrides of each limiter that supports them. */
 async function withOverrides(
   state: State,
   scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
 ): Promise<LimiterView[]> {
-  const isLive = (configurations: readonly Configuration[]): boolean =>
-    configurations.some(({ overrides }) => overrides);
-  const owners = scopes.some(([, configurations]) => isLive(configurations)) ? await state.overridden() : [];
-  const now = Date.now();
-  return Promise.all(
-    scopes.map(async ([name, configurations]): Promise<LimiterView> => {
-      if (!isLive(configurations)) return { name, configurations };
-      const head = `${escapeName(name)}:`;
-      const keys = owners.filter((owner) => owner.startsWith(head) && owner !== head + ALL_KEYS).length;
-      const entry = entryInForce(await state.recordOfAll(name), now);
-      const all = (entry && overrideOf(entry)?.change) ?? null;
-      return { name, configurations, overridden: { keys, all } };
-    }),
+  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
+  const counts = await countOverrides(
+    state,
+    live.map(([name]) => name),
   );
-}
-
-/** The published limiters that support overrides. */
-function liveLimiters(published: Published | undefined): LiveLimiter[] {
-  return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
-    if (!overrides) return [];
-    const sets = [['', policies] as const, ...tiers].filter(([, some]) => some.length > 0);
-    return [{ name, sets: new Map(sets.map(([tier, some]) => [tier, compilePolicies(tier, some)])) }];
+  return scopes.map(([name, configurations]) => {
+    const overridden = counts.get(name);
+    return { name, configurations, traits: traitsOf(configurations), ...(overridden && { overridden }) };
   });
 }
 
-const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
+const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkKinds(kinds: readonly string[]): void {
@@ -159,7 +139,7 @@ function checkKinds(kinds: readonly string[]): void {
 
 async function searchFor(
   state: State,
-  { name, tier, scan = false, limits: several, count, progress, signal, ...given }: KeysOptions,
+  { name, tier, limits: several, count, progress, signal, ...given }: KeysOptions,
   kinds: KeysOptions['kinds'],
 ): Promise<KeySearch> {
   if (name !== undefined) checkName(name);
@@ -176,28 +156,28 @@ async function searchFor(
   const published = await state.published();
   const passed = own ? new Map([[name!, own]]) : named && new Map(named);
   const limits = byTier(passed ?? published.limits(name), name, tier);
-  const has = (kind: Find['kind']): boolean => kinds?.includes(kind) ?? false;
+  const has = (kind: KeyVerdictFind['kind']): boolean => kinds?.includes(kind) ?? false;
   if (has('limited') && !has('state') && limits.size === 0)
     throw wrongArgument(
       `policies: missing. ${whyUnknown(published, name)} Pass \`name: 'api'\` and \`policies: '100/1m'\`.`,
     );
   const unknownOnly = limits.size === 0 || (passed === undefined && 'of unknown scopes');
   const wanted: Wanted = {
-    ...{ name, limits, scan },
+    ...{ name, limits },
     banned: kinds ? has('banned') : true,
     limited: kinds ? has('limited') : limits.size > 0,
     admitted: has('admitted'),
     states: kinds ? has('state') : unknownOnly,
   };
-  const finder = new Finder(state, wanted);
+  const finder = new RecordFinder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
     warnings: doubtsOf(published, name),
     get checked() {
       return finder.looked;
     },
-    get isOfIndex() {
-      return finder.isOfIndex;
+    get unnamed() {
+      return state.unnamed?.(name) ?? 0;
     },
     get unjudged() {
       return [...finder.unjudged];

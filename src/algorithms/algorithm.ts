@@ -6,21 +6,21 @@ export type Params = Readonly<Record<string, number>>;
 /** The fields of every policy, whatever its algorithm. */
 export interface PolicyBase {
   /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Optional for a sole policy. @default 'default' */
-  name?: string;
+  name?: string | undefined;
   /** Units per window or period: a whole number of at least 1. */
   limit: number;
   /** Evaluate and report, never deny. @default false */
-  shadow?: boolean;
+  shadow?: boolean | undefined;
   /**
    * The dimension whose key counts, such as `'account'`. A letter, then up to 31 letters, digits, `_` and `-`. The policy does not apply to
    * a request without a key of this dimension. @default 'key', the request's key
    */
-  by?: string;
+  by?: string | undefined;
   /**
    * Fractions of the limit to report once per key and window. An event is due when charged units reach a fraction: `[0.8, 1]`. 1 to 10 fractions from
    * 0.001 to 1, in steps of 0.001. Of a bucket, fractions of the burst. See `onThreshold` and https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default none
    */
-  thresholds?: readonly number[];
+  thresholds?: readonly number[] | undefined;
 }
 
 /** The fields of all policies that count requests over time. Concurrency policies count held slots instead, without these fields. */
@@ -29,12 +29,12 @@ export interface QuotaPolicy extends PolicyBase {
    * The requests to charge. `'admitted'`: requests that every policy admits. `'attempts'`: also requests that another policy denies, in
    * this limiter or in a limiter stacked behind it. The policy's own denials are never charged here. @default 'admitted'
    */
-  count?: 'admitted' | 'attempts';
+  count?: 'admitted' | 'attempts' | undefined;
   /**
    * The counted unit, for header fields (`qu` of draft-11). `'requests'`, `'content-bytes'`, `'tokens'` or any word of 1 to 64 letters,
    * digits, `-`, `_` and `.`. The draft registers only the first two. It does not change any decision. @default 'requests'
    */
-  unit?: string;
+  unit?: string | undefined;
 }
 
 /** The fields of all policies that count requests in a window. */
@@ -59,6 +59,15 @@ export interface Returned {
   readonly shift: number;
 }
 
+/** A change of the charged units. */
+export interface Adjustment {
+  /** The units to charge, even beyond the remaining units, or below 0 to give back. */
+  readonly units: number;
+  readonly now: number;
+  /** The charge to give back, or undefined for no particular charge. */
+  readonly of: Returned | undefined;
+}
+
 /** The earlier rates of a bucket, for a state written under an earlier rate. */
 export interface Rates {
   /** The params at a time. */
@@ -81,30 +90,31 @@ export type Saved = readonly (number | string)[];
  * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After an admitting `look`, `commit` charges
  * the same row, or a fresh row instead of row 0, and updates `remaining` and `reset`.
  */
-export abstract class Column<P = Params> {
+export abstract class MemoryColumn<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
+  /** Whether a question that may write must `refresh` the state after `look`: the state is too far in the future, because the clock went back. */
+  isStale = false;
 
-  /** Evaluates `cost`. If `writable`, a state too far in the future is repaired, because the clock went back. Nothing else is written. */
-  abstract look(row: number, p: P, cost: number, now: number, writable: boolean): void;
+  /** Evaluates `cost`, and writes nothing. */
+  abstract look(row: number, p: P, cost: number, now: number): void;
+  /** Repairs a state that `look` has just found to be stale. */
+  refresh(_row: number, _p: P, _now: number): void {}
   /** Charges the cost that `look` has just admitted. */
-  abstract commit(row: number, p: P, cost: number, now: number, lease: string): void;
-  /**
-   * Charges (`units` > 0, even beyond the remaining units) or gives back (`units` < 0).
-   *
-   * @param of the charge to give back, or undefined for no particular charge
-   * @returns the charged units, which a bound on debt may reduce; for a bucket that gave back, ticks
-   */
-  abstract adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number;
+  abstract commit(row: number, p: P, cost: number, now: number): void;
+  /** @returns the charged units, which a bound on debt may reduce; for a bucket that gave back, ticks */
+  abstract adjust(row: number, p: P, change: Adjustment): number;
   /** The time at which the row's state expires and behaves as if empty. 0 if the row is empty. */
   abstract until(row: number): number;
+  /** Keeps a row's state until a later time than its own, because by a lower rate a debt lasts longer. */
+  keep(_row: number, _until: number): void {}
   /** Forgets a row. */
   abstract clear(row: number): void;
   /** An empty column of the same kind, with room for rows 1 to `rows`. */
-  abstract sibling(rows: number): Column<P>;
+  abstract sibling(rows: number): MemoryColumn<P>;
   /** Copies a row's state from a sibling column, or from another row of this column. */
-  abstract take(from: Column<P>, theirs: number, ours: number): void;
+  abstract take(from: MemoryColumn<P>, theirs: number, ours: number): void;
 
   /** A row's state. For an empty row the result does not matter. */
   abstract save(row: number): Saved;
@@ -118,7 +128,7 @@ export abstract class Column<P = Params> {
 }
 
 /** A column with two numbers per row, side by side: the row's expiry, and a number that the algorithm interprets. */
-export abstract class PairColumn<P = Params> extends Column<P> {
+export abstract class PairColumn<P = Params> extends MemoryColumn<P> {
   protected readonly state: Float64Array;
 
   constructor(rows: number) {
@@ -152,8 +162,10 @@ export abstract class PairColumn<P = Params> extends Column<P> {
   }
 }
 
-/** The state of an algorithm whose units are slots: `commit` takes them by the name of a lease. */
-export abstract class SlotColumn<P = Params> extends Column<P> {
+/** The state of an algorithm whose units are slots. */
+export abstract class SlotColumn<P = Params> extends MemoryColumn<P> {
+  /** The name of the lease by which the next `commit` takes slots. */
+  lease = '';
   /** Gives back the slots of a lease. @returns false if the lease has ended */
   abstract release(row: number, p: P, lease: string, now: number): boolean;
   /** Holds the slots of a lease for another full lease from now. @returns false if the lease has ended */
@@ -223,7 +235,7 @@ export interface Compiled<P = Params> {
   readonly traits: Omit<Traits, 'holdsSlots'>;
 }
 
-type Named = QuotaPolicy & { algorithm?: string };
+type Named = QuotaPolicy & { algorithm?: string | undefined };
 
 type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Named> & string : never;
 
@@ -232,6 +244,11 @@ interface Definition<P, Policy extends Named> {
   readonly tag: string;
   /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
+  /**
+   * The integers that the Lua file reads, in the order of `params`: their names in Lua, and the bytes that each needs. An integer of one byte is
+   * at most 101, and six are enough for 2^52. See `stores/redis/packed-params.ts`.
+   */
+  readonly luaParams: Readonly<Record<string, number>>;
   /** Checks a policy's own fields and converts them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): Compiled<P>;
 }
@@ -242,7 +259,7 @@ export type AlgorithmDefinition<
   Policy extends Named = Named & Readonly<Record<string, unknown>>,
 > = Definition<P, Policy> &
   (
-    | { readonly holdsSlots: false; createColumn(rows: number, p: P): Column<P> }
+    | { readonly holdsSlots: false; createColumn(rows: number, p: P): MemoryColumn<P> }
     | { readonly holdsSlots: true; createColumn(rows: number, p: P): SlotColumn<P> }
   );
 

@@ -7,17 +7,23 @@
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the current period
 
-local kernel_name, kernel_params = 'calendar', 4
+--- section signals
+-- The beginning of the errors that reach the caller as values. See signal.lua.
+
+local headgate_signals = '^HEADGATE_PERIOD'
+
+--- section charge_params
+
+--- params limit, start, stop, next_stop
 
 --- section charge
 -- Combines look and commit for the common case of states that end with the current period. See charge.lua.
 
-local limit, stop = p[at + 1] + 0, p[at + 3] + 0
-if now >= stop then stop = p[at + 4] + 0 end
-local reset = now >= p[at + 2] + 0 and stop - now or 0
+if now >= stop then stop = next_stop end
+local reset = now >= start and stop - now or 0
 while request <= last and cost <= limit and reset > 0 do
   local key = KEYS[request]
-  before = redis.pcall('GET', key)
+--- value
   local used, wait = 0, 0
   if before then
     -- An error is a table without a length.
@@ -33,11 +39,14 @@ while request <= last and cost <= limit and reset > 0 do
     if before then
       redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
     else
-      redis.call('SET', key, struct.pack('>I6I7', stop, used), 'PX', headgate_life(reset))
+      local ttl = reset
+--- include common.ttl
+      redis.call('SET', key, struct.pack('>I6I7', stop, used), 'PX', ttl)
       if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
     end
   end
-  filled = headgate_add_verdict(reply, filled, wait, used < limit and limit - used or 0, reset)
+  local remaining = used < limit and limit - used or 0
+--- include common.verdict
   request = request + 1
 end
 
@@ -103,7 +112,6 @@ local function calendar_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('calendar', {
-  params = 4,
   check = calendar_check,
   look = calendar_look,
   commit = calendar_commit,

@@ -9,13 +9,13 @@ export interface CalendarPolicy extends QuotaPolicy {
   /** Hours, days, weeks, months or years on the calendar of the time zone. */
   period: Period;
   /** An IANA time zone, such as `'Europe/Berlin'`. @default 'UTC' */
-  timeZone?: string;
+  timeZone?: string | undefined;
   /**
    * The start of the period. Week: a weekday, default `'monday'`. Month: a day, 1 to 31, default 1. Year: month and day, default `'01-01'`.
    * Weeks, months and years also accept a date, such as the start of a subscription: `'2026-01-31'`. In a month without the day, the last
    * day is used. Hours and days have no anchor.
    */
-  anchor?: number | string;
+  anchor?: number | string | undefined;
 }
 
 /** The limit; then the calendar's id, six bytes per integer, so that all processes read the same calendar. */
@@ -74,6 +74,7 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
   tag: 'd2',
   names: { calendar: ['period', 'timeZone', 'anchor'] },
   holdsSlots: false,
+  luaParams: { limit: 5, start: 6, stop: 6, next_stop: 6 },
   compile(what, given) {
     const calendar = known(new Calendar(what, given));
     const { id, lengths } = calendar;

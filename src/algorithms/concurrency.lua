@@ -6,8 +6,6 @@
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
 
-local kernel_name, kernel_params = 'concurrency', 2
-
 --- section look
 
 local function concurrency_units(member)
@@ -92,7 +90,6 @@ local function concurrency_adjust(key, p, _, _, now)
 end
 
 headgate_kernel('concurrency', {
-  params = 2,
   look = concurrency_look,
   commit = concurrency_commit,
   adjust = concurrency_adjust,

@@ -1,7 +1,13 @@
-import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { exactMilliseconds, toText, type Duration } from '../common/duration.js';
 import { List, type Link } from '../common/list.js';
 import { checkInteger } from '../common/validate.js';
-import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } from './algorithm.js';
+import {
+  SlotColumn,
+  type Adjustment,
+  type AlgorithmDefinition,
+  type PolicyBase,
+  type Saved,
+} from './algorithm.js';
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
@@ -15,9 +21,9 @@ export interface ConcurrencyPolicy extends PolicyBase {
    * The dimension among whose keys the slots are shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of
    * up to 1,000 slots, and a slot that comes back goes to the tenant with the fewest slots by weight. @default the slots are not shared
    */
-  share?: string;
+  share?: string | undefined;
   /** The weight of a request's tenant in `share`, 1 to 1,000, unless the request has its own. @default 1 */
-  weight?: number;
+  weight?: number | undefined;
 }
 
 type ConcurrencyParams = {
@@ -61,17 +67,14 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.#leases = new Array<Leases | undefined>(rows + 1).fill(undefined);
   }
 
-  #read(row: number, p: ConcurrencyParams, now: number, writable: boolean): Leases | undefined {
+  #read(row: number, p: ConcurrencyParams, now: number): Leases | undefined {
     const leases = this.#leases[row];
     this.#held = this.#stop = 0;
+    this.isStale = false;
     const last = leases?.last?.value;
     if (!leases || !last || last.stop <= now) return undefined;
-    // The clock went back. No slot may be held for longer than one lease from now.
     const latest = now + p.lease;
-    if (writable) {
-      let each: Link<Lease> | undefined = leases.last;
-      for (; each && each.value.stop > latest; each = each.before) each.value.stop = latest;
-    }
+    this.isStale = last.stop > latest;
     this.#held = leases.units;
     for (let each = leases.first; each && each.value.stop <= now; each = each.after)
       this.#held -= each.value.units;
@@ -79,9 +82,9 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return leases;
   }
 
-  look(row: number, p: ConcurrencyParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: ConcurrencyParams, cost: number, now: number): void {
     const { limit } = p;
-    const leases = this.#read(row, p, now, writable);
+    const leases = this.#read(row, p, now);
     const held = this.#held;
     this.wait = 0;
     if (cost > limit) {
@@ -97,22 +100,31 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.reset = this.#stop === 0 ? 0 : this.#stop - now;
   }
 
-  commit(row: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
+  /** Lets no slot be held for longer than one lease from now. */
+  override refresh(row: number, p: ConcurrencyParams, now: number): void {
+    const latest = now + p.lease;
+    let each = this.#leases[row]?.last;
+    for (; each && each.value.stop > latest; each = each.before) each.value.stop = latest;
+  }
+
+  commit(row: number, p: ConcurrencyParams, cost: number, now: number): void {
     const leases = (this.#leases[row] ??= new Leases());
     while (leases.first && leases.first.value.stop <= now) leases.remove(leases.first);
-    leases.add(id, cost, now + p.lease);
+    leases.add(this.lease, cost, now + p.lease);
     this.remaining = p.limit - this.#held - cost;
     this.reset = p.lease;
   }
 
   /** Changes nothing, because slots are given back by their lease. */
-  adjust(row: number, p: ConcurrencyParams, _units: number, now: number): number {
-    this.look(row, p, 0, now, true);
+  adjust(row: number, p: ConcurrencyParams, { now }: Adjustment): number {
+    this.look(row, p, 0, now);
+    if (this.isStale) this.refresh(row, p, now);
     return 0;
   }
 
   release(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const leases = this.#read(row, p, now, true);
+    const leases = this.#read(row, p, now);
+    if (this.isStale) this.refresh(row, p, now);
     const lease = leases?.byId.get(id);
     if (!leases || !lease || lease.value.stop <= now) return false;
     leases.remove(lease);
@@ -120,7 +132,8 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   }
 
   renew(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const leases = this.#read(row, p, now, true);
+    const leases = this.#read(row, p, now);
+    if (this.isStale) this.refresh(row, p, now);
     const lease = leases?.byId.get(id);
     if (!leases || !lease || lease.value.stop <= now) return false;
     leases.remove(lease);
@@ -166,8 +179,9 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
   tag: 'c2',
   names: { concurrency: ['lease', 'share', 'weight'] },
   holdsSlots: true,
+  luaParams: { limit: 3, lease: 5 },
   compile(what, { limit: given, lease: span }) {
-    const lease = toMilliseconds(`${what}.lease`, span);
+    const lease = exactMilliseconds(`${what}.lease`, span);
     const limit = checkInteger(`${what}.limit`, given, 1, 1e5);
     return {
       params: { limit, lease },

@@ -1,4 +1,4 @@
-import { MAX_COUNTED_UNITS, PairColumn, type Compiled, type Returned } from './algorithm.js';
+import { MAX_COUNTED_UNITS, PairColumn, type Adjustment, type Compiled } from './algorithm.js';
 
 /** The only field that a column of counters reads from a policy. */
 interface CounterParams {
@@ -11,23 +11,25 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
   protected abstract endAt(p: P, now: number): number;
 
   /** The counter's end, or 0 if there is none. */
-  #read(row: number, p: P, now: number, writable: boolean): number {
-    let stop = this.state[2 * row]!;
+  #read(row: number, p: P, now: number): number {
+    const stop = this.state[2 * row]!;
+    this.isStale = false;
     if (stop <= now) return 0;
     const end = this.endAt(p, now);
-    if (stop > end) {
-      stop = end;
-      if (writable) this.state[2 * row] = stop;
-    }
-    return stop;
+    this.isStale = stop > end;
+    return this.isStale ? end : stop;
   }
 
-  look(row: number, p: P, cost: number, now: number, writable: boolean): void {
-    const stop = this.#read(row, p, now, writable);
+  look(row: number, p: P, cost: number, now: number): void {
+    const stop = this.#read(row, p, now);
     const used = stop === 0 ? 0 : this.state[2 * row + 1]!;
     this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
+  }
+
+  override refresh(row: number, _p: P, now: number): void {
+    this.state[2 * row] = now + this.reset;
   }
 
   commit(row: number, p: P, cost: number, now: number): void {
@@ -42,14 +44,15 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
     this.remaining -= cost;
   }
 
-  adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number {
-    let stop = this.#read(row, p, now, true);
+  adjust(row: number, p: P, { units, now, of }: Adjustment): number {
+    let stop = this.#read(row, p, now);
     let used = stop === 0 ? 0 : this.state[2 * row + 1]!;
     const charged = Math.max(0, Math.min(units, MAX_COUNTED_UNITS - used));
     if (charged > 0) {
       if (stop === 0) stop = this.endAt(p, now);
       used += charged;
-    } else if (stop !== 0 && (!of || of.mark === stop)) {
+    } else if (stop !== 0 && (!of || of.mark >= stop)) {
+      // If the clock went back, the counter ends earlier than at the charge.
       used = Math.max(0, used + units);
     }
     if (stop !== 0) {

@@ -1,5 +1,5 @@
-import { toMilliseconds } from '../common/duration.js';
-import { boolean, choice, custom, dependent, duration, integer, optional } from '../common/options.js';
+import { exactMilliseconds, type Duration } from '../common/duration.js';
+import { boolean, choice, custom, dependent, integer, optional } from '../common/options.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import { invalidOption } from '../common/errors.js';
 
@@ -8,11 +8,15 @@ export const FIELD_TABLE = {
   name: dependent('1 to 64 printable ASCII characters', 'default'),
   algorithm: dependent('the name of an algorithm', 'sliding-window'),
   limit: custom(`1 to ${MAX_UNITS}`, checkLimit),
-  window: custom('duration', (option, window) => toMilliseconds(option, window)),
-  lease: custom('duration', (option, lease) => toMilliseconds(option, lease)),
+  window: custom('duration', (option, window) => exactMilliseconds(option, window)),
+  lease: custom('duration', (option, lease) => exactMilliseconds(option, lease)),
   burst: integer(1, MAX_UNITS),
   segments: integer(1, 100, 10),
-  maxDelay: duration(0, { least: 0 }),
+  maxDelay: optional<Duration, number, number>(
+    'duration, 0 to 366d',
+    (option, delay) => exactMilliseconds(option, delay, { least: 0 }),
+    0,
+  ),
   period: dependent("`'hour'`, `'day'`, `'week'`, `'month'`, `'year'`"),
   timeZone: dependent('an IANA time zone', 'UTC'),
   anchor: dependent('the start of the period'),
@@ -25,13 +29,18 @@ export const FIELD_TABLE = {
   thresholds: optional('1 to 10 fractions, 0.001 to 1, in steps of 0.001', checkThresholds),
 };
 
+/** The fix for a plan without a limit that is passed as a policy with a number. */
+export const UNLIMITED_FIX = "For a plan without a limit, pass the text 'unlimited' in place of the policy.";
+
 function checkLimit(option: string, limit: unknown): number {
-  if (typeof limit !== 'function') return checkInteger(option, limit, 1, MAX_UNITS);
-  throw invalidOption(
-    option,
-    limit,
-    `Pass a whole number from 1 to ${MAX_UNITS}. For a limit by request, adapters take \`policies: (req) => '100/1m'\`.`,
-  );
+  const hints = new Map<unknown, string>([
+    ['function', "For a limit by request, adapters take `policies: (req) => '100/1m'`."],
+    [Infinity, UNLIMITED_FIX],
+    ['unlimited', UNLIMITED_FIX],
+  ]);
+  const hint = hints.get(typeof limit === 'function' ? 'function' : limit);
+  if (hint === undefined) return checkInteger(option, limit, 1, MAX_UNITS);
+  throw invalidOption(option, limit, `Pass a whole number from 1 to ${MAX_UNITS}. ${hint}`);
 }
 
 /** The most thresholds of a policy. */

@@ -5,15 +5,16 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local kernel_name, kernel_params = 'fixed-window', 2
-
 -- The section `charge` needs the function for a single check; the section `look` defines it.
 local fixed_window_ended
+
+--- section charge_params
+
+--- params limit, window
 
 --- section charge
 -- Combines look and commit for the common case of valid states. charge.lua explains the variables.
 
-local limit, window = p[at + 1] + 0, p[at + 2] + 0
 local packs = limit < 2 ^ 20 and window < 2 ^ 30
 -- Without a window there would be no TTL. The time of a test (deadline < 0) needs the rest.
 local runs = window > 0 and (deadline >= 0 or fixed_window_ended)
@@ -24,7 +25,9 @@ while runs and request <= last and cost <= limit do
   local wait, used, reset = 0, cost, window
   if left == -2 then
     local value = packs and cost - ((now + window - 1) % 2 ^ 31 + 1) * 2 ^ 22 or struct.pack('>I6I7', now + window, cost)
-    redis.call('SET', key, value, 'PX', headgate_life(window))
+    local ttl = window
+--- include common.ttl
+    redis.call('SET', key, value, 'PX', ttl)
     if deadline < 0 then redis.call('PEXPIREAT', key, now + window) end
     before = false
   elseif left <= 0 then
@@ -34,11 +37,11 @@ while runs and request <= last and cost <= limit do
     if type(value) == 'table' then break end
     used = value % 2 ^ 22
     reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-    local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
     before = value - cost
-    if not sound or used > limit then
+    local is_invalid = reset <= 0 or reset > window or deadline < 0 and fixed_window_ended(key, now)
+    if is_invalid or used > limit then
       redis.call('INCRBY', key, -cost)
-      if not sound then break end
+      if is_invalid then break end
       wait, used, before = reset, used - cost, nil
     end
   else
@@ -51,7 +54,8 @@ while runs and request <= last and cost <= limit do
     if reset <= 0 or reset > window or used > limit then break end
     redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
   end
-  filled = headgate_add_verdict(reply, filled, wait, used < limit and limit - used or 0, reset)
+  local remaining = used < limit and limit - used or 0
+--- include common.verdict
   request = request + 1
 end
 
@@ -138,7 +142,6 @@ local function fixed_window_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('fixed-window', {
-  params = 2,
   look = fixed_window_look,
   commit = fixed_window_commit,
   adjust = fixed_window_adjust,

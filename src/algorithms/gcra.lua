@@ -2,22 +2,23 @@
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract (4).
---          From the TAT on the bucket is full, and the key expires. While the key has an override: then also the time of the last write (6, ms),
+--          From the TAT on the bucket is full, and the key expires. While the rate of the key changes: then also the time of the last write (6, ms),
 --          and the first two params at the write (4, 7), and the ticks owed beyond the ceiling (7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks returned
 
-local kernel_name, kernel_params = 'gcra', 5
+--- section charge_params
+
+--- params scale, increment, capacity
 
 --- section charge
 -- Combines look and commit for the common case of valid states. See charge.lua.
 
-local scale, increment, capacity = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local charge = cost * increment
 while request <= last and charge <= capacity do
   local key = KEYS[request]
-  before = redis.pcall('GET', key)
+--- value
   local backlog, wait, remaining, reset = charge, 0, 0
   if before then
     -- An error is a table without a length.
@@ -28,20 +29,30 @@ while request <= last and charge <= capacity do
     backlog = reset * scale - part + charge
   end
   local left = capacity - backlog
-  if left >= 0 or left + p[at + 4] >= 0 then
-    if left >= 0 then remaining = (left - left % increment) / increment else wait = -1 - math.ceil(-left / scale) end
+  if left >= 0 then
+    remaining = (left - left % increment) / increment
+  else
+--- late patience, ceiling
+    left = left + patience
+    if left >= 0 then
+      wait = -1 - math.ceil((patience - left) / scale)
+    else
+      backlog = backlog - charge
+      if backlog > ceiling or redis.call('PTTL', key) == -1 then break end
+      wait = math.ceil(-left / scale)
+      remaining = math.max(0, math.floor((capacity - backlog) / increment))
+      before = nil
+    end
+  end
+  if wait <= 0 then
     local part = -backlog % scale
     reset = (backlog + part) / scale
-    redis.call('SET', key, struct.pack('>I6I4', now + reset, part), 'PX', headgate_life(reset))
+    local ttl = reset
+--- include common.ttl
+    redis.call('SET', key, struct.pack('>I6I4', now + reset, part), 'PX', ttl)
     if deadline < 0 then redis.call('PEXPIREAT', key, now + reset) end
-  else
-    backlog = backlog - charge
-    if backlog > p[at + 5] + 0 or redis.call('PTTL', key) == -1 then break end
-    wait = math.ceil(-(left + p[at + 4]) / scale)
-    remaining = math.max(0, math.floor((capacity - backlog) / increment))
-    before = nil
   end
-  filled = headgate_add_verdict(reply, filled, wait, remaining, reset)
+--- include common.verdict
   request = request + 1
 end
 
@@ -52,8 +63,15 @@ local function gcra_write(key, p, now, backlog, cut)
   local reset = (backlog + part) / p[1]
   local stop = now + reset
   local value = struct.pack('>I6I4', stop, part)
-  -- Under an override, the state contains the time and the rate of its last write.
-  if p.record then value = value .. struct.pack('>I6I4I7I7', now, p[1], p[2], cut or 0) end
+  if p.record then
+    -- If the rate changes, the state contains the time and the rate of its last write.
+    value = value .. struct.pack('>I6I4I7I7', now, p[1], p[2], cut or 0)
+    -- By the rate of a later entry, the debt may last longer.
+    for _, time in ipairs(p.boundaries(p.record, now, math.huge)) do
+      local rate = p.params_at(p, time)
+      if time < stop then stop = math.max(stop, time + math.ceil(rate[5] / rate[1])) end
+    end
+  end
   headgate_set(key, value, stop)
   return reset
 end
@@ -68,7 +86,7 @@ end
 -- returns the debt beyond the ceiling. No request waits for that part, which is returned first.
 local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
   local boundaries = p.record and p.boundaries(p.record, at, now) or {}
-  -- An override may have begun or ended in the millisecond in which the debt was written.
+  -- The rate may have changed in the millisecond in which the debt was written.
   table.insert(boundaries, 1, at)
   boundaries[#boundaries + 1] = now
   local ceiling = gcra_rate(p, at)[5]
@@ -118,7 +136,7 @@ end
 
 local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  -- Under an override, requests may wait as long as for the configured bucket.
+  -- By another rate, requests may wait as long as for the configured bucket.
   if p.record then patience = math.min(math.floor(p.base[4] * scale / p.base[1]), p[5] - capacity) end
   local backlog, cut = gcra_read(key, p, now, writable)
   if not backlog then return nil, cut end
@@ -197,7 +215,6 @@ local function gcra_adjust(key, p, units, mark, now, at, shift)
 end
 
 headgate_kernel('gcra', {
-  params = 5,
   -- Charges drain in turn, so a refund moves the later charges forward.
   drains = true,
   look = gcra_look,
@@ -207,5 +224,5 @@ headgate_kernel('gcra', {
 
 --- section capacity
 
--- The full quota of params that an override has changed. All other algorithms have their limit as the full quota.
+-- The full quota of changed params. All other algorithms have their limit as the full quota.
 headgate_kernel('gcra', { capacity = function(p) return math.floor(p[3] / p[2]) end })

@@ -5,14 +5,25 @@ import {
   MAX_FILL_MS,
   MAX_TICKS,
   PairColumn,
+  type Adjustment,
   type AlgorithmDefinition,
   type Compiled,
   type Given,
   type WindowPolicy,
-  type Rates,
   type Returned,
   type Saved,
 } from './algorithm.js';
+import {
+  type GcraParams,
+  type Changing,
+  type Written,
+  baseOf,
+  debtLeft,
+  roundingOf,
+  lastOf,
+  patienceOf,
+  leftOfOld,
+} from './debts.js';
 import { FIELD_TABLE } from './fields.js';
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
@@ -20,7 +31,7 @@ export interface TokenBucketPolicy extends WindowPolicy {
   /** Admits bursts of `burst` units, then a steady rate of `limit` per `window`. The two names have the same meaning. */
   algorithm: 'token-bucket' | 'gcra';
   /** The most units that can be spent at once. In redis-cell: `max_burst + 1`. @default limit */
-  burst?: number;
+  burst?: number | undefined;
 }
 
 /** A leaky bucket: a meter equal to the token bucket. With `maxDelay`, requests are held until their turn. */
@@ -28,26 +39,10 @@ export interface LeakyBucketPolicy extends WindowPolicy {
   /** As `'token-bucket'`. With `maxDelay`, requests wait for their turn at a steady rate instead of being denied. */
   algorithm: 'leaky-bucket';
   /** The most units that can be spent at once. @default limit */
-  burst?: number;
+  burst?: number | undefined;
   /** The longest time to hold a request for its turn instead of denying the request. With 0, the bucket is only a meter. @default 0 */
-  maxDelay?: Duration;
+  maxDelay?: Duration | undefined;
 }
-
-/** All fields but `scale` are in ticks; a millisecond has `scale` ticks. */
-type GcraParams = {
-  readonly scale: number;
-  /** One unit. */
-  readonly increment: number;
-  /** `burst` units: the most that can be spent at once. */
-  readonly capacity: number;
-  /** The most that a request may be delayed (leaky bucket with maxDelay). */
-  readonly patience: number;
-  /** The largest backlog, so that a key never has to wait longer than one window. */
-  readonly ceiling: number;
-};
-
-/** The params of a bucket that an override changes now, or has changed lately. */
-type Changing = GcraParams & { readonly rates?: Rates };
 
 /**
  * Stores the theoretical arrival time (TAT). The backlog is the distance to a future TAT. A row's pair: the TAT rounded up to a
@@ -55,10 +50,12 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-  /** The debt beyond the ceiling from the time when an override changed the rate. This part is returned first. */
+  /** The debt beyond the ceiling from the time when the rate changed. This part is returned first. */
   #cut = 0;
-  /** The time and the rate of the last write, for rows that have had an override. Every other row has the configured rate. */
+  /** The time and the rate of the last write, for rows whose rate has changed. Every other row has the configured rate. */
   readonly #written = new Map<number, Written>();
+  /** The time until which a debt may count by later rates, for rows whose rate changes. */
+  readonly #kept = new Map<number, number>();
 
   #write(row: number, p: Changing, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
@@ -66,15 +63,27 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.state[2 * row + 1] = reset * p.scale - backlog;
     if (p.rates) this.#written.set(row, { at: now, scale: p.scale, increment: p.increment, cut: this.#cut });
     else if (this.#written.size > 0) this.#written.delete(row);
+    if (this.#kept.size > 0) this.#kept.delete(row);
+    if (p.rates) this.keep(row, lastOf(p, now, now + reset));
     return reset;
   }
 
-  #read(row: number, p: Changing, now: number, writable: boolean): number {
+  override keep(row: number, until: number): void {
+    if (until > super.until(row)) this.#kept.set(row, until);
+  }
+
+  override until(row: number): number {
+    const until = super.until(row);
+    return this.#kept.size > 0 && until > 0 ? Math.max(until, this.#kept.get(row) ?? 0) : until;
+  }
+
+  #read(row: number, p: Changing, now: number): number {
     const { scale, rates } = p;
     const stop = this.state[2 * row]!;
     const written = this.#written.size > 0 ? this.#written.get(row) : undefined;
     const isChanged = rates !== undefined || written !== undefined;
     this.#cut = 0;
+    this.isStale = false;
     if (stop <= now && !isChanged) return 0;
     const part = this.state[2 * row + 1]!;
     let backlog: number;
@@ -84,17 +93,14 @@ class GcraColumn extends PairColumn<GcraParams> {
     } else {
       backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
     }
-    if (backlog > p.ceiling) {
-      backlog = p.ceiling;
-      if (writable) this.#write(row, p, now, backlog);
-    }
-    return backlog;
+    this.isStale = backlog > p.ceiling;
+    return this.isStale ? p.ceiling : backlog;
   }
 
-  look(row: number, p: Changing, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: Changing, cost: number, now: number): void {
     const { scale, increment, capacity } = p;
     const patience = p.rates ? patienceOf(p) : p.patience;
-    const backlog = this.#read(row, p, now, writable);
+    const backlog = this.#read(row, p, now);
     const charge = cost * increment;
     const over = backlog + charge - capacity;
     if (cost === 0 || over <= 0) this.wait = 0;
@@ -106,14 +112,18 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.#backlog = backlog;
   }
 
+  override refresh(row: number, p: Changing, now: number): void {
+    this.#write(row, p, now, this.#backlog);
+  }
+
   commit(row: number, p: GcraParams, cost: number, now: number): void {
     const backlog = this.#backlog + cost * p.increment;
     this.reset = this.#write(row, p, now, backlog);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(row: number, p: Changing, units: number, now: number, of: Returned | undefined): number {
-    let backlog = this.#read(row, p, now, true);
+  adjust(row: number, p: Changing, { units, now, of }: Adjustment): number {
+    let backlog = this.#read(row, p, now);
     // Bounds the debt, so that a key never waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
     let [back, returned] = [0, 0];
@@ -150,6 +160,7 @@ class GcraColumn extends PairColumn<GcraParams> {
   override clear(row: number): void {
     super.clear(row);
     if (this.#written.size > 0) this.#written.delete(row);
+    if (this.#kept.size > 0) this.#kept.delete(row);
   }
 
   override take(from: GcraColumn, theirs: number, ours: number): void {
@@ -157,6 +168,9 @@ class GcraColumn extends PairColumn<GcraParams> {
     const written = from.#written.get(theirs);
     if (written !== undefined) this.#written.set(ours, written);
     else if (this.#written.size > 0) this.#written.delete(ours);
+    const kept = from.#kept.get(theirs);
+    if (kept !== undefined) this.#kept.set(ours, kept);
+    else if (this.#kept.size > 0) this.#kept.delete(ours);
   }
 
   override save(row: number): Saved {
@@ -176,89 +190,6 @@ class GcraColumn extends PairColumn<GcraParams> {
   sibling(rows: number): GcraColumn {
     return new GcraColumn(rows);
   }
-}
-
-/** A debt at its write: the time of the full payment, rounded up to a millisecond, and the ticks to subtract. */
-interface Debt {
-  readonly stop: number;
-  readonly part: number;
-}
-
-/** The time and the rate of a debt's last write. */
-interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
-  readonly at: number;
-  /** The debt beyond the ceiling, in ticks. */
-  readonly cut: number;
-}
-
-const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams =>
-  rates ? (rates.at(time) as GcraParams) : p;
-const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base as GcraParams) : p);
-
-/**
- * The rest of a debt, in ticks of the current rate. A debt drains by the rate of each time. At each change of the rate or of the ceiling, the
- * owed units stay the same: five of ten are five of a hundred.
- */
-function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { backlog: number; cut: number } {
-  let { cut } = written;
-  let rate: Pick<GcraParams, 'scale' | 'increment'> = written;
-  let { stop, part } = debt;
-  const boundaries = p.rates ? p.rates.boundaries(written.at, now) : [];
-  // An override may have begun or ended in the millisecond in which the debt was written.
-  let { ceiling } = rateAt(p, written.at);
-  if (written.at > 0 && (stop - written.at) * rate.scale - part > ceiling) ceiling = Infinity;
-  for (const time of [written.at, ...boundaries, now]) {
-    const next = time === now ? p : rateAt(p, time);
-    const isSame = next.scale === rate.scale && next.increment === rate.increment && next.ceiling === ceiling;
-    if (isSame) continue;
-    const ticks = (stop - time) * rate.scale - part;
-    if (ticks <= 0) return { backlog: 0, cut: 0 };
-    const units = Math.floor((ticks + cut) / rate.increment);
-    const rest = ticks + cut - units * rate.increment;
-    const all = units * next.increment + Math.ceil((rest * next.increment) / rate.increment);
-    // No request waits for the debt beyond the ceiling. A higher rate makes it count again.
-    ({ ceiling } = next);
-    const owed = Math.min(all, ceiling);
-    cut = Math.min(all - owed, MAX_TICKS);
-    const paidIn = Math.ceil(owed / next.scale);
-    stop = time + paidIn;
-    part = paidIn * next.scale - owed;
-    rate = next;
-  }
-  const backlog = Math.max(0, (stop - now) * rate.scale - part);
-  return { backlog, cut: backlog === 0 ? 0 : cut };
-}
-
-/** The most ticks that rounding a mark up to a millisecond can have added. */
-function roundingOf({ scale, increment }: GcraParams): number {
-  return increment % scale === 0 ? 0 : scale - 1;
-}
-
-/** `patience` as the time for which the configured bucket may hold a request. */
-function patienceOf(p: Changing): number {
-  const base = baseOf(p);
-  return Math.min(Math.floor((base.patience * p.scale) / base.scale), p.ceiling - p.capacity);
-}
-
-/** The part of a charge that has certainly not drained yet, if the rate may have changed since. See `GcraColumn`. */
-function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
-  const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
-  const isChanged = p.rates!.boundaries(of.at - 1, now).length > 0;
-  // In the millisecond of a change, the rate of the charge is not known. Use the rate that returns least.
-  const left = p.rates!.around(of.at).map((params) => {
-    const rate = params as GcraParams;
-    const owed = (charge / p.increment) * rate.increment;
-    const time = Math.ceil(owed / rate.scale);
-    const written = { ...rate, at: of.at, cut: 0 };
-    // Marks are rounded up, and every change of the rate rounds up their conversion. Subtract the most that rounding can have added.
-    const rounding = isChanged
-      ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
-      : roundingOf(p);
-    const before = debtLeft(p, { stop: of.mark, part: 0 }, written, now);
-    const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now);
-    return Math.max(before.backlog + before.cut - rounding - shift, alone.backlog + alone.cut);
-  });
-  return Math.max(0, Math.min(charge, ...left));
 }
 
 function divisor(a: number, b: number): number {
@@ -329,6 +260,7 @@ export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBuck
     gcra: ['window', 'burst'],
   },
   holdsSlots: false,
+  luaParams: { scale: 4, increment: 6, capacity: 6, patience: 6, ceiling: 6 },
   compile,
   createColumn: (rows) => new GcraColumn(rows),
 };

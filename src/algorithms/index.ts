@@ -11,7 +11,7 @@ import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
 export {
-  Column,
+  MemoryColumn,
   SlotColumn,
   type Ahead,
   type Params,
@@ -98,6 +98,11 @@ export const SHARES_KERNEL: Kernel = 'shares';
 /** The kernel of the hidden policies of a shared policy of slots. */
 export const SLOT_SHARES_KERNEL: Kernel = 'slot-shares';
 
+/** Whether a limit is shared, so that each request has a weight. */
+export function hasShares(kernels: readonly AnyKernel[]): boolean {
+  return kernels.includes(SHARES_KERNEL) || kernels.includes(SLOT_SHARES_KERNEL);
+}
+
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
 
@@ -116,7 +121,7 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
 };
 
 /** The kernels of {@link algorithms}, and the others. */
-export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'createColumn'>>> = {
+export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'createColumn' | 'luaParams'>>> = {
   ...algorithms,
   line,
 };

@@ -8,8 +8,6 @@
 --          Otherwise the place is 1, plus the number of processes that come first, plus 256 per turn of the rest before one of the first
 --          gives way
 
-local kernel_name, kernel_params = 'line', 3
-
 --- section look
 
 local line_alive, line_most = 2000, 64
@@ -86,4 +84,4 @@ local kernel_look, kernel_commit = line_look, line_commit
 
 local function line_adjust() return 0, line_alive, 0 end
 
-headgate_kernel('line', { params = 3, look = line_look, commit = line_commit, adjust = line_adjust })
+headgate_kernel('line', { is_line = true, look = line_look, commit = line_commit, adjust = line_adjust })

@@ -1,4 +1,4 @@
-import { areNumbers, Column, type Saved } from './algorithm.js';
+import { areNumbers, MemoryColumn, type Saved } from './algorithm.js';
 
 /** The time for which a process that does not ask again counts as waiting, ms. */
 const ALIVE_MS = 2000;
@@ -28,23 +28,30 @@ type Member = [process: number, units: number, seen: number, waits: number];
  * process asked lately. Otherwise `remaining` is 1, plus the number of processes that come first, plus 256 per turn of the rest before one
  * of the first gives way.
  */
-class LineColumn extends Column<LineParams> {
+class LineColumn extends MemoryColumn<LineParams> {
   /** For each row, the processes that asked lately. */
   readonly #lines: (readonly Member[] | undefined)[];
+  /** The line that `look` has read. */
+  #line: Member[] = [];
 
   constructor(rows: number) {
     super();
     this.#lines = new Array<readonly Member[] | undefined>(rows + 1).fill(undefined);
   }
 
-  look(row: number, p: LineParams, cost: number, now: number, writable: boolean): void {
-    const line = this.#read(row, p.process, now);
+  look(row: number, p: LineParams, cost: number, now: number): void {
+    const line = (this.#line = this.#read(row, p.process, now));
     const { place, count, lead, part } = placeOf(line, p.round);
     // Processes that do not ask again are forgotten after this time.
     this.wait = cost > 0 && count > 0 && lead >= cost * part ? ALIVE_MS : 0;
     this.remaining = place;
     this.reset = ALIVE_MS;
-    if (writable) this.#write(row, line, now, 1);
+    this.isStale = true;
+  }
+
+  /** Notes that the process waits. */
+  override refresh(row: number, _p: LineParams, now: number): void {
+    this.#write(row, this.#line, now, 1);
   }
 
   commit(row: number, p: LineParams, cost: number, now: number): void {
@@ -127,4 +134,7 @@ function placeOf(
 }
 
 /** An algorithm without a name, which no user's policy can have. */
-export const line = { createColumn: (rows: number): Column<LineParams> => new LineColumn(rows) };
+export const line = {
+  luaParams: { process: 6, waits: 1, round: 6 },
+  createColumn: (rows: number): MemoryColumn<LineParams> => new LineColumn(rows),
+};

@@ -11,7 +11,7 @@
 -- or if a look is needed for another reason.
 
 if string.byte(ARGV[2], shared_at) ~= 52 then break end
-local segment, segments = ARGV[pool_at + 2] + 0, ARGV[pool_at + 3] + 0
+local segment, segments = pool_segment, pool_segments
 local pool_key, tenant_key = KEYS[key_at + count - 1], KEYS[key_at + count]
 local pool, tenant = redis.pcall('GET', pool_key), redis.pcall('GET', tenant_key)
 local shared_cost = costs == 0 and 1 or ARGV[cost_at + shared_at * per_policy] + 0
@@ -61,8 +61,8 @@ if tenant then
 end
 
 local left, heavy = start + segment - now, segments < 3 and segments or 3
-local weight, weights = ARGV[#ARGV - requests + request + 1] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
-if weight == 0 then weight = ARGV[pool_at + 4] + 0 end
+local weight, weights = ARGV[weight_at + request] + 0, weight1 + weight2 + (heavy < 3 and 0 or weight3)
+if weight == 0 then weight = pool_weight end
 local is_marked = marked > 0
 -- In its last heavy segment, or after, the tenant may become light.
 if is_marked and (start - mark) / segment >= heavy - 1 then break end
@@ -71,7 +71,7 @@ weights = (weights > 0 and weights or 0) + weight
 local lights, variance = light - own_light, squares - own_squares
 if lights < 0 or variance < 0 then break end
 lights, variance = lights * (segments * segment) / (segments * segment - left), variance / segments
-local units, margin = ARGV[limit_at + 1] + 0, 3 * math.sqrt(variance)
+local units, margin = pool_limit, 3 * math.sqrt(variance)
 if 2 * margin * 32 <= units then margin = 2 * margin elseif margin * 32 < units then margin = units / 32 end
 local share = units - lights - margin
 share = (share > 0 and share or 0) * weight / weights

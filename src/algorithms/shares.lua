@@ -12,8 +12,6 @@
 -- Params:  limit, segment (ms), counted segments, default weight
 -- Returns: look: 0, limit, reset, value (or nil, error); commit: limit, reset; adjust: limit, reset, charged
 
-local kernel_name, kernel_params = 'shares', 4
-
 --- section share
 
 -- The functions work on one shared policy at a time, the one that `shares_load` has read. Tables would take twice the time.
@@ -27,10 +25,12 @@ local MARGIN, WIDE_MARGIN, HEAVY, MAX = 3, 1 / 32, 3, 2 ^ 45
 -- The bytes before the cells.
 local POOL_HEAD, TENANT_HEAD = 47, 53
 
--- The numbers of the policy, its pool (`born` is the step of its creation; the totals, the newest cells, the width of cells, the older cells)
--- and its tenant, and the estimate: `share`, the units kept for light tenants (`room`), and whether the tenant is heavy (`is_marked`).
-local s = { limit = 0, weight = 0, segment = 0, segments = 0, start = 0, left = 0, born = 0, weight1 = 0, weight2 = 0, weight3 = 0,
-  light = 0, squares = 0, light1 = 0, squares1 = 0, width = 0, rest = '', is_changed = false, mark = 0, marked = 0, own_light = 0,
+-- The numbers of the policy (`empties`: the time from which the limit has no units, so that a segment begins at each request); its pool (`grid`: the
+-- start of its current segment, by which its units leave; `expires`, which can be within a segment of the limit; `passed`: the segments that
+-- `shares_wait` has dropped; `born`, the step of its creation; the totals, the newest cells, the width of cells, the older cells) and its tenant; and
+-- the estimate: `share`, the units kept for light tenants (`room`), and whether the tenant is heavy (`is_marked`).
+local s = { limit = 0, weight = 0, segment = 0, segments = 0, start = 0, empties = 0, grid = 0, expires = 0, passed = 0, born = 0, weight1 = 0, weight2 = 0, weight3 = 0,
+  light = 0, squares = 0, light1 = 0, squares1 = 0, width = 0, rest = '', is_changed = false, mark = 0, marked = 0, own_grid = 0, own_expires = 0, own_passed = 0, own_light = 0,
   own_squares = 0, used = 0, asked = 0, own_light1 = 0, own_squares1 = 0, used1 = 0, asked1 = 0, own_width = 0, own_rest = '',
   share = 0, room = 0, is_marked = false }
 
@@ -57,19 +57,21 @@ local function passed_since(begin)
   if passed < s.segments and now < begin + s.segments * s.segment then return passed end
 end
 
--- Estimates the shares after `passed` further segments have begun, `rest_ms` before the end of the current one.
-local function estimate(passed, rest_ms)
+-- Estimates the shares at a time, if no tenant asks until then. The segments that have begun until then must be dropped.
+local function estimate(time)
+  local start = time < s.empties and time - (time - s.start) % s.segment or time
+  local rest_ms = start + s.segment - time
   local span = s.segments * s.segment
   local lights = math.max(0, s.light - s.own_light) * span / (span - rest_ms)
   local variance = math.max(0, s.squares - s.own_squares) / s.segments
   local heavy = s.segments < HEAVY and s.segments or HEAVY
   local weights = 0
-  if passed < heavy then
+  if s.passed < heavy then
     weights = s.weight1
-    if passed + 1 < heavy then weights = weights + s.weight2 end
-    if passed + 2 < heavy then weights = weights + s.weight3 end
+    if s.passed + 1 < heavy then weights = weights + s.weight2 end
+    if s.passed + 2 < heavy then weights = weights + s.weight3 end
   end
-  s.is_marked = s.marked > 0 and (s.start - s.mark) / s.segment + passed < heavy
+  s.is_marked = s.marked > 0 and (start - s.mark) / s.segment < heavy
   if s.is_marked then weights = weights - s.marked end
   weights = math.max(0, weights) + s.weight
   local margin = MARGIN * math.sqrt(variance)
@@ -78,12 +80,20 @@ local function estimate(passed, rest_ms)
   s.room = lights / s.segments * (rest_ms / s.segment) + MARGIN * math.sqrt(variance * (rest_ms / s.segment))
 end
 
+-- Lets the segments of both states begin with those of the limit.
+local function shares_begin()
+  s.grid, s.own_grid = s.start, s.start
+  s.expires = s.start + s.segments * s.segment
+  s.own_expires = s.expires
+end
+
 -- Reads the states of a shared policy, whose values may be false, and estimates the tenant's share. `from` is the start of the current segment.
 shares_load = function(p, units, own_weight, pool, tenant, from)
   if p[2] >= 2 ^ 50 or p[3] >= 2 ^ 20 then error('invalid segments') end
   s.limit, s.segment, s.segments, s.start, s.is_changed = units, p[2], p[3], from, false
   s.weight = own_weight > 0 and own_weight or p[4]
-  s.left = s.start + s.segment - now
+  s.empties, s.passed, s.own_passed = math.huge, 0, 0
+  shares_begin()
   local begin, epoch, passed
   s.width = pool and (#pool - POOL_HEAD) / (2 * s.segments)
   local format = pool and pool_format(s.width)
@@ -93,6 +103,7 @@ shares_load = function(p, units, own_weight, pool, tenant, from)
   end
   if passed then
     s.is_changed = begin ~= from
+    s.grid, s.expires = begin + passed * s.segment, begin + s.segments * s.segment
     s.rest = rest_of(pool, POOL_HEAD, 2 * s.width, passed)
     if passed > 0 then
       format = s.width == 2 and '>I2I2' or s.width == 4 and '>I4I4' or '>I6I6'
@@ -117,6 +128,7 @@ shares_load = function(p, units, own_weight, pool, tenant, from)
   end
   if passed then
     s.mark = math.min(s.start, s.mark)
+    s.own_grid, s.own_expires = begin + passed * s.segment, begin + s.segments * s.segment
     s.own_rest = rest_of(tenant, TENANT_HEAD, 4 * s.own_width, passed)
     if passed > 0 then
       format = s.own_width == 2 and '>I2I2I2I2' or s.own_width == 4 and '>I4I4I4I4' or '>I6I6I6I6'
@@ -130,7 +142,8 @@ shares_load = function(p, units, own_weight, pool, tenant, from)
     s.mark, s.marked, s.own_width, s.own_rest = 0, 0, 2, string.rep('\0', 8 * (s.segments - 1))
     s.own_light, s.own_squares, s.used, s.asked, s.own_light1, s.own_squares1, s.used1, s.asked1 = 0, 0, 0, 0, 0, 0, 0, 0
   end
-  estimate(0, s.left)
+  s.own_expires = math.min(s.expires, s.own_expires)
+  estimate(now)
 end
 
 -- Whether the tenant may have a cost, by the last estimate. `remaining`: the units that the limit has left.
@@ -141,46 +154,13 @@ end
 
 -- The units that the tenant could spend at once, and its share.
 shares_remaining = function(remaining)
-  estimate(0, s.left)
+  estimate(now)
   local lights = s.is_marked and 0 or math.min(s.share - s.own_light - s.asked, remaining)
   local heavy = math.min(s.share - s.used, remaining - s.room)
   return math.max(0, math.floor(math.max(lights, heavy))), math.floor(s.share)
 end
 
--- The cells of all segments as a list. The arguments after `older` are the newest ones.
-local function cells_of(bytes, older, ...)
-  local cells, newest = { ... }, select('#', ...)
-  local rests = { struct.unpack('>' .. string.rep('I' .. bytes, #older / bytes), older) }
-  for i = 1, #older / bytes do cells[newest + i] = rests[i] end
-  return cells
-end
-
--- The older cells of a list as bytes, and the width that all its cells need.
-local function packed(cells, newest)
-  local most = 0
-  for _, cell in ipairs(cells) do most = math.max(most, cell) end
-  local bytes = most < 2 ^ 16 and 2 or most < 2 ^ 32 and 4 or 6
-  return struct.pack('>' .. string.rep('I' .. bytes, #cells - newest), unpack(cells, newest + 1)), bytes
-end
-
-local function total(cells, first, each)
-  local sum = 0
-  for i = first, #cells, each do sum = sum + cells[i] end
-  return sum
-end
-
--- Changes cells of any segments: `change(pool, tenant)` gets both lists.
-local function rewrite(change)
-  local pool = cells_of(s.width, s.rest, s.light1, s.squares1)
-  local tenant = cells_of(s.own_width, s.own_rest, s.own_light1, s.own_squares1, s.used1, s.asked1)
-  change(pool, tenant)
-  s.light, s.squares, s.light1, s.squares1 = total(pool, 1, 2), total(pool, 2, 2), pool[1], pool[2]
-  s.own_light, s.own_squares, s.used, s.asked = total(tenant, 1, 4), total(tenant, 2, 4), total(tenant, 3, 4), total(tenant, 4, 4)
-  s.own_light1, s.own_squares1, s.used1, s.asked1 = tenant[1], tenant[2], tenant[3], tenant[4]
-  s.rest, s.width = packed(pool, 2)
-  s.own_rest, s.own_width = packed(tenant, 4)
-  s.is_changed = true
-end
+--- include shares-cells
 
 local function withdraw_weight()
   if not s.is_marked then return end
@@ -254,6 +234,7 @@ shares_note = function(cost, is_charged)
   elseif s.marked > 0 and (s.start - s.mark) / s.segment >= math.min(HEAVY, s.segments) - 1 then become_light(cost) end
   if is_over or s.is_marked then ask_heavily(cost) else ask_lightly(cost) end
   if is_charged then use(cost) end
+  shares_begin()
 end
 
 -- Writes both states.
@@ -290,7 +271,7 @@ shares_adjust = function(units, ends)
   rewrite(function(pool, tenant)
     local back_units, stop = -units, s.start + s.segments * s.segment
     for i = s.segments - 1, 0, -1 do
-      if ends == 0 or ends == stop - i * s.segment then
+      if ends == 0 or math.ceil((stop - ends) / s.segment) == i then
         local back = math.min(back_units, tenant[4 * i + 3])
         local lights = math.min(back, tenant[4 * i + 1])
         local square = math.min(lights * lights, tenant[4 * i + 2])
@@ -338,9 +319,9 @@ local function shares_reset_of_pool(p, pool)
 end
 
 headgate_kernel('shares', {
-  params = 4,
   is_share = true,
   look = shares_read,
   commit = shares_commit,
   adjust = function(_, p, units) return p[1], 0, math.max(0, units) end,
+  reset_of_pool = shares_reset_of_pool,
 })

@@ -1,10 +1,16 @@
-import { areNumbers, Column, type AlgorithmDefinition, type Saved } from './algorithm.js';
+import {
+  areNumbers,
+  MemoryColumn,
+  type Adjustment,
+  type AlgorithmDefinition,
+  type Saved,
+} from './algorithm.js';
 import { FIELD_TABLE } from './fields.js';
 import type { SharesParams, SharesState } from './sharing.js';
 import { slidingWindow } from './sliding-window.js';
 
 /** Keeps the states of pools, or of tenants. The decision needs both, and `stores/state/shares.ts` makes it. */
-export class SharesColumn extends Column<SharesParams> {
+export class SharesColumn extends MemoryColumn<SharesParams> {
   readonly #states: (SharesState | undefined)[];
   readonly #p: SharesParams;
 
@@ -31,7 +37,7 @@ export class SharesColumn extends Column<SharesParams> {
 
   commit(): void {}
 
-  adjust(row: number, p: SharesParams, units: number, now: number): number {
+  adjust(row: number, p: SharesParams, { units, now }: Adjustment): number {
     this.look(row, p, 0, now);
     return Math.max(0, units);
   }
@@ -75,6 +81,7 @@ export const shares: AlgorithmDefinition<SharesParams> = {
   tag: 'f1',
   names: {},
   holdsSlots: false,
+  luaParams: { limit: 5, segment: 5, segments: 1, weight: 2 },
   compile(what, given) {
     const { params, ...compiled } = slidingWindow.compile(what, given);
     const { limit, segment, segments } = params;

@@ -51,23 +51,33 @@ function sum(ring: readonly number[], passed: number, count = ring.length): numb
   return units;
 }
 
-/** The state in the segment that begins at `start`, as a copy. */
+/** The segments that have begun since a state's newest. If the clock went back, no segment begins in the future. */
+function passedAt(state: SharesState, { segment }: SharesParams, start: number): number {
+  return Math.max(0, Math.floor((start - state.start) / segment));
+}
+
+/** The state in the segment that begins at `start`, as a copy. Its own segments may begin up to one segment earlier. */
 function advanced(state: SharesState | undefined, p: SharesParams, start: number, born: number): SharesState {
-  const made = empty(p, start, born);
-  if (!state) return made;
-  // If the clock went back, no segment begins in the future.
-  const passed = Math.max(0, Math.floor((start - state.start) / p.segment));
-  if (passed >= p.segments) return made;
-  for (let i = passed; i < p.segments; i++) {
-    made.light[i] = state.light[i - passed]!;
-    made.squares[i] = state.squares[i - passed]!;
-    made.used[i] = state.used[i - passed]!;
-    made.asked[i] = state.asked[i - passed]!;
-  }
-  made.born = state.born;
-  made.mark = Math.min(start, state.mark);
-  made.weight = state.weight;
-  return made;
+  const passed = state ? passedAt(state, p, start) : p.segments;
+  if (!state || passed >= p.segments) return empty(p, start, born);
+  const { light, squares, used, asked, mark, weight } = state;
+  return {
+    start: state.start + passed * p.segment,
+    born: state.born,
+    mark: Math.min(start, mark),
+    weight,
+    light: shifted(light, passed),
+    squares: shifted(squares, passed),
+    used: shifted(used, passed),
+    asked: shifted(asked, passed),
+  };
+}
+
+/** A copy of a ring, with segments that have begun since. */
+function shifted(ring: readonly number[], passed: number): number[] {
+  // Within a segment, as nearly always, a whole copy is much faster.
+  if (passed === 0) return ring.slice();
+  return ring.map((_, i) => (i < passed ? 0 : ring[i - passed]!));
 }
 
 /**
@@ -76,6 +86,38 @@ function advanced(state: SharesState | undefined, p: SharesParams, start: number
  */
 export function resetOfPool({ segment }: SharesParams, pool: SharesState | undefined, now: number): number {
   return pool && pool.start <= now ? segment - ((now - pool.start) % segment) : 0;
+}
+
+/** The part of a tenant's state that operators see. */
+export type TenantState = Readonly<Pick<SharesState, 'start' | 'mark' | 'weight'>> & {
+  /** The units that the tenant used in each segment, the newest first. */
+  readonly used: readonly number[];
+};
+
+/** The units that a tenant used, and whether it is heavy, if it does not ask now. */
+export function useOf(
+  { start, mark, weight, used }: TenantState,
+  { segment, segments }: SharesParams,
+  now: number,
+): { readonly used: number; readonly isHeavy: boolean } {
+  const passed = Math.max(0, Math.floor((now - start) / segment));
+  const since = (start + passed * segment - mark) / segment;
+  const isHeavy = weight > 0 && since < Math.min(HEAVY_SEGMENTS, segments) && passed < segments;
+  return { used: passed < segments ? sum(used, passed) : 0, isHeavy };
+}
+
+/** A request of a tenant. */
+export interface SharingRequest {
+  /** The limit in force. */
+  readonly limit: number;
+  readonly weight: number;
+  /** The states of the pool and of the tenant. */
+  readonly pool: SharesState | undefined;
+  readonly tenant: SharesState | undefined;
+  readonly now: number;
+  /** The time until the shared policy is back at its full quota, from which its segments follow. */
+  readonly reset: number;
+  readonly step: number;
 }
 
 /** The decision for one request of a tenant. It changes copies of both states. */
@@ -88,6 +130,11 @@ export class Sharing {
   readonly #heavySegments: number;
   /** The start of the current segment. */
   readonly #start: number;
+  /** The time from which the limit has no units, so that a segment begins at each request. */
+  readonly #empties: number;
+  /** The times at which the states of the pool and of the tenant expire, which can be within a segment of the limit. */
+  #expires: number;
+  #ownExpires: number;
   readonly pool: SharesState;
   readonly tenant: SharesState;
   /**
@@ -101,51 +148,51 @@ export class Sharing {
   #used = 0;
   #asked = 0;
 
-  /** @param reset the time until the shared policy is back at its full quota, from which its segments follow */
-  constructor(
-    p: SharesParams,
-    limit: number,
-    weight: number,
-    pool: SharesState | undefined,
-    tenant: SharesState | undefined,
-    now: number,
-    reset: number,
-    step: number,
-  ) {
+  constructor(p: SharesParams, { limit, weight, pool, tenant, now, reset, step }: SharingRequest) {
     this.#p = p;
     this.#heavySegments = Math.min(HEAVY_SEGMENTS, p.segments);
     this.#limit = limit;
     this.#weight = weight;
     this.#now = now;
+    this.#empties = now + reset;
     this.#start = now + (reset === 0 ? p.segment : ((reset - 1) % p.segment) + 1) - p.segment;
     this.pool = advanced(pool, p, this.#start, step);
     const { born } = this.pool;
-    this.tenant = advanced(tenant?.born === born ? tenant : undefined, p, this.#start, born);
+    const own = tenant?.born === born ? tenant : undefined;
+    this.tenant = advanced(own, p, this.#start, born);
+    const span = p.segments * p.segment;
+    this.#expires = (pool ?? this.pool).start + span;
+    this.#ownExpires = Math.min(this.#expires, (own ?? this.tenant).start + span);
   }
 
-  /** The time until the current segment ends. */
-  get left(): number {
-    return this.#start + this.#p.segment - this.#now;
+  /** The start of the segment at a time, from now on. */
+  #startAt(time: number): number {
+    return time < this.#empties ? time - ((time - this.#start) % this.#p.segment) : time;
   }
 
-  /** Estimates the shares after `passed` further segments have begun, `left` ms before the end of the current one. */
-  #estimate(passed: number, left: number): void {
+  /** Estimates the shares at a time, if no tenant asks until then. */
+  #estimate(time = this.#now): void {
     const { segment, segments } = this.#p;
     const { pool, tenant } = this;
     const span = segments * segment;
-    const light = (Math.max(0, sum(pool.light, passed) - sum(tenant.light, passed)) * span) / (span - left);
-    const variance = Math.max(0, sum(pool.squares, passed) - sum(tenant.squares, passed)) / segments;
+    const start = this.#startAt(time);
+    const left = start + segment - time;
+    const passed = time < this.#expires ? passedAt(pool, this.#p, start) : segments;
+    const ownPassed = time < this.#ownExpires ? passedAt(tenant, this.#p, start) : segments;
+    const light =
+      (Math.max(0, sum(pool.light, passed) - sum(tenant.light, ownPassed)) * span) / (span - left);
+    const variance = Math.max(0, sum(pool.squares, passed) - sum(tenant.squares, ownPassed)) / segments;
     let weights = sum(pool.used, passed, this.#heavySegments);
-    this.#since = (this.#start - tenant.mark) / segment + passed;
-    this.#isMarked = tenant.weight > 0 && this.#since < this.#heavySegments;
+    this.#since = (start - tenant.mark) / segment;
+    this.#isMarked = tenant.weight > 0 && this.#since < this.#heavySegments && ownPassed < segments;
     if (this.#isMarked) weights -= tenant.weight;
     weights = Math.max(0, weights) + this.#weight;
     const margin = MARGIN * Math.sqrt(variance);
     const kept = Math.max(margin, Math.min(2 * margin, this.#limit * WIDE_MARGIN));
     this.share = (Math.max(0, this.#limit - light - kept) * this.#weight) / weights;
     this.#room = (light / segments) * (left / segment) + MARGIN * Math.sqrt(variance * (left / segment));
-    this.#used = sum(tenant.used, passed);
-    this.#asked = sum(tenant.asked, passed) + sum(tenant.light, passed);
+    this.#used = sum(tenant.used, ownPassed);
+    this.#asked = sum(tenant.asked, ownPassed) + sum(tenant.light, ownPassed);
   }
 
   /** Whether the tenant may have a cost, by the last estimate. @param remaining the units that the limit has left */
@@ -155,55 +202,72 @@ export class Sharing {
   }
 
   look(cost: number, remaining: number): boolean {
-    this.#estimate(0, this.left);
+    this.#estimate();
     return cost === 0 || this.#admits(cost, remaining);
   }
 
   /** The units that the tenant could spend at once. */
   remaining(remaining: number): number {
-    this.#estimate(0, this.left);
+    this.#estimate();
     const light = this.#isMarked ? 0 : Math.min(this.share - this.#asked, remaining);
     const heavy = Math.min(this.share - this.#used, remaining - this.#room);
     return Math.max(0, Math.floor(Math.max(light, heavy)));
   }
 
   /**
-   * The time until a cost is admitted if no tenant asks. Within a segment the share only grows, and the room only shrinks.
+   * The time until a cost is admitted if no tenant asks. Between two changes of the states the share only grows, and the room only shrinks.
    *
-   * @param from a time before which the limit itself denies, ms from now
+   * @param from a time before which the limit itself, or another policy, denies, ms from now
    * @param remainingAt the units that the limit has left at a time
    */
   wait(cost: number, from: number, remainingAt: (time: number) => number): number {
-    const { segment, segments } = this.#p;
-    for (let passed = 0; passed <= segments; passed++) {
-      const last = this.#start + (passed + 1) * segment - 1;
-      if (last < this.#now + from) continue;
-      let low = passed === 0 ? this.#now : this.#start + passed * segment;
-      const remaining = remainingAt(low);
-      this.#estimate(passed, 1);
-      if (!this.#admits(cost, remaining)) continue;
-      let high = last;
-      while (low < high) {
-        const middle = Math.floor((low + high) / 2);
-        this.#estimate(passed, last + 1 - middle);
-        if (this.#admits(cost, remaining)) high = middle;
-        else low = middle + 1;
+    let time = this.#now + from;
+    while (time < this.#expires) {
+      const next = this.#nextChange(time);
+      const remaining = remainingAt(time);
+      let high = next - 1;
+      this.#estimate(high);
+      if (this.#admits(cost, remaining)) {
+        while (time < high) {
+          const middle = Math.floor((time + high) / 2);
+          this.#estimate(middle);
+          if (this.#admits(cost, remaining)) high = middle;
+          else time = middle + 1;
+        }
+        break;
       }
-      return low - this.#now;
+      time = next;
     }
-    return (segments + 1) * segment;
+    return time - this.#now;
+  }
+
+  /** The first time after another at which units leave the pool, the tenant or the limit, or the tenant is not heavy any more. */
+  #nextChange(time: number): number {
+    const { segment } = this.#p;
+    const { pool, tenant } = this;
+    const after = (start: number): number => start + (Math.floor((time - start) / segment) + 1) * segment;
+    const later = (change: number): number => (change > time ? change : Infinity);
+    if (time < this.#empties) return Math.min(after(this.#start), later(this.#ownExpires), this.#expires);
+    const light = tenant.mark + this.#heavySegments * segment;
+    return Math.min(after(pool.start), after(tenant.start), later(light));
   }
 
   /** Records a request, after `look`. */
   note(cost: number, isCharged: boolean): void {
-    const { pool, tenant } = this;
+    const { tenant } = this;
     const isOver = this.#asked + cost > this.share;
     if (isOver) this.#mark();
     else if (tenant.weight > 0 && this.#since >= this.#heavySegments - 1) this.#becomeLight(cost);
     if (!isOver && !this.#isMarked) this.#addLight(0, cost, cost);
     else tenant.asked[0] = Math.min(MAX_SUM, tenant.asked[0]! + cost);
     if (isCharged) tenant.used[0] = Math.min(MAX_SUM, tenant.used[0]! + cost);
-    pool.start = tenant.start = this.#start;
+    this.#begin();
+  }
+
+  /** Lets the segments of both states begin with those of the limit. */
+  #begin(): void {
+    this.pool.start = this.tenant.start = this.#start;
+    this.#expires = this.#ownExpires = this.#start + this.#p.segments * this.#p.segment;
   }
 
   /** Moves the tenant from the light ones to the heavy ones. */
@@ -254,7 +318,8 @@ export class Sharing {
   adjust(units: number, mark: number | undefined): void {
     const { pool, tenant } = this;
     const { segment, segments } = this.#p;
-    this.#estimate(0, this.left);
+    this.#estimate();
+    this.#begin();
     if (units > 0) {
       tenant.used[0] = Math.min(MAX_SUM, tenant.used[0]! + units);
       if (this.#isMarked) tenant.asked[0] = Math.min(MAX_SUM, tenant.asked[0]! + units);
@@ -264,7 +329,7 @@ export class Sharing {
     let left = -units;
     const stop = this.#start + segments * segment;
     for (let i = segments - 1; i >= 0; i--) {
-      if (mark !== undefined && mark !== stop - i * segment) continue;
+      if (mark !== undefined && Math.ceil((stop - mark) / segment) !== i) continue;
       const back = Math.min(left, tenant.used[i]!);
       const light = Math.min(back, tenant.light[i]!);
       const square = Math.min(light * light, tenant.squares[i]!);

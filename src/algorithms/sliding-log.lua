@@ -8,8 +8,6 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local kernel_name, kernel_params = 'sliding-log', 2
-
 --- section look
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
@@ -196,7 +194,8 @@ local function sliding_log_adjust(key, p, units, mark, now)
   if mark == 0 then
     sliding_log_give_back_oldest(key, log, -units)
   else
-    sliding_log_give_back(key, log, mark - window, -units)
+    -- If the clock went back, no unit lies in the future.
+    sliding_log_give_back(key, log, math.min(mark - window, now), -units)
   end
   if log.live == 0 then
     redis.call('DEL', key)
@@ -208,7 +207,6 @@ local function sliding_log_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('sliding-log', {
-  params = 2,
   look = sliding_log_look,
   commit = sliding_log_commit,
   adjust = sliding_log_adjust,

@@ -1,11 +1,11 @@
-import { toMilliseconds, toText } from '../common/duration.js';
+import { exactMilliseconds, toText } from '../common/duration.js';
 import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
-  Column,
+  MemoryColumn,
+  type Adjustment,
   type AlgorithmDefinition,
   type WindowPolicy,
-  type Returned,
   type Saved,
 } from './algorithm.js';
 
@@ -40,7 +40,7 @@ interface Log {
 }
 
 /** Runs of admission times. It is exact: the worst case in any window is the limit. */
-class SlidingLogColumn extends Column<SlidingLogParams> {
+class SlidingLogColumn extends MemoryColumn<SlidingLogParams> {
   readonly #logs: (Log | undefined)[];
   /** The log found by `#read`, or undefined if there is no log. */
   #log: Log | undefined;
@@ -79,19 +79,19 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   /** Repairs a log after the clock went back: no unit may lie in the future. */
-  #heal(row: number, log: Log, now: number, window: number, writable: boolean): Log {
+  #healed(log: Log, now: number, window: number): Log {
     const times = log.times.map((time) => Math.min(time, now));
-    const healed = { ...log, times, ends: log.ends.slice(), stop: now + window };
-    if (writable) this.#logs[row] = healed;
-    return healed;
+    return { ...log, times, ends: log.ends.slice(), stop: now + window };
   }
 
-  #read(row: number, { window }: SlidingLogParams, now: number, writable: boolean): void {
+  #read(row: number, { window }: SlidingLogParams, now: number): void {
     let log = this.#logs[row];
     this.#log = undefined;
+    this.isStale = false;
     this.#live = 0;
     if (!log || log.stop <= now) return;
-    if (log.stop > now + window) log = this.#heal(row, log, now, window, writable);
+    this.isStale = log.stop > now + window;
+    if (this.isStale) log = this.#healed(log, now, window);
     this.#log = log;
     this.#head = log.head;
     this.#runs = log.runs;
@@ -105,9 +105,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#live = this.#through(this.#runs - 1);
   }
 
-  look(row: number, p: SlidingLogParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: SlidingLogParams, cost: number, now: number): void {
     const { limit, window } = p;
-    this.#read(row, p, now, writable);
+    this.#read(row, p, now);
     const log = this.#log;
     const live = this.#live;
     this.wait = 0;
@@ -121,6 +121,10 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     }
     this.remaining = live < limit ? limit - live : 0;
     this.reset = log ? log.stop - now : 0;
+  }
+
+  override refresh(row: number): void {
+    this.#logs[row] = this.#log;
   }
 
   commit(row: number, p: SlidingLogParams, cost: number, now: number): void {
@@ -183,13 +187,14 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     log.stop = stop;
   }
 
-  adjust(row: number, p: SlidingLogParams, units: number, now: number, of: Returned | undefined): number {
-    this.#read(row, p, now, true);
+  adjust(row: number, p: SlidingLogParams, { units, now, of }: Adjustment): number {
+    this.#read(row, p, now);
+    if (this.isStale) this.refresh(row);
     const log = this.#log;
     const charged = Math.max(0, Math.min(units, MAX_LOG_UNITS - this.#live));
     if (charged > 0) this.commit(row, p, charged, now);
     else if (log && !of) this.#giveBackOldest(log, -units);
-    else if (log && of) this.#giveBack(log, of.mark - p.window, -units);
+    else if (log && of) this.#giveBack(log, Math.min(of.mark - p.window, now), -units);
     if (log && charged === 0) {
       if (this.#live === 0) this.clear(row);
       else this.#keep(log, log.times[this.#at(this.#runs - 1)]! + p.window);
@@ -275,8 +280,9 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
   tag: 'l2',
   names: { 'sliding-log': ['window'] },
   holdsSlots: false,
+  luaParams: { limit: 3, window: 5 },
   compile(what, { limit: given, window: span }) {
-    const window = toMilliseconds(`${what}.window`, span);
+    const window = exactMilliseconds(`${what}.window`, span);
     const limit = checkInteger(`${what}.limit`, given, 1, MAX_LOGGED_UNITS);
     return {
       params: { limit, window },

@@ -8,22 +8,25 @@
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
-local kernel_name, kernel_params = 'sliding-window', 3
+--- section charge_params
+
+--- params limit, segment, segments
 
 --- section charge
 -- Combines look and commit for the common case: valid states whose counters can hold one more charge. See charge.lua.
 
-local limit, segment, segments = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local life = (segments + 1) * segment
 local size, width, head, most
 while request <= last and cost <= limit do
   local key = KEYS[request]
-  before = redis.pcall('GET', key)
+--- value
   local age, total, wait = 0, cost, 0
   if not before then
     local bytes = cost < 2 ^ 8 and 1 or cost < 2 ^ 16 and 2 or cost < 2 ^ 32 and 4 or 8
     local state = struct.pack('>I6I' .. bytes .. 'I' .. bytes, now, cost, cost) .. string.rep('\0', bytes * segments)
-    redis.call('SET', key, state, 'PX', headgate_life(life))
+    local ttl = life
+--- include common.ttl
+    redis.call('SET', key, state, 'PX', ttl)
     if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
   else
     -- An error is a table without a length, which no state has.
@@ -38,39 +41,42 @@ while request <= last and cost <= limit do
     end
     local start, sum, newest = struct.unpack(head, before)
     age, total = now - start, sum + cost
-    if age < 0 or age >= life then break end
-    local passed = 0
-    if age >= segment then
-      passed = math.floor(age / segment)
-      local format = '>I' .. width
-      for i = 1, passed do total = total - struct.unpack(format, before, size + 1 - width * i) end
-    end
-    if total < cost or total <= limit and total >= most then break end
-    -- The TTL changes only if a later segment is charged.
-    if (total > limit or passed == 0) and redis.call('PTTL', key) == -1 then break end
-    if total > limit then
-      total = total - cost
-      -- As in sliding_window_until, which is not yet defined.
-      local newer, left, format = segments - passed, total, '>I' .. width
-      while newer > 0 do
-        left = left - struct.unpack(format, before, 7 + width * (newer + 1))
-        if left <= limit - cost then break end
-        newer = newer - 1
-      end
-      wait, before = start + (segments + 1 - newer) * segment - now, nil
-    elseif passed == 0 then
+    if age < 0 then break end
+    if age < segment and total <= limit and total < most then
+      -- The TTL changes only if a later segment is charged.
+      if redis.call('PTTL', key) == -1 then break end
       redis.call('SETRANGE', key, '0', struct.pack(head, start, total, newest + cost))
     else
-      -- A later segment begins. The counters between are 0, and as many old ones are dropped.
-      age = age - passed * segment
-      local state = struct.pack(head, now - age, total, cost)
-      if passed > 1 then state = state .. string.rep('\0', width * (passed - 1)) end
-      state = state .. string.sub(before, 7 + width, -1 - width * passed)
-      redis.call('SET', key, state, 'PX', headgate_life(life - age))
-      if deadline < 0 then redis.call('PEXPIREAT', key, now + life - age) end
+      if age >= life then break end
+      local passed, format = math.floor(age / segment), '>I' .. width
+      for i = 1, passed do total = total - struct.unpack(format, before, size + 1 - width * i) end
+      if total < cost or total <= limit and total >= most then break end
+      if total > limit then
+        if redis.call('PTTL', key) == -1 then break end
+        total = total - cost
+        -- As in sliding_window_until, which is not yet defined.
+        local newer, left = segments - passed, total
+        while newer > 0 do
+          left = left - struct.unpack(format, before, 7 + width * (newer + 1))
+          if left <= limit - cost then break end
+          newer = newer - 1
+        end
+        wait, before = start + (segments + 1 - newer) * segment - now, nil
+      else
+        -- A later segment begins. The counters between are 0, and as many old ones are dropped.
+        age = age - passed * segment
+        local state = struct.pack(head, now - age, total, cost)
+        if passed > 1 then state = state .. string.rep('\0', width * (passed - 1)) end
+        state = state .. string.sub(before, 7 + width, -1 - width * passed)
+        local ttl = life - age
+--- include common.ttl
+        redis.call('SET', key, state, 'PX', ttl)
+        if deadline < 0 then redis.call('PEXPIREAT', key, now + life - age) end
+      end
     end
   end
-  filled = headgate_add_verdict(reply, filled, wait, total < limit and limit - total or 0, life - age)
+  local remaining, reset = total < limit and limit - total or 0, life - age
+--- include common.verdict
   request = request + 1
 end
 
@@ -214,7 +220,8 @@ local function sliding_window_adjust(key, p, units, mark, now)
     -- Give back to the segment that was charged. Without a mark, start with the oldest segment, whose units become free soonest anyway.
     local stop = start + (segments + 1) * segment
     for i = segments + 1, 1, -1 do
-      if mark == 0 or mark == stop - (i - 1) * segment then
+      -- If the clock went back, all segments end earlier than at the charge.
+      if mark == 0 or math.ceil((stop - mark) / segment) == i - 1 then
         local back = math.min(counters[i], -units)
         units, total, counters[i] = units + back, total - back, counters[i] - back
       end
@@ -228,7 +235,6 @@ local function sliding_window_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('sliding-window', {
-  params = 3,
   look = sliding_window_look,
   commit = sliding_window_commit,
   adjust = sliding_window_adjust,

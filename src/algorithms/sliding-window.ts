@@ -2,13 +2,13 @@ import { toText } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import {
   areNumbers,
-  Column,
+  MemoryColumn,
   MAX_COUNTED_UNITS,
+  type Adjustment,
   type AlgorithmDefinition,
   type Compiled,
   type Given,
   type WindowPolicy,
-  type Returned,
   type Saved,
 } from './algorithm.js';
 import { FIELD_TABLE } from './fields.js';
@@ -16,16 +16,16 @@ import { FIELD_TABLE } from './fields.js';
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
 export interface SlidingWindowPolicy extends WindowPolicy {
   /** The default, which may be omitted: at most `limit` in any window, counted in `segments` sub-windows. */
-  algorithm?: 'sliding-window';
+  algorithm?: 'sliding-window' | undefined;
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
-  segments?: number;
+  segments?: number | undefined;
   /**
    * The dimension among whose keys the limit is shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may use the whole
    * limit, and backlogged tenants divide it by their weights. Requests without such a key are one tenant. @default the limit is not shared
    */
-  share?: string;
+  share?: string | undefined;
   /** The weight of a request's tenant in `share`, 1 to 1,000, unless the request has its own. @default 1 */
-  weight?: number;
+  weight?: number | undefined;
 }
 
 type SlidingWindowParams = {
@@ -52,7 +52,7 @@ function widthOf(count: number): number {
 }
 
 /** Counters of segments, of which the oldest counts in full. Worst case in any window: limit. */
-class SlidingWindowColumn extends Column<SlidingWindowParams> {
+class SlidingWindowColumn extends MemoryColumn<SlidingWindowParams> {
   readonly #rows: number;
   readonly #segments: number;
   /**
@@ -102,19 +102,16 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     for (let row = 1; row <= this.#rows; row++) this.take(before, row, row);
   }
 
-  #stopAt(row: number): number {
-    return row * this.#stopsEach;
-  }
-
   /** The position of a row's total. Its counters follow. */
   #countsAt(row: number): number {
     return row * this.#countsEach + this.#countsFrom;
   }
 
-  #read(row: number, { segment, segments }: SlidingWindowParams, now: number, writable: boolean): void {
+  #read(row: number, { segment, segments }: SlidingWindowParams, now: number): void {
     const life = (segments + 1) * segment;
-    const stop = this.#stops[this.#stopAt(row)]!;
+    const stop = this.#stops[row * this.#stopsEach]!;
     this.#total = this.#stop = this.#passed = 0;
+    this.isStale = false;
     if (stop <= now) return;
     const at = this.#countsAt(row);
     this.#total = this.#counts[at]!;
@@ -123,7 +120,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     if (age < 0) {
       // The clock went back. No segment may begin in the future.
       this.#stop = now + life;
-      if (writable) this.#stops[this.#stopAt(row)] = this.#stop;
+      this.isStale = true;
     } else if (age >= segment) {
       this.#passed = Math.floor(age / segment);
       for (let i = segments - this.#passed + 1; i <= segments; i++) this.#total -= this.#counts[at + i]!;
@@ -147,14 +144,18 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     return this.#stop - i * p.segment - now;
   }
 
-  look(row: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: SlidingWindowParams, cost: number, now: number): void {
     const { limit } = p;
-    this.#read(row, p, now, writable);
+    this.#read(row, p, now);
     const total = this.#total;
     this.remaining = total < limit ? limit - total : 0;
     this.reset = total === 0 ? 0 : this.#stop - now;
     if (cost === 0 || total + cost <= limit) this.wait = 0;
     else this.wait = cost > limit ? -1 : this.#until(row, p, now, limit - cost);
+  }
+
+  override refresh(row: number): void {
+    this.#stops[row * this.#stopsEach] = this.#stop;
   }
 
   commit(row: number, p: SlidingWindowParams, cost: number, now: number): void {
@@ -180,7 +181,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       counts[at + passed] = newest;
       this.#stop += passed * segment;
     }
-    this.#stops[this.#stopAt(row)] = this.#stop;
+    this.#stops[row * this.#stopsEach] = this.#stop;
     counts[at] = this.#total;
   }
 
@@ -192,7 +193,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     counts[at] = this.#total;
     for (let i = segments - this.#passed + 1; i <= segments; i++) counts[at + i] = 0;
     for (let i = segments - this.#passed; i >= 0; i--) {
-      if (mark !== undefined && mark !== this.#stop - i * segment) continue;
+      // If the clock went back, all segments end earlier than at the charge.
+      if (mark !== undefined && Math.ceil((this.#stop - mark) / segment) !== i) continue;
       const back = Math.min(units, i === 0 ? this.#newest(at) : counts[at + i]!);
       units -= back;
       this.#total -= back;
@@ -206,11 +208,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       counts[at + segments] = 0;
       this.#stop -= segment;
     }
-    this.#stops[this.#stopAt(row)] = this.#stop;
+    this.#stops[row * this.#stopsEach] = this.#stop;
   }
 
-  adjust(row: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
-    this.#read(row, p, now, true);
+  adjust(row: number, p: SlidingWindowParams, { units, now, of }: Adjustment): number {
+    this.#read(row, p, now);
     const charged = Math.max(0, Math.min(units, MAX_COUNTED_UNITS - this.#total));
     if (charged > 0) this.#charge(row, p, charged, now);
     else if (this.#stop > 0) this.#giveBack(row, p, -units, of?.mark);
@@ -221,11 +223,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   until(row: number): number {
-    return this.#stops[this.#stopAt(row)]!;
+    return this.#stops[row * this.#stopsEach]!;
   }
 
   clear(row: number): void {
-    this.#stops[this.#stopAt(row)] = 0;
+    this.#stops[row * this.#stopsEach] = 0;
   }
 
   sibling(rows: number): SlidingWindowColumn {
@@ -233,7 +235,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   take(from: SlidingWindowColumn, theirs: number, ours: number): void {
-    this.#stops[this.#stopAt(ours)] = from.#stops[from.#stopAt(theirs)]!;
+    this.#stops[ours * this.#stopsEach] = from.#stops[theirs * from.#stopsEach]!;
     const at = from.#countsAt(theirs);
     const to = this.#countsAt(ours);
     for (let i = 0; i <= this.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
@@ -251,11 +253,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     if (older.reduce((sum, count) => sum + count, 0) >= total) return;
     if (total > this.#most) this.#widen(widthOf(total));
     this.#counts.set([total, ...older], this.#countsAt(row));
-    this.#stops[this.#stopAt(row)] = stop;
+    this.#stops[row * this.#stopsEach] = stop;
   }
 
   override fetch(row: number): number {
-    return this.#stops[this.#stopAt(row)]!;
+    return this.#stops[row * this.#stopsEach]!;
   }
 }
 
@@ -290,6 +292,7 @@ export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWind
   tag: 's3',
   names: { 'sliding-window': ['window', 'segments', 'share', 'weight'] },
   holdsSlots: false,
+  luaParams: { limit: 5, segment: 5, segments: 1 },
   compile,
   createColumn: (rows, { segments }) => new SlidingWindowColumn(rows, segments),
 };

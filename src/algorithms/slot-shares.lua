@@ -6,15 +6,16 @@
 -- Params:  lease (ms), default weight
 -- Returns: look: 0, 1, reset, tenants (or nil, error); commit: 1, 0; adjust: 1, reset, 0
 
-local kernel_name, kernel_params = 'slot-shares', 2
-
 --- section share
+
+local slot_shares_load, slot_shares_admits, slot_shares_note, slot_shares_withdraw, slot_shares_remaining, slot_shares_wait
+do
 
 -- The time for which a tenant counts as waiting after a denial (ms), and the most tenants without slots in a pool.
 local slot_shares_wants, slot_shares_spare = 2000, 64
 
 -- The decision for one request of a tenant: `p`, `limit`, `weight`, `tag`, `tenants`, `leases`, `served`, and the estimate: `share`, `held`.
-local function slot_shares_load(limit, p, weight, tag, tenants)
+slot_shares_load = function(limit, p, weight, tag, tenants)
   local s = { p = p, tag = tag, tenants = tenants, leases = {}, served = 0 }
   -- Invalid numbers must not make a search endless.
   s.limit, s.weight = math.floor(math.min(limit.policy[1], 2 ^ 52)), weight > 0 and weight or p[2]
@@ -49,10 +50,10 @@ local function slot_shares_before(s, count, demands, served)
   return units
 end
 
--- The slots that a tenant wants since a denial. The demand ends early if the tenant got a slot since, and holds none any more.
+-- The slots that a tenant wants since a denial. The demand ends early if the tenant got the last slot since, and holds none any more.
 local function slot_shares_wanted(tenant, held, time)
   local is_recent = tenant.asked + slot_shares_wants > time
-  return is_recent and (tenant.asked > tenant.served or held > 0) and tenant.wanted or 0
+  return is_recent and (tenant.asked >= tenant.served or held > 0) and tenant.wanted or 0
 end
 
 -- Whether the turns of a tenant still count, so that tenants are not served twice before others.
@@ -84,7 +85,7 @@ local function slot_shares_estimate(s, time)
   end
 end
 
-local function slot_shares_admits(s, cost)
+slot_shares_admits = function(s, cost)
   local own = s.own
   if own and slot_shares_kept(s, own.served, own.asked, slot_shares_held(s, now)[s.tag] or 0, now) then s.served = own.served end
   slot_shares_estimate(s, now)
@@ -92,12 +93,12 @@ local function slot_shares_admits(s, cost)
 end
 
 -- The slots that the tenant could take at once.
-local function slot_shares_remaining(s, remaining)
+slot_shares_remaining = function(s, remaining)
   return math.max(0, math.min(s.share - s.held, remaining))
 end
 
 -- The time until a cost is admitted if no tenant asks. `from`: a time before which the limit itself denies.
-local function slot_shares_wait(s, cost, from)
+slot_shares_wait = function(s, cost, from)
   local low = math.min(now + from, 2 ^ 52)
   local high = math.max(low, now + slot_shares_wants)
   for _, lease in ipairs(s.leases) do high = math.max(high, lease.stop) end
@@ -130,24 +131,32 @@ local function slot_shares_write(s, key, asked, wanted)
   headgate_set(key, table.concat(words, ' '), now + s.p[1] + slot_shares_wants)
 end
 
--- Records a request. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept.
-local function slot_shares_note(s, key, cost, is_charged)
+-- Records a request. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept. So does an admitted
+-- tenant of which further requests wait.
+slot_shares_note = function(s, key, cost, is_charged, waits)
   local slots, own = s.held + cost, s.own
+  local before = own and slot_shares_wanted(own, s.held, now) or 0
   if is_charged then
     s.served = now
-    slot_shares_write(s, key, own and own.asked or 0, own and own.wanted or 0)
+    -- A demand at the time of the admission is one for further slots.
+    if waits then
+      slot_shares_write(s, key, now, math.max(before, slots + cost <= s.share and slots + cost or slots))
+    else
+      slot_shares_write(s, key, own and math.min(own.asked, now - 1) or 0, own and own.wanted or 0)
+    end
     slot_shares_estimate(s, now)
     s.held = slots
     return
   end
-  local before = own and slot_shares_wanted(own, s.held, now) or 0
   local wanted = math.max(before, slots <= s.share and slots or s.held)
   if wanted > 0 then slot_shares_write(s, key, now, wanted) end
 end
 
 -- Forgets the demand of a tenant whose request another policy denies.
-local function slot_shares_withdraw(s, key)
+slot_shares_withdraw = function(s, key)
   if s.own and s.own.asked > 0 then slot_shares_write(s, key, 0, 0) end
+end
+
 end
 
 --- section look
@@ -180,7 +189,6 @@ local function slot_shares_adjust(key, p, _, _, now)
 end
 
 headgate_kernel('slot-shares', {
-  params = 2,
   is_share = false,
   look = slot_shares_look,
   commit = slot_shares_commit,

@@ -1,5 +1,5 @@
 import { checkInteger } from '../common/validate.js';
-import { Column, type AlgorithmDefinition, type Saved } from './algorithm.js';
+import { MemoryColumn, type Adjustment, type AlgorithmDefinition, type Saved } from './algorithm.js';
 import { concurrency } from './concurrency.js';
 import { FIELD_TABLE } from './fields.js';
 
@@ -40,6 +40,17 @@ interface Demand {
   readonly slots: number;
 }
 
+/** A request of a tenant. */
+export interface SlotRequest {
+  readonly limit: number;
+  readonly weight: number;
+  readonly tag: string;
+  readonly tenants: readonly Tenant[];
+  /** The saved leases of the limit. */
+  readonly leases: Saved;
+  readonly now: number;
+}
+
 /** The decision for one request of a tenant. */
 export class SlotSharing {
   readonly #p: SlotSharesParams;
@@ -55,16 +66,7 @@ export class SlotSharing {
   share = 0;
   #held = 0;
 
-  /** @param leases the saved leases of the limit */
-  constructor(
-    p: SlotSharesParams,
-    limit: number,
-    weight: number,
-    tag: string,
-    tenants: readonly Tenant[],
-    leases: Saved,
-    now: number,
-  ) {
+  constructor(p: SlotSharesParams, { limit, weight, tag, tenants, leases, now }: SlotRequest) {
     this.#p = p;
     this.#limit = limit;
     this.#weight = weight;
@@ -143,20 +145,25 @@ export class SlotSharing {
   }
 
   /**
-   * Records a request, after `look`. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept.
+   * Records a request, after `look`. A denied tenant wants the denied slots, too, but only within its share, because no more can be kept. So
+   * does an admitted tenant of which further requests wait.
    *
    * @returns the tenants, or undefined if they are unchanged
    */
-  note(cost: number, isCharged: boolean): readonly Tenant[] | undefined {
+  note(cost: number, isCharged: boolean, waits: boolean): readonly Tenant[] | undefined {
     const own = this.#own;
     const slots = this.#held + cost;
+    const before = own ? wantedBy(own, this.#held, this.#now) : 0;
     if (!isCharged) {
-      const before = own ? wantedBy(own, this.#held, this.#now) : 0;
       const wanted = Math.max(before, slots <= this.share ? slots : this.#held);
       return wanted === 0 ? undefined : this.#with(this.#now, wanted);
     }
     this.#served = this.#now;
-    const tenants = this.#with(own?.[3] ?? 0, own?.[4] ?? 0);
+    const wanted = Math.max(before, slots + cost <= this.share ? slots + cost : slots);
+    // A demand at the time of the admission is one for further slots.
+    const tenants = waits
+      ? this.#with(this.#now, wanted)
+      : this.#with(Math.min(own?.[3] ?? 0, this.#now - 1), own?.[4] ?? 0);
     this.#estimate(this.#now);
     this.#held = slots;
     return tenants;
@@ -188,9 +195,9 @@ function isKept(
   return held > 0 || Math.max(served, asked) + lease + WANTS_MS > time;
 }
 
-/** The slots that a tenant wants since a denial. The demand ends early if the tenant got a slot since, and holds none any more. */
+/** The slots that a tenant wants since a denial. The demand ends early if the tenant got the last slot since, and holds none any more. */
 function wantedBy([, , served, asked, wanted]: Tenant, held: number, time: number): number {
-  return asked + WANTS_MS > time && (asked > served || held > 0) ? wanted : 0;
+  return asked + WANTS_MS > time && (asked >= served || held > 0) ? wanted : 0;
 }
 
 /**
@@ -226,7 +233,7 @@ function lifeOf(tenants: readonly Tenant[], { lease }: SlotSharesParams): number
 }
 
 /** Keeps the tenants of pools. `stores/state/shares.ts` makes the decision. A tenant has no state of its own, only a weight. */
-export class SlotSharesColumn extends Column<SlotSharesParams> {
+export class SlotSharesColumn extends MemoryColumn<SlotSharesParams> {
   readonly #pools: (readonly Tenant[] | undefined)[];
   readonly #p: SlotSharesParams;
 
@@ -252,7 +259,7 @@ export class SlotSharesColumn extends Column<SlotSharesParams> {
 
   commit(): void {}
 
-  adjust(row: number, p: SlotSharesParams, _units: number, now: number): number {
+  adjust(row: number, p: SlotSharesParams, { now }: Adjustment): number {
     this.look(row, p, 0, now);
     return 0;
   }
@@ -292,6 +299,7 @@ export const slotShares: AlgorithmDefinition<SlotSharesParams> = {
   tag: 'h1',
   names: {},
   holdsSlots: false,
+  luaParams: { lease: 5, weight: 2 },
   compile(what, given) {
     checkInteger(`${what}.limit`, given.limit, 1, MAX_SLOTS);
     const { params, ...compiled } = concurrency.compile(what, given);

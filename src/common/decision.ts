@@ -28,7 +28,7 @@ export interface Verdict {
   readonly remaining: number;
   /**
    * Time until the same cost would be admitted if nobody else spends, ms, rounded up. 0 if it was admitted, undefined if waiting never
-   * helps.
+   * helps. If overrides end meanwhile, the longest time counts until all policies admit.
    */
   readonly retryAfterMs: number | undefined;
   /** Time until the policy is back at its full quota, ms, rounded up. */
@@ -41,13 +41,16 @@ export interface Verdict {
 export interface DecisionFields {
   /** Whether the request may go on. A shadow admits every request, and sets `reason` if a real policy would have denied the request. */
   readonly allowed: boolean;
-  /** The request's key. Without such a key, or if no policy counts by it, the request's key of the first dimension with a policy. */
+  /**
+   * The request's key. Without such a key, or if no policy counts by it, the request's key of the first dimension with a policy. A dimension of
+   * which an override leaves out all policies does not count.
+   */
   readonly key: string;
   /** Whole units requested. If they differ by policy (see `costs`), the cost for the deciding policy. */
   readonly cost: number;
   /**
-   * The deciding policy: of several denying policies, the policy with the longest denial; otherwise the policy with the least remaining.
-   * Undefined if a list, a ban or a store's failure decided.
+   * The deciding policy: of several denying policies, the policy with the longest denial; otherwise the policy with the least remaining. The
+   * first of equals. A shadow counts only if all policies are shadows. Undefined if a list, a ban or a store's failure decided.
    */
   readonly policy: string | undefined;
   /** The limit of the policy that decided: units per window. */
@@ -94,10 +97,13 @@ export interface DecisionFields {
   /** Gives the whole charge back. A second call has no effect, nor has a call for a denied request or after the window is over. */
   refund(): Promise<void>;
 
-  /** Gives back the slots of concurrency policies. Returns false if their lease had ended. Only the first call has an effect. */
+  /**
+   * Gives back the slots of concurrency policies. Returns false if one of their leases had ended. Only the first call has an effect: a call
+   * while the first is under way has its result, and a later call returns false.
+   */
   release(): Promise<boolean>;
 
-  /** Holds the slots of concurrency policies for another full lease. Returns false if their lease had ended. */
+  /** Holds the slots of concurrency policies for another full lease. Returns false if one of their leases had ended. */
   renew(): Promise<boolean>;
 
   /**

@@ -1,5 +1,7 @@
 import type { Decision } from './decision.js';
-import { printableJson } from './printable.js';
+import { showOption, withoutSecretFields, withoutSecrets } from './shown.js';
+
+export { show, showOption } from './shown.js';
 
 /** Every code that an error of Headgate can carry; `docs/errors.md` has a section for each. */
 export type ErrorCode =
@@ -38,10 +40,10 @@ export const DOCS = 'https://github.com/headgate/headgate/blob/main/docs';
 /** The page about every code, in the package. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 
-/** Appends a pointer to the section that explains the code. */
+/** Appends a pointer to the section that explains the code. Every error and warning passes here, so this removes secrets of other texts, too. */
 export function withPage(code: string, message: string): string {
   const end = /[.!?]$/.test(message) ? '' : '.';
-  return `${message}${end} See ${PAGE}#${code.toLowerCase()}`;
+  return `${withoutSecrets(message)}${end} See ${PAGE}#${code.toLowerCase()}`;
 }
 
 /** Removes the pointer to the page, for messages inside other messages and for readers without the package. */
@@ -59,33 +61,17 @@ export class HeadgateError extends Error {
   readonly decision?: Decision;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; decision?: Decision } = {}) {
-    super(withPage(code, message), options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      withPage(code, message),
+      options.cause === undefined ? undefined : { cause: withoutSecretFields(options.cause) },
+    );
     this.code = code;
     if (options.decision) this.decision = options.decision;
   }
 }
 
-/** The value as JSON that is safe to write to a terminal. */
-function quoted(value: unknown): string {
-  return printableJson(JSON.stringify(value));
-}
-
-/** A short text for any value, for messages. Never throws. */
-export function show(value: unknown): string {
-  if (typeof value === 'string') return quoted(value.length > 80 ? `${value.slice(0, 80)}…` : value);
-  if (typeof value === 'function') return 'a function';
-  if (typeof value === 'bigint') return `${value}n`;
-  if (typeof value !== 'object' || value === null) return String(value);
-  try {
-    const text = quoted(value);
-    return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-  } catch {
-    return 'an object';
-  }
-}
-
 /** The error for an option: the option's name, the passed value (`undefined` if missing), and a value to pass instead. */
 export function invalidOption(option: string, value: unknown, fix: string): HeadgateError {
-  const wrong = value === undefined ? 'missing' : `${show(value)} is not valid`;
+  const wrong = value === undefined ? 'missing' : `${showOption(option, value)} is not valid`;
   return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${wrong}. ${fix}`);
 }

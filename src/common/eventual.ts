@@ -9,22 +9,28 @@ export interface Listener<T> {
  * allocation and a microtask per layer.
  */
 export class Eventual<T> implements Promise<T>, Listener<T> {
-  #listener: Listener<T> | undefined;
+  declare listener: Listener<T> | undefined;
   /** The real promise, for callers that await instead of listening. */
-  #promise: Promise<T> | undefined;
+  declare promise: Promise<T> | undefined;
+
+  /** The constructor only assigns fields, and no member is private, because V8 initializes private members by a call. */
+  constructor() {
+    this.listener = undefined;
+    this.promise = undefined;
+  }
 
   get [Symbol.toStringTag](): string {
     return 'Eventual';
   }
 
   resolve(value: T): void {
-    if (this.#listener) this.#listener.resolve(value);
-    else this.#promise = Promise.resolve(value);
+    if (this.listener) this.listener.resolve(value);
+    else this.promise = Promise.resolve(value);
   }
 
   reject(error: Error): void {
-    if (this.#listener) this.#listener.reject(error);
-    else this.#promise = Promise.reject(error);
+    if (this.listener) this.listener.reject(error);
+    else this.promise = Promise.reject(error);
   }
 
   /**
@@ -34,27 +40,28 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
   static listen<T>(to: Promise<T>, listener: Listener<T>): void {
     if (!(to instanceof Eventual)) return relay(to, listener);
     const eventual = to as Eventual<T>;
-    if (eventual.#promise) relay(eventual.#promise, listener);
-    else eventual.#listener = listener;
+    if (eventual.promise) relay(eventual.promise, listener);
+    else eventual.listener = listener;
   }
 
-  #made(): Promise<T> {
-    return (this.#promise ??= new Promise((resolve, reject) => (this.#listener = { resolve, reject })));
+  /** The real promise, made at its first use. */
+  made(): Promise<T> {
+    return (this.promise ??= new Promise((resolve, reject) => (this.listener = { resolve, reject })));
   }
 
   then<R = T, S = never>(
     onValue?: ((value: T) => R | PromiseLike<R>) | null,
     onError?: ((error: unknown) => S | PromiseLike<S>) | null,
   ): Promise<R | S> {
-    return this.#made().then(onValue, onError);
+    return this.made().then(onValue, onError);
   }
 
   catch<S = never>(onError?: ((error: unknown) => S | PromiseLike<S>) | null): Promise<T | S> {
-    return this.#made().catch(onError);
+    return this.made().catch(onError);
   }
 
   finally(onEnd?: (() => void) | null): Promise<T> {
-    return this.#made().finally(onEnd);
+    return this.made().finally(onEnd);
   }
 }
 

@@ -6,3 +6,13 @@ export function lazy<Value>(make: () => Value): () => Value {
   let made: { readonly value: Value } | undefined;
   return () => (made ??= { value: make() }).value;
 }
+
+/** Makes a value once per object, and remembers the value as long as the object. */
+export function oncePer<Owner extends object, Value>(make: (owner: Owner) => Value): (owner: Owner) => Value {
+  const all = new WeakMap<Owner, { readonly value: Value }>();
+  return (owner) => {
+    let made = all.get(owner);
+    if (!made) all.set(owner, (made = { value: make(owner) }));
+    return made.value;
+  };
+}

@@ -1,6 +1,7 @@
-import { toMilliseconds, toText, MAX_DURATION_MS, type Duration } from './duration.js';
+import { toMilliseconds, toText, MAX_DURATION_MS, type Bounds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
 import * as validate from './validate.js';
+import { compileWarnings, warningBy, type Warnings } from './warnings.js';
 
 /** The values that an option accepts. */
 export interface Row<Given> {
@@ -34,11 +35,15 @@ export type OptionValues<Table extends Rows> = {
 
 /** Reads the options of a table, and ignores names that are not in the table. @param prefix of the names in messages */
 export function readOptions<Table extends Rows>(table: Table, options: object, prefix = '') {
-  const values = Object.entries(table).map(([name, { read }]) => [
-    name,
-    read(prefix + name, options[name as keyof typeof options]),
-  ]);
-  return Object.fromEntries(values) as OptionValues<Table>;
+  const { warnings } = options as { warnings?: Warnings };
+  const read = (): OptionValues<Table> => {
+    const values = Object.entries(table).map(([name, row]) => [
+      name,
+      row.read(prefix + name, options[name as keyof typeof options]),
+    ]);
+    return Object.fromEntries(values) as OptionValues<Table>;
+  };
+  return warnings === undefined ? read() : warningBy(compileWarnings(warnings), read);
 }
 
 /** Checks the names of options, and reads the options. @param what the name of the surrounding object, for messages */
@@ -88,18 +93,15 @@ export const number = <D extends number | undefined = undefined>(
 ) =>
   optional<number, number, D>(
     isOpen ? `above ${least}, up to ${most}` : `${least} to ${most}`,
-    (option, given) => validate.checkNumber(option, given, least, most, isOpen),
+    (option, given) => validate.checkNumber(option, given, [least, most], isOpen),
     otherwise,
   );
 
 /** A length of time. Its value is in ms. */
-export const duration = <D extends Duration | undefined = undefined>(
-  otherwise?: D,
-  { least = 1, most = MAX_DURATION_MS }: { least?: number; most?: number } = {},
-) =>
+export const duration = <D extends Duration | undefined = undefined>(otherwise?: D, bounds: Bounds = {}) =>
   optional<Duration, number, D>(
-    `duration, ${toText(least)} to ${toText(most)}`,
-    (option, given) => toMilliseconds(option, given, least, most),
+    `duration, ${toText(bounds.least ?? 1)} to ${toText(bounds.most ?? MAX_DURATION_MS)}`,
+    (option, given) => toMilliseconds(option, given, bounds),
     otherwise,
   );
 
@@ -138,8 +140,8 @@ export const orFunction = <Value, F>(type: string, check: Check<Value>, otherwis
     otherwise,
   );
 
-/** The options of a function that is off by default: `true` switches on all defaults, and `undefined` is the value of a function that is off. */
-export function switched<Given, Table extends Rows>(table: Table) {
+/** The options of a function that can be off: `true` switches on all defaults, and `undefined` is the value of a function that is off. */
+export function switched<Given, Table extends Rows>(table: Table, otherwise?: true) {
   const names = Object.keys(table).join(', ');
   return optional<boolean | Given, OptionValues<Table> | undefined>(
     `boolean, or an object with: ${names}`,
@@ -149,5 +151,6 @@ export function switched<Given, Table extends Rows>(table: Table) {
       if (typeof given === 'object') return checkOptionsOf(option, table, given as object);
       throw invalidOption(option, given, `Pass true, or an object with: ${names}.`);
     },
+    otherwise as undefined,
   );
 }

@@ -5,7 +5,6 @@ import { Socket } from 'node:net';
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';
 import { scheduler } from 'node:timers/promises';
-import { lazy } from './lazy.js';
 
 const { performance: clock } = hooks;
 
@@ -16,6 +15,7 @@ const { now } = [(clock.constructor as { prototype: typeof clock }).prototype, c
 
 export const performance = {
   now: now.bind(clock),
+  timeOrigin: clock.timeOrigin,
   eventLoopUtilization: clock.eventLoopUtilization.bind(clock),
 };
 
@@ -48,19 +48,9 @@ const {
   clearImmediate: stopImmediate,
 } = timers;
 
-const hasRealTimeouts = lazy(() =>
-  isReal('Timeout', () => {
-    const timer = startTimeout(() => {}, 1e6);
-    return () => stopTimeout(timer);
-  }),
-);
-
-const hasRealImmediates = lazy(() =>
-  isReal('Immediate', () => {
-    const immediate = startImmediate(() => {});
-    return () => stopImmediate(immediate);
-  }),
-);
+// Undefined before the first timer.
+let hasRealTimeouts: boolean | undefined;
+let hasRealImmediates: boolean | undefined;
 
 /**
  * A timer made of a socket that is never connected, for processes with fakes of Node's timer functions: from Node 26 on, fakes may replace
@@ -88,7 +78,11 @@ class SocketTimer {
 }
 
 export function setTimeout(run: () => void, ms: number): NodeJS.Timeout {
-  return hasRealTimeouts() ? startTimeout(run, ms) : (new SocketTimer(run, ms) as unknown as NodeJS.Timeout);
+  hasRealTimeouts ??= isReal('Timeout', () => {
+    const timer = startTimeout(() => {}, 1e6);
+    return () => stopTimeout(timer);
+  });
+  return hasRealTimeouts ? startTimeout(run, ms) : (new SocketTimer(run, ms) as unknown as NodeJS.Timeout);
 }
 
 export function clearTimeout(timer: NodeJS.Timeout | undefined): void {
@@ -97,7 +91,11 @@ export function clearTimeout(timer: NodeJS.Timeout | undefined): void {
 }
 
 export function setImmediate(run: () => void): void {
-  if (hasRealImmediates()) startImmediate(run);
+  hasRealImmediates ??= isReal('Immediate', () => {
+    const immediate = startImmediate(() => {});
+    return () => stopImmediate(immediate);
+  });
+  if (hasRealImmediates) startImmediate(run);
   else void scheduler.yield().then(run);
 }
 

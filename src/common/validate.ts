@@ -126,8 +126,7 @@ export function checkInteger(option: string, value: unknown, least: number, most
 export function checkNumber(
   option: string,
   value: unknown,
-  least: number,
-  most: number,
+  [least, most]: readonly [least: number, most: number],
   isOpen = false,
 ): number {
   if (typeof value === 'number' && (isOpen ? value > least : value >= least) && value <= most) return value;

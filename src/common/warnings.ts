@@ -1,4 +1,5 @@
 import { invalidOption, show, withPage } from './errors.js';
+import { withoutSecrets } from './shown.js';
 
 /** Every code of a process warning; `docs/errors.md` has a section for each. */
 export const WARNING_CODES = [
@@ -11,11 +12,15 @@ export const WARNING_CODES = [
   'HEADGATE_NEVER_A_KEY',
   'HEADGATE_LIMIT_PER_PROCESS',
   'HEADGATE_SHORT_WINDOW',
+  'HEADGATE_LIKELY_SECONDS',
+  'HEADGATE_SHARE_PER_KEY',
   'HEADGATE_COST_ABOVE_CAPACITY',
   'HEADGATE_PLUGIN_MISSING',
   'HEADGATE_GUARD_MISSING',
+  'HEADGATE_MESSAGE_UNLIMITED',
   'HEADGATE_NOT_SLICED',
   'HEADGATE_STORE_DOWN',
+  'HEADGATE_CLIENT_ERROR',
   'HEADGATE_SILENT_CONNECTION',
   'HEADGATE_BANS_UNKNOWN',
   'HEADGATE_STORE_FULL',
@@ -24,6 +29,7 @@ export const WARNING_CODES = [
   'HEADGATE_OVERRIDES_UNLISTED',
   'HEADGATE_ACROSS_SLOTS',
   'HEADGATE_STORE_REPLACED',
+  'HEADGATE_BACKGROUND',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */
@@ -32,18 +38,42 @@ export type WarningCode = (typeof WARNING_CODES)[number];
 /** The warnings to silence: `false` for all, or a list of codes. */
 export type Warnings = false | readonly WarningCode[];
 
-/** Emits a process warning, unless its code is silenced or was already emitted in this process. */
-export type Warn = (code: WarningCode, message: string) => void;
+/**
+ * Emits a process warning, unless its code is silenced or was already emitted in this process.
+ *
+ * @param subject of several subjects of a code, such as keys, each is reported once
+ */
+export type Warn = (code: WarningCode, message: string, subject?: string) => void;
 
-/** The codes emitted by this process. */
-export const emittedCodes = new Set<WarningCode>();
+/** The codes emitted by this process, and the codes with their subjects. */
+export const emittedCodes = new Set<string>();
+
+/** The most remembered codes with subjects. Beyond this number, subjects are reported no more. */
+const MAX_SUBJECTS = 1000;
 
 /** Emits a warning for code that has no `warnings` option. */
-export const warnOnce: Warn = (code, message) => {
-  if (emittedCodes.has(code)) return;
-  emittedCodes.add(code);
+export const warnOnce: Warn = (code, message, subject) => {
+  const emitted = subject === undefined ? code : `${code} ${subject}`;
+  if (emittedCodes.has(emitted) || (subject !== undefined && emittedCodes.size >= MAX_SUBJECTS)) return;
+  emittedCodes.add(emitted);
   process.emitWarning(withPage(code, message), { type: 'HeadgateWarning', code });
 };
+
+let inForce: Warn = warnOnce;
+
+/** Emits a warning by the option `warnings` of the options that are being read. */
+export const warnHere: Warn = (code, message, subject) => inForce(code, message, subject);
+
+/** Reads options, with a function that emits the warnings about the options. */
+export function warningBy<T>(warn: Warn, read: () => T): T {
+  const before = inForce;
+  inForce = warn;
+  try {
+    return read();
+  } finally {
+    inForce = before;
+  }
+}
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function compileWarnings(unwanted: Warnings | undefined): Warn {
@@ -53,8 +83,8 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
     throw invalidOption('warnings', unwanted, `Pass false, or an array of: ${WARNING_CODES.join(', ')}.`);
   }
   const codes = new Set<WarningCode>(unwanted);
-  return (code, message) => {
-    if (!codes.has(code)) warnOnce(code, message);
+  return (code, message, subject) => {
+    if (!codes.has(code)) warnOnce(code, message, subject);
   };
 }
 
@@ -80,5 +110,5 @@ export function notifyUser<Args extends unknown[]>(
 export function warnOfThrown(option: string, error: unknown): void {
   // Any value can be thrown, even one without a text.
   const text = error instanceof Error || Object(error) !== error ? String(error) : show(error);
-  process.emitWarning(`${option} threw: ${text}`, 'HeadgateWarning');
+  process.emitWarning(`${option} threw: ${withoutSecrets(text)}`, 'HeadgateWarning');
 }

@@ -1,4 +1,4 @@
-import type { CompiledBan } from '../algorithms/ban.js';
+import type { CompiledBan } from './ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
@@ -35,10 +35,8 @@ export type CountedDecision = Decision & {
     readonly policies: readonly CompiledPolicy[];
     readonly dimensions?: { readonly names: readonly string[]; readonly banBy: string } | undefined;
   };
-  /** The key, or a key for each of the dimensions, and the cost. */
-  readonly subject: Costs & { readonly key: string | readonly string[] };
-  /** Whether nothing was to be charged. */
-  readonly isLook: boolean;
+  /** The key, or a key for each of the dimensions, the cost, and whether nothing was to be charged. */
+  readonly subject: Costs & { readonly key: string | readonly string[]; readonly peek: boolean };
 };
 
 /** A store's handle of an announcement. */

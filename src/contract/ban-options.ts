@@ -10,36 +10,64 @@ import {
   optional,
   type OptionTable,
 } from '../common/options.js';
-import type { CompiledBan } from '../algorithms/ban.js';
 import { checkShape } from '../common/validate.js';
+
+/** Integers for both stores, in the order in which `ban.lua` reads them. */
+export interface CompiledBan {
+  /** Denials that start a ban. With 0, denials never do. */
+  readonly after: number;
+  /** The time span in which denials are counted, ms. */
+  readonly within: number;
+  /** The length of the first ban, ms. */
+  readonly first: number;
+  /** The growth of each further ban, in thousandths, so that both stores multiply integers. */
+  readonly factor: number;
+  /** The length of the longest ban, ms. */
+  readonly max: number;
+}
 
 /** Bans a key after repeated denials, each time longer. `{}` only allows bans by hand (`limiter.ban`). */
 export interface BanOptions {
-  /** Denials that ban a key, 1 to 1,000,000. If absent, denials never ban. */
-  after?: number;
+  /**
+   * Denials that ban a key, 1 to 1,000,000. Only denials by policies of the banned key's dimension count (see `by`), and neither shadows nor
+   * a tenant's share. If absent, denials never ban.
+   */
+  after?: number | undefined;
   /** The time span in which these denials must occur. @default '10m' */
-  within?: Duration;
+  within?: Duration | undefined;
   /** The length of the first ban. @default '1h' */
-  for?: Duration;
+  for?: Duration | undefined;
   /** The growth of each further ban, 1 to 100, with up to three decimals. @default 2 */
-  factor?: number;
+  factor?: number | undefined;
   /** The longest ban. Earlier bans are forgotten after the same time without a ban. @default '24h', or `for` if longer */
-  max?: Duration;
+  max?: Duration | undefined;
   /**
    * Whether a ban by denials also forgets the key's charges, as `reset` does. The whole quota is then available when the ban ends.
    * Otherwise charges stay for their window, and a key may still be denied after a shorter ban. @default false
    */
-  fresh?: boolean;
-  /** The dimension of the banned key, such as `'account'`. A request without such a key is never banned. @default 'key' */
-  by?: string;
+  fresh?: boolean | undefined;
+  /**
+   * The dimension of the banned key, such as `'account'`. Only denials by policies with the same `by` count, so with `after` there must be such
+   * a policy. A request without such a key is never banned. @default 'key', by denials of policies without `by`
+   */
+  by?: string | undefined;
 }
 
 /** The operator of a ban by hand, or of its end, and the reason. A store on Redis keeps both for `headgate list` and `headgate bans log`. */
 export interface BanNoteOptions {
   /** The operator: 1 to 100 characters, not all blank. */
-  by?: string;
+  by?: string | undefined;
   /** The reason: 1 to 500 characters, not all blank. */
-  reason?: string;
+  reason?: string | undefined;
+}
+
+/** The options of `unban`. */
+export interface UnbanOptions extends BanNoteOptions {
+  /**
+   * Whether to forget the key's charges, too, as `reset` does. Otherwise the charges stay, and a key that has spent its quota is denied
+   * until the window ends. @default false
+   */
+  fresh?: boolean | undefined;
 }
 
 /** The operator and the reason of a ban or of its end, each `null` if not given. */
@@ -56,10 +84,10 @@ export const NO_NOTE: BanNote = { by: null, reason: null };
 /** The rows of `BanOptions`. */
 export const BAN_TABLE = {
   after: integer(1, 1e6),
-  within: duration('10m'),
-  for: duration('1h'),
+  within: duration('10m', { usual: 'long' }),
+  for: duration('1h', { usual: 'long' }),
   factor: number(1, 100, 2),
-  max: duration(),
+  max: duration(undefined, { usual: 'long' }),
   fresh: boolean(false),
   by: optional('the name of a dimension', checkDimension, DEFAULT_DIMENSION),
 } satisfies OptionTable<BanOptions>;

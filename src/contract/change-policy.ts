@@ -6,21 +6,21 @@ import type { CompiledPolicy, Policy } from './policy.js';
 /** Some fields of a policy; the others stay as configured. A configured `burst` changes in proportion to the limit. */
 export interface PolicyChange {
   /** Units per window: a whole number of at least 1. */
-  limit?: number;
+  limit?: number | undefined;
   /** The length of the window: ms, or `'1h'`, up to 366 days. */
-  window?: Duration;
+  window?: Duration | undefined;
   /** Buckets: the most units that can be spent at once. */
-  burst?: number;
+  burst?: number | undefined;
   /** Another algorithm. Fields unknown to the new algorithm are dropped. */
-  algorithm?: NonNullable<Policy['algorithm']>;
+  algorithm?: NonNullable<Policy['algorithm']> | undefined;
   /** sliding-window: the number of sub-windows. */
-  segments?: number;
+  segments?: number | undefined;
   /** leaky-bucket: the longest time to hold a request for its turn. */
-  maxDelay?: Duration;
+  maxDelay?: Duration | undefined;
   /** concurrency: the time after which a slot that was not given back is free again. */
-  lease?: Duration;
+  lease?: Duration | undefined;
   /** The weight of a tenant, if the key names a tenant of a shared limit: 1 to 1,000. */
-  weight?: number;
+  weight?: number | undefined;
 }
 
 const isChangeable = (field: string): boolean => field === 'weight' || CHANGEABLE.includes(field);

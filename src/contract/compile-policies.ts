@@ -8,9 +8,11 @@ import {
   type Kernel,
   type Policy,
 } from '../algorithms/index.js';
+import { UNLIMITED_FIX } from '../algorithms/fields.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { tenantDimension, visiblePolicies } from './shares.js';
+import { refusal } from './together.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
@@ -31,6 +33,10 @@ export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
+/** The algorithms whose policies can have a field. */
+export const algorithmsWith = (field: string): Algorithm[] =>
+  ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
+
 const NAME = /^[\x20-\x7e]{1,64}$/;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name is valid in a structured field (RFC 9651, section 3.3.3) */
@@ -44,10 +50,7 @@ function checkName(option: string, name: unknown): string {
 /** Whether a policy counts attempts. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkCount(what: string, count: unknown, paces: boolean): boolean {
   const attempts = POLICY_TABLE.count.read(`${what}.count`, count) === 'attempts';
-  if (attempts && paces) {
-    const fix = 'A denied request has no turn to wait for. Omit `maxDelay` or `count`.';
-    throw invalidOption(`${what}.count`, count, fix);
-  }
+  if (attempts && paces) throw refusal('pacedAttempts', `${what}.count`, count);
   return attempts;
 }
 
@@ -58,7 +61,7 @@ const WHY_SEGMENTS =
 function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
   for (const field of Object.keys(Object(policy) as object)) {
     if (fields.includes(field) || !POLICY_FIELDS.includes(field)) continue;
-    const having = ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
+    const having = algorithmsWith(field);
     if (field === 'window' && KINDS.get(algorithm)?.fields.includes('lease')) {
       const fix = 'Use lease, the time after which a slot that is not given back is free again.';
       throw new HeadgateError(
@@ -109,18 +112,9 @@ function shareOf(what: string, policy: Policy, by: string): string | undefined {
     const fix = `It is also the dimension of the limit's key. Use the dimension of the tenants: by: 'provider', share: 'tenant'.`;
     throw invalidOption(`${what}.share`, share, fix);
   }
-  if (count === 'attempts')
-    throw invalidOption(
-      `${what}.count`,
-      count,
-      'A shared limit counts only admitted requests. Omit `count` or `share`.',
-    );
+  if (count === 'attempts') throw refusal('sharedAttempts', `${what}.count`, count);
   if (policy.thresholds !== undefined)
-    throw invalidOption(
-      `${what}.thresholds`,
-      policy.thresholds,
-      "A tenant's part of a shared limit changes with the demand of the others. Put thresholds on a policy by the tenant.",
-    );
+    throw refusal('sharedThresholds', `${what}.thresholds`, policy.thresholds);
   return share;
 }
 
@@ -157,6 +151,7 @@ function definedFields(policy: Policy): Policy {
 function compileFields(what: string, written: Policy, fallbackName: string): CompiledPolicy {
   const policy = definedFields(written);
   const named = (policy as Partial<Policy> | null)?.algorithm;
+  if ((named as unknown) === 'unlimited') throw invalidOption(`${what}.algorithm`, named, UNLIMITED_FIX);
   const algorithm =
     named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
   const { kernel, fields } = KINDS.get(algorithm)!;
@@ -195,8 +190,18 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
   });
 }
 
+/** Whether a policy is the text of a plan without a limit: `'unlimited'`, or `'minute=unlimited'` among others. */
+export function isUnlimited(policy: unknown): boolean {
+  return typeof policy === 'string' && /^\s*([^\s="]+=|"[^"]*"\s*=)?\s*unlimited\s*$/i.test(policy);
+}
+
+/** The policies of a valid plan, to compile them again. A plan without a limit has none. */
+export function orUnlimited(policies: readonly Policy[]): Policies {
+  return policies.length > 0 ? policies : 'unlimited';
+}
+
 /**
- * Validates and compiles the policies of one limiter.
+ * Validates and compiles the policies of one limiter. The plan `'unlimited'` has none.
  *
  * @param what their place in the options, for messages
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` with the fault, the value and a correct one
@@ -207,10 +212,11 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
     throw invalidOption(
       what,
       policies,
-      'Pass an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"].',
+      'Pass an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"]. For a plan without a limit, pass \'unlimited\'.',
     );
   }
-  const compiled = policies.map((policy: Policy | string, i) => {
+  const compiled = policies.flatMap((policy: Policy | string, i) => {
+    if (isUnlimited(policy)) return [];
     const single = policies.length === 1;
     return compilePolicy(single ? what : `${what}[${i}]`, policy, single ? 'default' : `policy-${i + 1}`);
   });

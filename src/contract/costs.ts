@@ -1,4 +1,4 @@
-import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { HeadgateError, invalidOption, show, showOption } from '../common/errors.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
@@ -18,6 +18,8 @@ export interface Costs {
   /** The units of each policy, in the set's order. Absent if all are the same. */
   readonly costs?: readonly number[] | undefined;
 }
+
+export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
 /** The cost for the i-th policy of the set. */
 export function costAt({ cost, costs }: Costs, i: number): number {
@@ -51,7 +53,7 @@ export function checkCost(cost: unknown, what = 'cost'): number {
   if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_UNITS) {
     throw new HeadgateError(
       'HEADGATE_INVALID_COST',
-      `${what}: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
+      `${what}: ${showOption(what, cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
     );
   }
   return cost;

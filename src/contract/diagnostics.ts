@@ -64,6 +64,18 @@ export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
 export const outboundChannel = channel('headgate:outbound');
-export const changeChannel = channel('headgate:change');
+const changeChannel = channel('headgate:change');
 /** The messages are those that `onThreshold` receives, also without that option. */
 export const thresholdChannel = channel('headgate:threshold');
+
+/** Publishes a change by hand to subscribers. @param key undefined for all keys */
+export function publishChange(
+  limiter: string,
+  change: ChangeMessage['change'],
+  key: Key | undefined,
+  { by, reason }: Pick<ChangeMessage, 'by' | 'reason'> = {},
+): void {
+  if (!changeChannel.hasSubscribers) return;
+  const message: ChangeMessage = { limiter, change, key, by, reason };
+  changeChannel.publish(message);
+}

@@ -1,10 +1,12 @@
-import type { CompiledBan } from '../algorithms/ban.js';
+import type { CompiledBan } from './ban-options.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
-import { select } from './parts.js';
-import { checkSharedSlots, limitDimension, plainDimensions, tenantKey } from './shares.js';
-import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
+import { select } from './dimension-sets.js';
+import { checkSharedSlots, hasDimension, limitDimension, plainDimensions, tenantKey } from './shares.js';
+import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
+import { refusal } from './together.js';
+import { nothingOf } from './variant.js';
 import { boolean, optional, readOptions, type OptionTable } from '../common/options.js';
 
 /** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
@@ -17,12 +19,12 @@ export interface SlotOptions {
    * other key is then counted separately per key of the slot's dimension: an address has one quota per `org`. Requests without a key of the
    * slot's dimension share one slot. The option has the same meaning on every store.
    */
-  slotBy?: string;
+  slotBy?: string | undefined;
   /**
    * In a Redis Cluster, instead of `slotBy`: decides keys in several slots one after the other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
    * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis.md. @default false
    */
-  acrossSlots?: boolean;
+  acrossSlots?: boolean | undefined;
 }
 
 /** The rows of `SlotOptions`. */
@@ -35,7 +37,7 @@ export const SLOT_TABLE = {
 export function checkSlots(options: SlotOptions): Pick<Dimensions, 'slotBy' | 'acrossSlots'> {
   const slots = readOptions(SLOT_TABLE, options);
   if (slots.acrossSlots && slots.slotBy !== undefined)
-    throw invalidOption('slotBy, acrossSlots', slots.slotBy, 'Use one of them.');
+    throw refusal('twoSlots', 'slotBy, acrossSlots', slots.slotBy);
   return slots;
 }
 
@@ -127,9 +129,6 @@ function keysOf({ dimensions }: PolicySet, keys: readonly string[]): Keys {
   return isSole ? (keys[0] ?? '') : keys;
 }
 
-/** A set without its policies. */
-const nothingOf = perSet((set): PolicySet => ({ ...set, policies: [], ban: undefined }));
-
 /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
 function checkKeys(
   key: unknown,
@@ -139,19 +138,17 @@ function checkKeys(
   if (typeof key !== 'object' || key === null || Array.isArray(key)) {
     throw invalidKey('key', key, 'is neither a string nor an object with a key for each dimension');
   }
-  const entries = Object.entries(key) as [string, unknown][];
-  if (entries.length === 0) throw invalidKey('key', key, `is empty. Known dimensions: ${list(names, known)}`);
-  for (const [name, value] of entries) {
-    if (
-      name !== DEFAULT_DIMENSION &&
-      !names.includes(name) &&
-      !plainDimensions([...names, ...known]).includes(name)
-    )
+  const given = key as Readonly<Record<string, string | undefined>>;
+  const own = Object.keys(given);
+  if (own.length === 0) throw invalidKey('key', key, `is empty. Known dimensions: ${list(names, known)}`);
+  for (const name of own) {
+    if (name !== DEFAULT_DIMENSION && !hasDimension(names, name) && !hasDimension(known, name))
       throw unknownDimension(`key.${name}`, name, names, known);
+    const value: unknown = given[name];
     if (typeof value !== 'string' && value !== undefined)
       throw invalidKey(`key.${name}`, value, 'is not a string');
   }
-  return key as Readonly<Record<string, string | undefined>>;
+  return given;
 }
 
 function invalidKey(what: string, given: unknown, problem: string): HeadgateError {

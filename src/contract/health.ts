@@ -33,3 +33,6 @@ export const UP: Health = {
   late: 0,
   serversDown: [],
 };
+
+/** The scope of the keys that probes of a store's health charge. Operators do not see these keys. */
+export const PROBE_SCOPE = 'headgate-probe';

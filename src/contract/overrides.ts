@@ -23,6 +23,18 @@ export const CLIENT_CHANGE_ID = '*';
 /** The beginning of the revision of a change to another tier. No hash contains it. */
 export const TIER_PREFIX = 'tier=';
 
+/**
+ * The beginning of a revision that identifies a change of limits alone. A caller asks with it while a client change of all keys is in force,
+ * because the client change has no effect on the policies that a key's own override names.
+ */
+export const LIMITS_PREFIX = '=';
+
+/** The revision of a record that cannot be read. The configured limits stay in force, and the caller reports it. */
+export const UNREADABLE = '!';
+
+/** The most characters of such a record in a report. */
+const MAX_REPORTED = 200;
+
 /** The tag of records in keys. */
 export const OVERRIDE_TAG = 'o1';
 
@@ -53,6 +65,8 @@ export interface RecordChange {
   readonly duration: number;
   /** The longest time for which a charge counts, ms. */
   readonly life: number;
+  /** The longest time for which the debt of a bucket lasts after the change, ms. The rate may become lower. @default 0 */
+  readonly debtLife?: number;
   /** The operator who ends an override, and the reason. A new entry contains both. */
   readonly note?: BanNoteOptions;
   /** The interface by which an operator makes the change, for the log. Absent for a method of a limiter. */
@@ -100,10 +114,13 @@ export interface OverrideEntry {
   readonly revision: string;
   /** The change, the operator and the reason. */
   readonly json: string;
+  /** Whether the limits of a policy cannot be read. */
+  readonly isDamaged: boolean;
 }
 
 /** The entries of a record, and policies as the entries change them. */
 class ParsedRecord {
+  readonly #record: OverrideRecord;
   readonly #entries: readonly OverrideEntry[];
   /** The policies as the last requested entries change them. */
   readonly #changed = new WeakMap<
@@ -112,6 +129,7 @@ class ParsedRecord {
   >();
 
   constructor(record: OverrideRecord) {
+    this.#record = record;
     this.#entries = record.split('\n').flatMap(parseEntry);
   }
 
@@ -128,6 +146,14 @@ class ParsedRecord {
     const [newest] = this.#entries;
     const isAhead = newest && newest.since > time && time < newest.until && concerns(newest, id);
     return isAhead ? newest : this.at(time, id);
+  }
+
+  /** The entry in force now; or, if it cannot be read, an entry that only says so. The script `overrides.lua` does the same. */
+  readable(time: number): OverrideEntry | undefined {
+    const entry = this.now(time);
+    if (entry ? !entry.isDamaged : !isDamaged(this.#record)) return entry;
+    const json = this.#record.replace(/[\t\n]/g, ' ').slice(0, MAX_REPORTED);
+    return { since: 0, until: Infinity, limits: new Map(), revision: UNREADABLE, json, isDamaged: true };
   }
 
   /** The entry in force for each of the policies. */
@@ -202,9 +228,21 @@ function isLimits(field: string): boolean {
   return /^\d+( \d+)*$/.test(field) && limit! >= 1 && limit! <= MAX_UNITS;
 }
 
-/** The client change of an entry: the revision, a tab, and the change as JSON; or an empty text. */
-export function clientChangeOf(entry: OverrideEntry | undefined): string {
-  return entry === undefined || entry.revision === '' ? '' : `${entry.revision}\t${entry.json}`;
+/** The revision of an entry. @param applied the revision with which the caller asks */
+export function revisionIn(entry: OverrideEntry | undefined, applied = ''): string {
+  const { revision = '', json = '' } = entry ?? {};
+  return revision === '' && applied.startsWith(LIMITS_PREFIX) ? LIMITS_PREFIX + json : revision;
+}
+
+/**
+ * The client change of an entry: the revision, the change as JSON, and the end (ms; 0: not yet known), separated by tabs; or an empty text.
+ *
+ * @param applied as in `revisionIn`
+ */
+export function clientChangeOf(entry: OverrideEntry | undefined, applied?: string): string {
+  const revision = revisionIn(entry, applied);
+  if (entry === undefined || revision === '') return '';
+  return `${revision}\t${entry.json}\t${entry.until === Infinity ? 0 : entry.until}`;
 }
 
 /** @returns an array with the entry, or an empty array if the text is not an entry */
@@ -216,11 +254,13 @@ function parseEntry(text: string): OverrideEntry[] {
   const json = fields.pop()!;
   const limits = new Map<string, readonly number[]>();
   let revision = '';
+  let isDamaged = fields.length === 0;
   for (let i = 0; i + 1 < fields.length; i += 2) {
     if (fields[i] === CLIENT_CHANGE_ID) revision = fields[i + 1]!;
     else if (isLimits(fields[i + 1]!)) limits.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
+    else isDamaged = true;
   }
-  return [{ since, until: until === 0 ? Infinity : until, limits, revision, json }];
+  return [{ since, until: until === 0 ? Infinity : until, limits, revision, json, isDamaged }];
 }
 
 const MAX_PARSED_RECORDS = 1000;
@@ -286,6 +326,8 @@ export interface AppliedOverrides {
   readonly revisions: Readonly<Record<string, string>>;
   /** The record of all keys, for buckets, which is weaker than a key's own record. */
   readonly all: OverrideRecord;
+  /** Of a look at the policies behind the end of an override: that end, before which no policy counts as admitting, ms since the epoch. */
+  readonly from?: number;
 }
 
 /** The policies are as configured: no override is applied. */

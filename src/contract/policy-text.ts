@@ -1,8 +1,10 @@
 import { DEFAULT_ALGORITHM, POLICY_TABLE, type Policy, type PolicyField } from '../algorithms/index.js';
+import { UNLIMITED_FIX } from '../algorithms/fields.js';
 import { anchorText, type Period } from '../algorithms/periods.js';
 import { zoneName } from '../algorithms/zone-name.js';
-import { toMilliseconds, toText } from '../common/duration.js';
-import { HeadgateError, show } from '../common/errors.js';
+import { exactMilliseconds, isAmbiguous, toText } from '../common/duration.js';
+import { HeadgateError, invalidOption, show, showOption } from '../common/errors.js';
+import { isSecretive, isSecretOption } from '../common/shown.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** The algorithms' names, each with the fields of its policies. */
@@ -151,10 +153,10 @@ class Parser {
     const kind = this.#kinds.get(algorithm);
     if (!kind) {
       const known = [...this.#kinds.keys()].join(', ');
-      throw this.#problem(
-        first,
-        `is not an algorithm. Use one of ${known}, or omit it for ${DEFAULT_ALGORITHM}.`,
-      );
+      const fix = algorithm.startsWith('unlimited')
+        ? UNLIMITED_FIX
+        : `Use one of ${known}, or omit it for ${DEFAULT_ALGORITHM}.`;
+      throw this.#problem(first, `is not an algorithm. ${fix}`);
     }
     this.#set('algorithm', algorithm, first);
     this.#tokens.shift();
@@ -164,7 +166,7 @@ class Parser {
   #takeQuota(fields: readonly string[]): void {
     const token = this.#tokens.shift();
     if (!token) {
-      const text = `${this.#what}: ${show(this.#text)} is not a policy: the quota is missing. Write a policy like ${EXAMPLE}`;
+      const text = `${this.#what}: ${showOption(this.#what, this.#text)} is not a policy: the quota is missing. Write a policy like ${EXAMPLE}`;
       throw new HeadgateError('HEADGATE_INVALID_OPTION', text);
     }
     const [limit = '', length, ...more] = token.text.split('/');
@@ -222,11 +224,18 @@ class Parser {
     try {
       // Refuses a number without a unit, which readers could mistake for seconds.
       if (!/^\d+$/.test(text)) {
-        toMilliseconds('window', text, 0);
+        exactMilliseconds('window', text, { least: 0 });
         return text;
       }
     } catch {
       // The error below also contains the position.
+    }
+    if (isAmbiguous(text)) {
+      const minutes = text.replace('M', 'm');
+      throw this.#problem(
+        token,
+        `has the ambiguous unit M. Write '${minutes}' for minutes, or 'calendar 10000/month' for calendar months.`,
+      );
     }
     if (/^(month|year)s?$/i.test(token.text)) {
       const period = token.text.toLowerCase().replace(/s$/, '');
@@ -247,7 +256,13 @@ class Parser {
       : `is not known here. Words after the quota: ${known}.`;
   }
 
+  /** Whether the text could be a secret. Then each part of the text could be one. */
+  get #isSecret(): boolean {
+    return isSecretive(this.#text) || isSecretOption(this.#what);
+  }
+
   #problem(token: Token, what: string): HeadgateError {
+    if (this.#isSecret) return invalidOption(this.#what, this.#text, `Write a policy like ${EXAMPLE}`);
     return new HeadgateError(
       'HEADGATE_INVALID_OPTION',
       `${this.#what}: ${show(this.#text)}, at character ${token.at}: ${show(token.text)} ${what}`,
@@ -257,6 +272,7 @@ class Parser {
   #explain(error: unknown): unknown {
     for (const [field, token] of this.#origins) {
       if (!(error instanceof HeadgateError && error.message.startsWith(`${this.#what}.${field}: `))) continue;
+      if (this.#isSecret) return error;
       const place = `It is ${show(token.text)} at character ${token.at} of ${show(this.#text)}.`;
       return new HeadgateError(error.code, `${error.message} ${place}`);
     }
@@ -325,7 +341,7 @@ function written(value: unknown, form: Form, { period }: Fields): string {
   if (form === 'anchor') return anchorText(period as Period, value);
   if (form === 'zone') return zoneName(value as string);
   if (form === 'percents') return percentsText((value ?? []) as readonly number[]);
-  return form === 'time' ? toText(toMilliseconds('time', value, 0)) : String(value);
+  return form === 'time' ? toText(exactMilliseconds('time', value, { least: 0 })) : String(value);
 }
 
 function percentsText(fractions: readonly number[]): string {

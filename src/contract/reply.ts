@@ -1,6 +1,7 @@
 import { HeadgateError, show } from '../common/errors.js';
 import type { Crossing } from './crossing.js';
 import type { OverrideRecord } from './overrides.js';
+import type { FirstDecision } from './first-decision.js';
 import { countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** The place of a process among the processes that wait for the same slots. */
@@ -23,11 +24,14 @@ export interface Reply {
    */
   readonly step: number;
   /**
-   * 0 if the key is not banned. Above 0: the ms that the key is still banned for; no policy was evaluated. Below 0: the denial started a
+   * 0 if the key is not banned. Above 0: the ms that the key is still banned for; nothing was charged. Below 0: the denial started a
    * ban of as many ms.
    */
   readonly ban: number;
-  /** The verdict of each policy. Empty if the key is banned, or if no store could decide. */
+  /**
+   * The verdict of each policy. Empty if no store could decide. For a banned key, the verdicts extend the wait if the policies deny for
+   * longer than the ban; a store that does not look at them returns none.
+   */
   readonly verdicts: Verdicts;
   /** The step of each policy. Set if several servers answered, because each has its own clock. */
   readonly steps?: readonly number[];
@@ -42,15 +46,19 @@ export interface Reply {
   readonly limits?: readonly number[];
   /**
    * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the
-   * change's revision, a tab, and the change as JSON, or an empty text for no change. The caller asks again with a set whose
-   * `overrides.revisions` are the same revisions.
+   * change's revision, the change as JSON, and the change's end (see `clientChangeOf`), or an empty text for no change. The caller asks again with a
+   * set whose `overrides.revisions` are the same revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;
   /**
-   * Set if the request repeats the id of a charged request, so that nothing was charged. `'charged'`: the answer is the answer to the first
-   * request. `'elsewhere'`: other policies decided about the first request, so the verdicts are from a look.
+   * Set, and nothing charged, if the request repeats the id of a charged request. `now` and `step` are those of the first request, and
+   * `verdicts` is empty, because other policies may have decided.
    */
-  readonly repeated?: 'charged' | 'elsewhere';
+  readonly first?: FirstDecision;
+  /** Set if the id was repeated too often, so that the request was decided as if it had no id. */
+  readonly isIdSpent?: boolean;
+  /** Set by the limiter if the answer is the answer to the first request with the same id. */
+  readonly repeated?: boolean;
   /** The thresholds that the charge crossed. The store has passed them to `PolicySet.onThreshold`. */
   readonly crossings?: readonly Crossing[];
   /** The substitute's answer, set by the guard if the store did not decide. */

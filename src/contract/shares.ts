@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { SLOT_SHARES_KERNEL } from '../algorithms/index.js';
-import { invalidOption } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 import { perSet, type PolicySet, type Subject } from './store.js';
+import { refusal } from './together.js';
+import { variant } from './variant.js';
 
 /** The dimension of the tenants of a shared limit. Its keys are in the slot of the limit's key. No user's dimension has a slash. */
 export function tenantDimension(by: string, share: string): string {
@@ -19,6 +20,18 @@ export function tenantsOf({ by, share }: CompiledPolicy): string | undefined {
 export function limitDimension(name: string): string | undefined {
   const slash = name.indexOf('/');
   return slash < 0 ? undefined : name.slice(0, slash);
+}
+
+/** Whether requests have keys of a dimension: one of the names, or a part of the name of a dimension of tenants. Each request is checked. */
+export function hasDimension(names: readonly string[], name: string): boolean {
+  for (const each of names) {
+    if (each === name) return true;
+    const slash = each.indexOf('/');
+    if (slash < 0) continue;
+    if (slash === name.length && each.startsWith(name)) return true;
+    if (slash === each.length - name.length - 1 && each.endsWith(name)) return true;
+  }
+  return false;
 }
 
 /** The dimensions for which a request has keys of its own. */
@@ -51,18 +64,14 @@ export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
   return shared.map((policy, n) => ({ policy, pool: hidden[2 * n]!, tenant: hidden[2 * n + 1]! }));
 });
 
-/** The dimension of the tenants that share slots, or undefined. */
-const slotTenants = perSet(
-  ({ policies }) => policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'))?.by,
-);
-
 /**
  * The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared.
  */
 export function leaseTag({ set, key }: Subject): string {
-  const dimension = slotTenants(set);
-  if (dimension === undefined || typeof key === 'string') return '';
-  const tenant = key[set.dimensions!.names.indexOf(dimension)]!;
+  if (typeof key === 'string') return '';
+  const tenants = set.policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'));
+  if (!tenants) return '';
+  const tenant = key[set.dimensions!.names.indexOf(tenants.by)]!;
   return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
 }
 
@@ -78,10 +87,12 @@ export function visiblePolicies(policies: readonly CompiledPolicy[]): readonly C
 }
 
 /** The set with the policies that users see. */
-export const visibleSet = perSet((set): PolicySet => {
+export const visibleSet = (set: PolicySet): PolicySet => variant(set, 'visible', visibleFields);
+
+function visibleFields(set: PolicySet): Partial<PolicySet> | undefined {
   const policies = visiblePolicies(set.policies);
-  return policies === set.policies ? set : { ...set, policies };
-});
+  return policies === set.policies ? undefined : { policies };
+}
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if options about slots contradict the slot of a shared limit */
 export function checkSharedSlots(
@@ -90,7 +101,5 @@ export function checkSharedSlots(
 ): void {
   if ((slotBy === undefined && !acrossSlots) || !policies.some(({ isHidden }) => isHidden)) return;
   const [option, value] = slotBy === undefined ? ['acrossSlots', acrossSlots] : ['slotBy', slotBy];
-  const fix =
-    'The tenants of a policy with `share` are in the slot of its limit. Give that policy a limiter of its own.';
-  throw invalidOption(option, value, fix);
+  throw refusal('sharedSlots', option, value);
 }

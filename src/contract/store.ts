@@ -1,12 +1,10 @@
-import type { BanNote } from './ban-options.js';
-import type { CompiledBan } from '../algorithms/ban.js';
+import type { BanNote, CompiledBan } from './ban-options.js';
 import type { HeadgateError } from '../common/errors.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
-import type { Claim } from './claim.js';
 import type { OverrideRecord, AppliedOverrides, RecordChange } from './overrides.js';
 import type { ThresholdEvent } from './crossing.js';
 import type { ChangeReply, Charged, Reply, UsageReply } from './reply.js';
@@ -48,14 +46,20 @@ export interface PolicySet {
   readonly policies: readonly CompiledPolicy[];
   /** The ban options, or undefined if the limiter never bans. */
   readonly ban: CompiledBan | undefined;
+  /** Whether a ban by denials forgets the charges of the banned key. */
+  readonly freshBans?: boolean | undefined;
   /** Absent if all policies and the ban count by the request's key. */
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record is read. */
-  readonly overrides?: AppliedOverrides | undefined;
+  readonly overrides?: (AppliedOverrides & Later) | undefined;
   /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
   readonly isInLine?: boolean;
   /** The time for which the ids of charged requests are remembered, ms. */
   readonly idsFor?: number | undefined;
+  /** The most repetitions of an id that are not charged. */
+  readonly repeats?: number | undefined;
+  /** The set with the whole limits, if this is the substitute's with a part of each limit. */
+  readonly scaledFrom?: PolicySet;
   /**
    * The time for which the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later,
    * because the caller has another answer by then.
@@ -107,8 +111,20 @@ export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
   };
 }
 
-/** Whether the units of one of a set's policies are slots. */
-export const holdsSlots = perSet(({ policies }) => policies.some(({ traits }) => traits.holdsSlots));
+/**
+ * Whether the units of one of a set's policies are slots. A loop takes less time than `perSet` if a process has many limiters, whose sets
+ * then come in turns.
+ */
+export function holdsSlots({ policies }: Pick<PolicySet, 'policies'>): boolean {
+  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
+  return false;
+}
+
+/** Whether one of a set's policies may hold a request until its turn. */
+export function mayDelay({ policies }: PolicySet): boolean {
+  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.aheadMs !== undefined) return true;
+  return false;
+}
 
 /** A key with the policies that apply to it: the subject of every operation. */
 export interface Subject {
@@ -128,8 +144,10 @@ export interface Query extends Subject, Costs {
   readonly peek: boolean;
   /** A unique name for the slots of concurrency policies that the query takes. Empty for a set without concurrency policies. */
   readonly lease: string;
-  /** The id of the request. A store with `remembersIds` answers a charged request with the same id again, without a charge. */
+  /** The id of the request. A store with `remembersIds` answers a repetition of a charged request with `Reply.first`, without a charge. */
   readonly id?: string | undefined;
+  /** The subject beside whose first key the id is remembered, if not the query's. */
+  readonly idHome?: Subject | undefined;
   /** @internal The store's error at a read before this query. The guard answers without asking the store again. */
   failure?: HeadgateError;
 }
@@ -145,6 +163,7 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
     degraded,
     limits,
     clientChanges,
+    first,
   } = (answer ?? {}) as Partial<Reply>;
   if (
     !Number.isSafeInteger(step) ||
@@ -156,9 +175,14 @@ export function isReply(answer: unknown, { policies, ban: banning, overrides }: 
     return false;
   if (ban !== 0 && !banning) return false;
   if (clientChanges !== undefined) return overrides !== undefined && verdicts.length === 0;
+  // The set that decided first may be another one: see `decisionBy`.
+  if (first !== undefined)
+    return Array.isArray(first.costs) && Array.isArray(first.verdicts) && verdicts.length === 0;
   if (limits !== undefined && !(Array.isArray(limits) && limits.length === policies.length)) return false;
   if (!Number.isSafeInteger(full) || full < 0) return false;
-  if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
+  if (degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
+  // A store may know only the ban, and then the policies do not extend the wait.
+  if (ban! > 0 && verdicts.length === 0) return true;
   return areVerdicts(verdicts, policies.length);
 }
 
@@ -168,14 +192,34 @@ export function stepAfter(last: number, now: number): number {
   return last >= first && last < first + 1000 ? Math.min(last + 1, first + 999) : first;
 }
 
+/** The step of the i-th request of a call, in the same millisecond. */
+export function stepOf(first: number, i: number): number {
+  return Math.min(first + i, Math.floor(first / 1000) * 1000 + 999);
+}
+
+/** The part of a request with an id in a change of its charge. Of all decisions about the charge, only the first to change it may change it again. */
+export interface Claim {
+  readonly id: string;
+  /** The step of the charge. */
+  readonly step: number;
+  /** Whether the decision made the charge, and does not only repeat it. */
+  readonly isFirst: boolean;
+  /** A name of the decision, 5 characters. */
+  readonly owner: string;
+  /** Whether nothing of the charge is left after the change, so that the id is free again. */
+  readonly isLast: boolean;
+}
+
 /** A change of a charge. */
-export interface Change extends Subject {
+export interface ChargeChange extends Subject {
   /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies without a charge. */
   readonly charged: Charged | undefined;
   /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
   readonly claim?: Claim | undefined;
+  /** As in `Query`. */
+  readonly idHome?: Subject | undefined;
   /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own charges. */
   readonly degraded: Reply['degraded'];
 }
@@ -194,6 +238,11 @@ export type OverridePlace =
       /** As in `Subject`. */
       readonly call?: Call | undefined;
     };
+
+/** The set that follows at the next end of an override which the caller applies. Absent if no such override ends by itself. */
+interface Later {
+  readonly later?: { readonly at: number; readonly set: () => PolicySet };
+}
 
 /** Keeps overrides beside the state of a key, or for all keys of a limiter under a separate key. */
 export interface OverrideStore {
@@ -238,7 +287,7 @@ export interface Store {
    */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back unconditionally. The verdicts contain the remaining units, and their `wait` is 0. */
-  adjust(change: Change): MaybePromise<ChangeReply>;
+  adjust(change: ChargeChange): MaybePromise<ChangeReply>;
   /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
   lease(change: LeaseChange): MaybePromise<boolean>;
   /**
@@ -253,8 +302,8 @@ export interface Store {
    * @param isLogged as in `reset`
    */
   ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void>;
-  /** Whether the store remembers the ids of requests. Limiters refuse ids on a store without it. */
-  readonly remembersIds?: boolean | undefined;
+  /** Whether the store remembers the ids of requests: of all, or by their set. Limiters refuse ids that the store would not remember. */
+  readonly remembersIds?: boolean | ((set: PolicySet) => boolean) | undefined;
   /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */
   usage?(subject: Subject): MaybePromise<UsageReply>;
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
@@ -281,4 +330,9 @@ export interface Store {
   keysOf?(name: string): number;
   /** Frees everything that the store itself made, such as timers. The user's client stays open. */
   close?(): MaybePromise<void>;
+}
+
+/** Whether neither a policy nor a ban of a set applies to a request. */
+export function isNothing({ policies, ban }: PolicySet): boolean {
+  return policies.length === 0 && !ban;
 }

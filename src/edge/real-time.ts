@@ -4,6 +4,7 @@ const clock = globalThis.performance;
 
 export const performance = {
   now: clock.now.bind(clock),
+  timeOrigin: clock.timeOrigin,
   eventLoopUtilization: (): { active: number } => ({ active: 0 }),
 };
 

@@ -1,5 +1,5 @@
 /** A quota of a server, as an answer describes it. Missing or unreadable figures are undefined. */
-export interface Quota {
+export interface PartnerQuota {
   /** Units per window. */
   readonly limit?: number | undefined;
   /** Units that remain. */
@@ -15,8 +15,12 @@ export interface Answer {
   /** The value of `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
   /** The quotas in the answer. */
-  readonly quotas: readonly Quota[];
+  readonly quotas: readonly PartnerQuota[];
 }
+
+/** The fields with a delay in milliseconds (OpenAI; Azure Cosmos DB and Search; others), and those with seconds or a date. */
+const DELAYS_MS = ['retry-after-ms', 'x-ms-retry-after-ms', 'x-retry-after-ms'];
+const DELAYS = ['retry-after', 'x-ratelimit-retry-after', 'x-retry-after'];
 
 /** Reads a header field: `(name) => headers.get(name)`. */
 export type Field = (name: string) => string | null | undefined;
@@ -25,7 +29,7 @@ export type Field = (name: string) => string | null | undefined;
 const MAX_FIELD_LENGTH = 2048;
 const MAX_QUOTAS = 16;
 
-/** The names of a quota's fields: `*` is `limit`, `remaining`, `reset`, `reset-after` or `next`. */
+/** The names of a quota's fields: `*` is `limit`, `remaining`, `reset`, `reset-after`, `next`, `reset-ms` or `reset-after-ms`. */
 const SEPARATE_FIELDS = [
   ...['ratelimit-*', 'x-ratelimit-*', 'x-rate-limit-*', 'rate-limit-*'],
   ...['requests', 'tokens', 'requests-minute', 'requests-day', 'tokens-minute', 'tokens-day'].map(
@@ -53,9 +57,26 @@ export function readAnswer(field: Field, now = Date.now()): Answer {
   const sent = Date.parse(read('date') ?? '');
   const clock = Number.isNaN(sent) ? now : sent;
   const quotas = [...listed(read), ...separate(read, clock)].slice(0, MAX_QUOTAS);
-  const exact = natural(read('retry-after-ms')?.split('.')[0]);
-  const text = read('retry-after') ?? read('x-ratelimit-retry-after');
-  return { retryAfterMs: exact ?? (text ? timeUntil(text, clock) : undefined), quotas };
+  const first = (names: readonly string[]) => names.map(read).find((text) => text !== undefined);
+  const exact = longest(first(DELAYS_MS), (text) => natural(text.split('.')[0]));
+  const retryAfterMs = exact ?? longest(first(DELAYS), (text) => timeUntil(text, clock));
+  return { retryAfterMs, quotas };
+}
+
+/** The values of a field. If several programs on the way have written it, they are numbers joined by commas. Dates contain a comma, too. */
+function valuesOf(text: string | null | undefined): readonly string[] {
+  if (!text) return [];
+  const values = text.split(/,\s*/);
+  return values.every((each) => /^\d[^\s:]*$/.test(each)) ? values : [text];
+}
+
+/** The longest of the times in a field. */
+function longest(
+  text: string | null | undefined,
+  time: (text: string) => number | undefined,
+): number | undefined {
+  const times = valuesOf(text).map(time);
+  return times.includes(undefined) || times.length === 0 ? undefined : Math.max(...(times as number[]));
 }
 
 /** Removes the copies of a field that a proxy repeated with the same value. Dates contain a comma, too. */
@@ -70,7 +91,7 @@ function once(text: string): string {
 }
 
 /** The quotas of `RateLimit` and `RateLimit-Policy`, whose items are joined by name. */
-function listed(read: Field): Quota[] {
+function listed(read: Field): PartnerQuota[] {
   const states = itemsOf(read('ratelimit'));
   const policies = itemsOf(read('ratelimit-policy'));
   const single = states[0];
@@ -124,23 +145,37 @@ function paramsOf(texts: readonly string[]): ReadonlyMap<string, string> {
 const windowOf = (policy: Item | undefined): number | undefined => ms(natural(policy?.params.get('w')));
 
 /** The quotas of servers with a field per number. */
-function separate(read: Field, clock: number): Quota[] {
-  const quotas: Quota[] = [];
+function separate(read: Field, clock: number): PartnerQuota[] {
+  const quotas: PartnerQuota[] = [];
   for (const pattern of SEPARATE_FIELDS) {
     const get = (word: string) => read(pattern.replace('*', word));
-    const [left] = itemsOf(get('remaining'));
-    const remaining = unitsOf(left);
     // Discord rounds its date to seconds, and sends the remaining time exactly. Akamai sends the end of a denial.
-    const reset = get('reset-after') ?? get('reset') ?? get('next');
-    const resetMs = reset ? timeUntil(reset, clock) : undefined;
-    if (remaining === undefined && resetMs === undefined) continue;
-    const totals = itemsOf(get('limit'));
-    const limit = unitsOf(totals[0]);
-    const policy = totals.find((each) => unitsOf(each) === limit && each.params.has('w'));
-    const windowMs = windowOf(left) ?? windowOf(policy);
-    quotas.push({ limit, remaining, resetMs, ...(windowMs !== undefined && { windowMs }) });
+    const exact = get('reset-after-ms') ?? get('reset-ms');
+    const reset = exact ?? get('reset-after') ?? get('reset') ?? get('next');
+    const until = (text: string) =>
+      exact === undefined ? timeUntil(text, clock) : millisecondsUntil(text, clock);
+    const [lefts, resets, limits] = [valuesOf(get('remaining')), valuesOf(reset), valuesOf(get('limit'))];
+    // Several programs on the way, each with a limit of its own, have written the fields.
+    const count = lefts.length > 1 ? lefts.length : 1;
+    for (let i = 0; i < count; i++) {
+      const [left] = itemsOf(lefts[i]);
+      const remaining = unitsOf(left);
+      const resetMs = count > 1 && resets.length === count ? until(resets[i]!) : longest(reset, until);
+      if (remaining === undefined && resetMs === undefined) continue;
+      const totals = itemsOf(count > 1 && limits.length === count ? limits[i] : get('limit'));
+      const limit = unitsOf(totals[0]);
+      const policy = totals.find((each) => unitsOf(each) === limit && each.params.has('w'));
+      const windowMs = windowOf(left) ?? windowOf(policy);
+      quotas.push({ limit, remaining, resetMs, ...(windowMs !== undefined && { windowMs }) });
+    }
   }
   return quotas;
+}
+
+/** Parses milliseconds, or a time in milliseconds since 1970. */
+function millisecondsUntil(text: string, clock: number): number | undefined {
+  const number = natural(text.split('.')[0]);
+  return number === undefined || number < 1000 * MIN_DATE_SECONDS ? number : Math.max(0, number - clock);
 }
 
 /** Parses whole units, also `0.0` from Reddit. */

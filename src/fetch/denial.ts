@@ -1,6 +1,6 @@
 import { invalidOption } from '../common/errors.js';
 import { warnOfThrown } from '../common/warnings.js';
-import type { Answer, Quota } from './answer.js';
+import type { Answer, PartnerQuota } from './answer.js';
 
 /** The option `denied`, which finds denials that no header field shows. */
 export type Denied = (response: Response) => number | undefined | Promise<number | undefined>;
@@ -34,14 +34,14 @@ export function denialOf(status: number, { retryAfterMs, quotas }: Answer): Deni
 }
 
 /** The reset of the quota with the smallest remaining fraction. A quota without remaining units in the answer counts as exhausted. */
-function scarcestReset(quotas: readonly Quota[]): number | undefined {
+function scarcestReset(quotas: readonly PartnerQuota[]): number | undefined {
   const known = quotas.filter(({ resetMs }) => resetMs);
   const least = Math.min(...known.map(partLeft));
   const scarcest = known.filter((quota) => partLeft(quota) === least).map(({ resetMs }) => resetMs!);
   return scarcest.length > 0 ? Math.max(...scarcest) : undefined;
 }
 
-const partLeft = ({ limit, remaining }: Quota): number =>
+const partLeft = ({ limit, remaining }: PartnerQuota): number =>
   remaining === undefined ? 0 : limit ? remaining / limit : 1;
 
 /** Calls the option `denied`. If the callback fails, the status and the fields decide, because the call itself was answered. */

@@ -1,3 +1,4 @@
+import { inBackground } from '../common/background.js';
 import { stringify, type ParsedUrlQueryInput } from 'node:querystring';
 import type { Decision } from '../common/decision.js';
 import type { OutboundRequest } from './outbound.js';
@@ -92,7 +93,7 @@ function waitingController(leaves: AbortController): object {
 /** Wraps a handler to learn from the answer, and to release the slot at the answer's end. */
 function learning(handler: Handler, { decision, learn }: Turn): Required<Handler> {
   // If the store cannot release a slot now, the slot expires with its lease.
-  const release = (): void => void decision.release().catch(() => {});
+  const release = (): void => void inBackground('A slot was not given back', decision.release());
   return {
     onRequestStart: (...args) => handler.onRequestStart?.(...args),
     onRequestUpgrade(...args) {

@@ -9,19 +9,19 @@ import { CREATING_OPTIONS, optionsOf } from '../limiter/options.js';
 import { copyOf, describe, isReplayable, requestIn } from './arguments.js';
 import { askDenied } from './denial.js';
 import { interceptorOf, responseOf, type Interceptor } from './interceptor.js';
-import type { OutboundRequest, OutboundStats, PartnerAnswer } from './outbound.js';
+import type { OutboundCall, OutboundRequest, OutboundStats, PartnerAnswer } from './outbound.js';
 import { OUTBOUND_TABLE, outboundOf, type LimitFetchOptions, type OfRequest } from './outbound-options.js';
 
 /** Options of `schedule`. */
 export interface ScheduleOptions {
   /** The key for which the work counts. @default 'all' */
-  key?: string;
-  /** The cost of the work, whole units. @default 1 */
-  cost?: Cost;
+  key?: string | undefined;
+  /** The cost of the work, whole units: at most the option `cost` of `limitFetch`, unless that is a function. @default 1 */
+  cost?: Cost | undefined;
   /** The priority of the work, as in the options of `limitFetch`. @default 0 */
-  priority?: number;
+  priority?: number | undefined;
   /** Removes the work from the line when it is aborted. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 type Fetch = typeof fetch;
@@ -108,18 +108,12 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     return outbound.learn(id, { status, field, askedMs }, decision);
   };
 
-  const admit = async (
-    id: string,
-    units: Cost,
-    deadline: number,
-    signal: AbortSignal | undefined,
-    priority: number,
-  ): Promise<Decision> => {
+  const admit = async (call: OutboundCall): Promise<Decision> => {
     try {
-      return await outbound.admit(id, units, deadline, signal, priority);
+      return await outbound.admit(call);
     } catch (error) {
       // As in fetch, the rejection is the reason of the abort.
-      if (error instanceof HeadgateError && error.code === 'HEADGATE_ABORTED') signal?.throwIfAborted();
+      if (error instanceof HeadgateError && error.code === 'HEADGATE_ABORTED') call.signal?.throwIfAborted();
       throw error;
     }
   };
@@ -141,13 +135,12 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
       isReplayable(input, init);
     budget = Math.min(BUDGET, budget + BUDGET_PER_CALL);
     for (let left = isSafe ? retries : 0; ; left--) {
-      const decision = await admit(id, units, deadline, signal, urgency);
+      const decision = await admit({ key: id, cost: units, deadline, signal, priority: urgency });
       let response: Response;
       try {
         response = await fetch(input, init);
       } finally {
-        // If the store cannot release a slot now, the slot expires with its lease.
-        await decision.release().catch(() => {});
+        await outbound.end(id, decision);
       }
       decisions.set(response, decision);
       const { status, headers } = response;
@@ -166,11 +159,11 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     checkShape('schedule', its, ['key', 'cost', 'priority', 'signal']);
     const { key: id = 'all', cost: units = 1, signal, priority: urgency = 0 } = its;
     const deadline = options.timeout === undefined ? Infinity : performance.now() + timeout;
-    const decision = await admit(id, units, deadline, signal, urgency);
+    const decision = await admit({ key: id, cost: units, deadline, signal, priority: urgency });
     try {
       return await work();
     } finally {
-      await decision.release().catch(() => {});
+      await outbound.end(id, decision);
     }
   };
   const decisionOf = (response: Response): Decision | undefined => decisions.get(response);
@@ -179,7 +172,13 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
     if (id === undefined) return undefined;
     const units = valueFor(request, cost);
     const urgency = valueFor(request, priority);
-    return admit(id, units, performance.now() + timeout, signal, urgency).then((decision) => ({
+    return admit({
+      key: id,
+      cost: units,
+      deadline: performance.now() + timeout,
+      signal,
+      priority: urgency,
+    }).then((decision) => ({
       decision,
       learn: (status, values) => {
         const answer = { status, field: (name: string) => values[name]?.toString() };

@@ -1,3 +1,4 @@
+import { warnOfBackground } from '../common/background.js';
 import type { Decision } from '../common/decision.js';
 import { sparingly } from '../common/memo.js';
 import { setTimeout } from '../common/real-time.js';
@@ -123,7 +124,8 @@ export class Margins {
         return Array.from({ length: turns }, () => this.#charge(key, name, 1));
       });
       await Promise.all(charges);
-    } catch {
+    } catch (error) {
+      warnOfBackground('A margin was not charged', error);
       // A later answer causes another attempt. Until then the old margin stays.
     }
   }

@@ -1,3 +1,4 @@
+import { orUnlimited } from '../contract/compile-policies.js';
 import type { Duration } from '../common/duration.js';
 import {
   boolean,
@@ -9,6 +10,7 @@ import {
   type OptionTable,
   type OptionValues,
 } from '../common/options.js';
+import { compileWarnings, warningBy } from '../common/warnings.js';
 import { checkBoolean, checkInteger } from '../common/validate.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { assembleLimiter, givenLimiter } from '../limiter/create-limiter.js';
@@ -33,14 +35,14 @@ export interface OutboundOptions {
    *
    * @default 1
    */
-  cost?: Cost | ((request: OutboundRequest) => Cost);
+  cost?: Cost | ((request: OutboundRequest) => Cost) | undefined;
   /**
    * The priority among the calls of this process that wait for the same key: a whole number from -1,000 to 1,000, or a function of the
    * request that returns the number. The highest priority goes first.
    *
    * @default 0
    */
-  priority?: number | ((request: OutboundRequest) => number);
+  priority?: number | ((request: OutboundRequest) => number) | undefined;
   /**
    * The maximum time that a call waits for its turn, including all retries: ms or `'30s'`. A call that cannot go out in time is not sent.
    * Work of `schedule` by default waits without a time limit, and without the limits `maxWaiting` and `maxWaitingPerKey`, unless you set
@@ -48,39 +50,39 @@ export interface OutboundOptions {
    *
    * @default '30s' for a call of the fetch and the interceptor
    */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /**
    * Whether to learn from the remaining units that every answer reports. A denial (429, or 403, 418, 420, 503, 509 and 529 with
    * `Retry-After`) is always obeyed.
    *
    * @default true
    */
-  learn?: boolean;
+  learn?: boolean | undefined;
   /**
    * Finds denials that no header field shows. Examples: GitHub's secondary limit, Shopify's `THROTTLED` and Linear's 400. Sync or async.
    * Returns the length of the key's pause, ms, or `undefined` if the status and the fields decide. To read the body, use
    * `response.clone()`. For the interceptor, the response has no body.
    */
-  denied?: Denied;
+  denied?: Denied | undefined;
   /**
    * The number of retries of a denied call, 0 to 10, each after the wait requested by the partner. `true`: 2 for every method. `false`: no
    * retries. Bodies that are streams are never sent again. At most one call in ten is a retry.
    *
    * @default 2 for idempotent methods
    */
-  retry?: boolean | number;
+  retry?: boolean | number | undefined;
   /** The longest pause that an answer may cause: ms or `'1m'`. @default '5m' */
-  maxPause?: Duration;
+  maxPause?: Duration | undefined;
   /**
    * The fraction by which windows are longer than the partner's, 0 to 1, because calls reach the partner later than they are admitted. By
-   * default the margin is learnt for evenly spaced calls, in all processes: the margin begins at 0.03, doubles with a 429 up to 0.2, and
+   * default the margin is learnt for evenly spaced calls, in all processes: the margin begins at 0.04, doubles with a 429 up to 0.2, and
    * shrinks again while no call is denied. Learning needs a store with overrides.
    *
    * @default learnt
    */
-  margin?: number;
+  margin?: number | undefined;
   /** Receives every pause begun by this process. */
-  onPause?: (pause: Pause) => void;
+  onPause?: ((pause: Pause) => void) | undefined;
 }
 
 /** The options of `limitFetch`: a limiter or the options that create one, and the options of calls. */
@@ -129,7 +131,9 @@ export function outboundOf(options: LimitFetchOptions, { cost, margin = MARGIN, 
   // An override shares the learnt margin with all processes.
   const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
   const units = typeof cost === 'number' ? cost : undefined;
-  const { policies, partners } = pace(policiesOf(options), margin, units);
+  const { policies, partners } = warningBy(compileWarnings(options.warnings), () =>
+    pace(policiesOf(options), margin, units),
+  );
   checkByKey([{ policies }], OMIT_BY);
   const rest = Object.entries(options).filter(
     ([name, value]) => value !== undefined && LIMITER_OPTIONS.includes(name) && CREATING.includes(name),
@@ -139,11 +143,11 @@ export function outboundOf(options: LimitFetchOptions, { cost, margin = MARGIN, 
       ban: {},
       ...(isLearnt && { overrides: true }),
       ...Object.fromEntries(rest),
-      policies,
+      policies: orUnlimited(policies),
     },
     { defaultName: 'fetch', ...(units !== undefined && { cost: units }) },
   );
   const outbound = new Outbound(made, partners, { ...how, margin: isLearnt ? margin : undefined });
-  made.internals.asking.onAnswer = (decision) => outbound.see(decision);
+  made.internals.decider.onAnswer = (decision) => outbound.see(decision);
   return outbound;
 }

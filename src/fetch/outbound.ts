@@ -1,14 +1,17 @@
+import { inBackground, warnOfBackground } from '../common/background.js';
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { sparingly } from '../common/memo.js';
-import type { Cost } from '../contract/costs.js';
+import { costAt, costsOf, type Cost, type Costs } from '../contract/costs.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
-import { readAnswer, type Field, type Quota } from './answer.js';
+import { MAX_PRIORITY } from '../limiter/options.js';
+import { requestOf } from '../limiter/request.js';
+import { readAnswer, type Field, type PartnerQuota } from './answer.js';
 import { denialOf } from './denial.js';
 import { Margins } from './margin.js';
-import { MARGIN, type Partner } from './pacing.js';
-import { MAX_KEYS, Pauses, type Pause } from './pauses.js';
+import { MARGIN, MAX_AHEAD_MS, type Partner } from './pacing.js';
+import { COLD_MS, MAX_KEYS, Pauses, type Pause } from './pauses.js';
 
 /** A call, as the options `key` and `cost` receive it. */
 export interface OutboundRequest {
@@ -29,6 +32,16 @@ export interface PartnerAnswer {
   readonly askedMs?: number | undefined;
 }
 
+/** A call that waits until it may go out. */
+export interface OutboundCall {
+  readonly key: string;
+  readonly cost: Cost;
+  /** The latest moment, by the clock of `performance`, or Infinity. */
+  readonly deadline: number;
+  readonly signal: AbortSignal | undefined;
+  readonly priority: number;
+}
+
 /** Statistics of the calls of this process so far. */
 export interface OutboundStats {
   /** Calls that were admitted, including retries. */
@@ -43,10 +56,11 @@ export interface OutboundStats {
 
 /** The minimum time between two comparisons with the partner's quota, ms, long enough for other processes to see the charge. */
 const COMPARE_INTERVAL_MS = 1000;
-/** The fraction of the margin by which a call may be late without giving up turns, and the maximum number of turns per call. */
-const LATE_FRACTION = 4 / 5;
-const MAX_TURNS_GIVEN_UP = 5;
-/** The longest turn, ms, at which calls over cold connections, which may arrive late, give up a turn each. */
+/** The fraction of the margin by which a call may be late at its turn. The rest is for the delay until its arrival. */
+export const LATE_FRACTION = 3 / 8;
+/** The most turns that a call gives up because it goes out late. */
+export const MAX_TURNS_GIVEN_UP = 5;
+/** The longest turn, ms, at which a first call over cold connections is sent alone. At longer turns, its delay does not matter. */
 const MAX_COLD_TURN_MS = 100;
 
 /** Sends calls when both the limiter and the partner allow it. */
@@ -54,6 +68,8 @@ export class Outbound {
   readonly stats = { calls: 0, retries: 0, violations: 0, pauses: 0 };
   readonly limiter: Limiter;
   readonly #partners: readonly Partner[];
+  /** The limits whose turns are so short that the delay of a first call matters. */
+  readonly #tight: readonly Partner[];
   readonly #pauses: Pauses;
   readonly #learn: boolean;
   /** `undefined` if the margin is not learnt. */
@@ -75,6 +91,9 @@ export class Outbound {
   ) {
     this.limiter = limiter;
     this.#partners = partners;
+    this.#tight = partners.filter(
+      ({ isPaced, limit, windowMs }) => isPaced && windowMs / limit <= MAX_COLD_TURN_MS,
+    );
     const { maxPause, onPause } = options;
     const areSpaced = partners.some(({ isPaced }) => isPaced);
     this.#pauses = new Pauses(limiter, { maxPause, onPause, areSpaced, stats: this.stats });
@@ -88,39 +107,29 @@ export class Outbound {
   /**
    * Waits until a call may go out, and charges it.
    *
-   * @param deadline by the clock of `performance`, or Infinity
-   * @throws as `limiter.wait`
+   * @throws HeadgateError `HEADGATE_INVALID_COST` for a larger cost than those by which calls are spaced; otherwise as `limiter.wait`
    */
-  async admit(
-    key: string,
-    cost: Cost,
-    deadline: number,
-    signal: AbortSignal | undefined,
-    priority: number,
-  ): Promise<Decision> {
+  async admit(call: OutboundCall): Promise<Decision> {
+    checkSpaced(costsOf(call.cost, this.limiter.set.policies), this.#partners);
     const { tiers, internals } = this.limiter;
-    return internals.waits.reported(tiers.of(undefined), key, cost, signal, () =>
-      this.#admit(key, cost, deadline, signal, priority),
-    );
+    const request = { ...requestOf(call.key, call.cost, tiers.of(undefined)), ...call };
+    return internals.waits.reported(request, () => this.#admit(call));
   }
 
-  async #admit(
-    key: string,
-    cost: Cost,
-    deadline: number,
-    signal: AbortSignal | undefined,
-    priority: number,
-  ): Promise<LimiterDecision> {
+  async #admit({ key, cost, deadline, signal, priority }: OutboundCall): Promise<LimiterDecision> {
     const { waits } = this.limiter.internals;
-    for (let hasRestarted = false; ;) {
+    for (let hasRestarted = false, hasMissed = false; ;) {
+      const isFirst = await this.#warmUp(key, deadline, signal);
       const left = deadline - performance.now();
       const options = {
         cost,
-        priority,
+        priority: hasMissed ? MAX_PRIORITY : priority,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
         ...(signal && { signal }),
       };
-      const decision = await waits.enqueue(key, options, false);
+      const enqueued = waits.enqueue(key, options, false);
+      if (isFirst) this.#giveUp(key, this.#tight, MAX_TURNS_GIVEN_UP);
+      const decision = await enqueued;
       let pause: number;
       try {
         pause = await this.#pauses.left(key, decision);
@@ -132,22 +141,56 @@ export class Outbound {
         pause = this.#pauses.restart(key);
         hasRestarted = true;
       }
-      if (pause <= 0 && !signal?.aborted) {
+      const lateMs = performance.now() - (this.#due.get(decision) ?? Infinity);
+      // A first call has given up turns.
+      const isMissed: boolean = !isFirst && !hasMissed && this.#isMissed(lateMs, deadline);
+      hasMissed ||= isMissed;
+      if (pause <= 0 && !isMissed && !signal?.aborted) {
         this.stats.calls++;
-        this.#goesOut(key, performance.now() - (this.#due.get(decision) ?? Infinity));
+        this.#goesOut(key, lateMs);
         return decision;
       }
       // The reserved turn becomes free. The line forms again after the pause.
       await decision.cancel();
       signal?.throwIfAborted();
+      if (pause <= 0) continue;
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
       await waits.sleep(pause, signal);
     }
   }
 
+  /**
+   * Lets the first call over cold connections go out alone. Turns are reserved at the store up to two seconds ahead, so if calls were
+   * reserved behind a late call at once, the call of one window later could not be moved any more.
+   *
+   * @returns whether the call is the first
+   */
+  async #warmUp(key: string, deadline: number, signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.#tight.length === 0 || this.#pauses.isOn(key)) return false;
+    if (this.#pauses.isFirst(key)) return true;
+    const warming = this.#pauses.warming(key);
+    const left = Math.min(COLD_MS, deadline - performance.now());
+    if (warming && left > 0) await Promise.race([warming, this.limiter.internals.waits.sleep(left, signal)]);
+    return false;
+  }
+
+  /** Ends a call. If the store cannot release a slot now, the slot expires with its lease. */
+  async end(key: string, decision: Decision): Promise<void> {
+    this.#pauses.ended(key);
+    // If the store cannot release a slot now, the slot expires with its lease.
+    await inBackground('A slot was not given back', decision.release());
+  }
+
+  /** Charges turns without a call. */
+  #giveUp(key: string, partners: readonly Partner[], turns: number): void {
+    for (const { name } of partners)
+      for (let i = 0; i < turns; i++)
+        void inBackground('A turn that a call gave up was not charged', this.#charge(key, name, 1));
+  }
+
   /** Reads the store's statement about pauses from a decision. */
   see(decision: Decision): void {
-    if (!decision.degraded) this.#due.set(decision, this.limiter.internals.asking.turns.of(decision));
+    if (!decision.degraded) this.#due.set(decision, this.limiter.internals.decider.turns.of(decision));
     this.#pauses.see(decision);
   }
 
@@ -183,18 +226,20 @@ export class Outbound {
     return undefined;
   }
 
-  /**
-   * Gives up turns for a late call, or for a call over a cold connection, because such a call arrives closer to the calls one window later.
-   * The margin compensates for a part.
-   */
+  /** Whether a call is too late for its turn, because this process was busy, and has the time to wait for another turn. */
+  #isMissed(lateMs: number, deadline: number): boolean {
+    return (
+      performance.now() + 2 * MAX_AHEAD_MS < deadline &&
+      this.#partners.some((each) => tooLate(each, lateMs) > 0)
+    );
+  }
+
+  /** Gives up turns for a late call, because such a call arrives closer to the calls one window later. The margin compensates for a part. */
   #goesOut(key: string, ms: number): void {
-    const isCold = this.#pauses.goesOut(key);
-    for (const { name, limit, windowMs, isPaced } of this.#partners) {
-      if (!isPaced) continue;
-      const late = Math.max(0, ms - LATE_FRACTION * MARGIN * windowMs);
-      const turns = Math.min(MAX_TURNS_GIVEN_UP, Math.ceil((late * limit) / windowMs));
-      const least = isCold && windowMs / limit <= MAX_COLD_TURN_MS ? 1 : 0;
-      for (let i = 0; i < Math.max(turns, least); i++) void this.#charge(key, name, 1).catch(() => {});
+    this.#pauses.goesOut(key);
+    for (const partner of this.#partners) {
+      const turns = Math.ceil((tooLate(partner, ms) * partner.limit) / partner.windowMs);
+      this.#giveUp(key, [partner], Math.min(MAX_TURNS_GIVEN_UP, turns));
     }
   }
 
@@ -204,7 +249,7 @@ export class Outbound {
     await this.limiter.consume(key, { cost: { ...none, [name]: units } });
   }
 
-  #partnerOf({ limit, windowMs }: Quota): Partner | undefined {
+  #partnerOf({ limit, windowMs }: PartnerQuota): Partner | undefined {
     return this.#partners.find(
       (each) => each.limit === limit && (windowMs === undefined || each.windowMs === windowMs),
     );
@@ -214,7 +259,7 @@ export class Outbound {
   async #compare(
     key: string,
     { name, isPaced }: Partner,
-    { remaining }: Quota,
+    { remaining }: PartnerQuota,
     decision: Decision,
   ): Promise<void> {
     const ours = verdictOf(decision, name);
@@ -225,10 +270,16 @@ export class Outbound {
       const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
       if (left <= remaining) return;
       await this.#charge(key, name, left - remaining);
-    } catch {
+    } catch (error) {
+      warnOfBackground('The difference to the server was not charged', error);
       // The next answer reports the quota again.
     }
   }
+}
+
+/** The time by which a late call exceeds the allowed part of the margin, ms. */
+function tooLate({ windowMs, isPaced }: Partner, lateMs: number): number {
+  return isPaced ? Math.max(0, lateMs - LATE_FRACTION * MARGIN * windowMs) : 0;
 }
 
 function verdictOf({ policies }: Decision, name: string): Decision['policies'][number] | undefined {
@@ -239,4 +290,15 @@ function tooLong(key: string, pause: number, decision: Decision): HeadgateError 
   const message = `'${key}' is paused for another ${Math.ceil(pause)} ms at the server's request. Nothing was sent.`;
   const denial = ofLimiter(decision).deniedFor('banned', Math.ceil(pause));
   return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision: denial });
+}
+
+/** Refuses a cost that spaced calls never have, instead of a denial that no wait ends. @throws HeadgateError `HEADGATE_INVALID_COST` */
+function checkSpaced(costs: Costs, partners: readonly Partner[]): void {
+  for (const [i, { name, most }] of partners.entries()) {
+    const units = costAt(costs, i);
+    if (most === undefined || units <= most) continue;
+    const why = `The policy '${name}' spaces calls that cost ${most} each, as the option \`cost\` of limitFetch says.`;
+    const fix = 'If costs differ, pass a function as `cost`, or choose an algorithm, such as token-bucket.';
+    throw new HeadgateError('HEADGATE_INVALID_COST', `cost: ${units} is never admitted. ${why} ${fix}`);
+  }
 }

@@ -1,3 +1,4 @@
+import { warnOfBackground } from '../common/background.js';
 import type { Denial } from './denial.js';
 import type { Decision } from '../common/decision.js';
 import { setTimeout as setRealTimeout } from '../common/real-time.js';
@@ -27,8 +28,9 @@ interface KeyState {
   /** When the partner last answered a call, and when the last call went out. Reset when a pause begins. */
   answered: number;
   sent: number;
-  /** When the first call after a silence went out. */
-  coldFrom: number;
+  /** While connections are cold: settles with the answer to the first call, or by `warm`. */
+  warming: Promise<void> | undefined;
+  warm: () => void;
   /** The number of consecutive denials without a wait. */
   silent: number;
   /** The pending query to the store. */
@@ -53,9 +55,9 @@ const MAX_DOUBLINGS = 10;
 const RECHECK_MS = 50;
 /** The difference from which a pause counts as longer than another, ms: the store rounds to milliseconds and takes some to answer. */
 const ROUNDING_MS = 5;
-/** The time without a call after which connections are cold, ms, and the time after which they count as warm again without an answer. */
+/** The time without a call after which connections are cold, ms, and the longest time for which calls wait for the first answer. */
 const SILENCE_MS = 4000;
-const COLD_MS = 1000;
+export const COLD_MS = 1000;
 /** The longest delay of a timer, ms. Node fires longer timers immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The author of pauses and margins, as shown by `headgate bans` and `headgate overrides`. */
@@ -140,20 +142,37 @@ export class Pauses {
   /** Handles an answer of the partner that is not a denial. */
   answered(key: string): void {
     Object.assign(this.#of(key), { silent: 0, answered: performance.now() });
+    this.ended(key);
   }
 
-  /**
-   * Handles a call that goes out.
-   *
-   * @returns whether the call may arrive late: after a silence or a pause, and before the next answer, connections are opened and code is
-   * loaded. A slower answer is not evidence of a late arrival.
-   */
-  goesOut(key: string): boolean {
+  /** Whether a call is the first after a silence or a pause. It arrives late, because connections are opened and code is loaded. */
+  isFirst(key: string): boolean {
     const known = this.#of(key);
-    const now = performance.now();
-    if (now - Math.max(known.answered, known.sent) > SILENCE_MS) known.coldFrom = now;
-    known.sent = now;
-    return known.answered < known.coldFrom && now - known.coldFrom < COLD_MS;
+    if (known.warming || performance.now() - Math.max(known.answered, known.sent) <= SILENCE_MS) return false;
+    const warming = new Promise<void>((resolve) => {
+      known.warm = () => {
+        if (known.warming === warming) known.warming = undefined;
+        resolve();
+      };
+    });
+    known.warming = warming;
+    setRealTimeout(known.warm, COLD_MS).unref();
+    return true;
+  }
+
+  /** The end of the first call, or `undefined` while connections are warm. */
+  warming(key: string): Promise<void> | undefined {
+    return this.#of(key).warming;
+  }
+
+  /** Handles the end of a call, also of one without an answer. */
+  ended(key: string): void {
+    this.#of(key).warm();
+  }
+
+  /** Handles a call that goes out. */
+  goesOut(key: string): void {
+    this.#of(key).sent = performance.now();
   }
 
   /**
@@ -198,6 +217,7 @@ export class Pauses {
 
   #pauseUntil(known: KeyState, until: number): void {
     Object.assign(known, { until, next: until, gap: FIRST_GAP_MS, answered: -Infinity, sent: -Infinity });
+    known.warm();
     clearTimeout(known.timer);
     const ms = Math.ceil(until - performance.now());
     if (ms > MAX_TIMER_MS) return;
@@ -220,7 +240,8 @@ export class Pauses {
   async #look(key: string, known: KeyState): Promise<void> {
     try {
       this.see(await this.#limiter.peek(key));
-    } catch {
+    } catch (error) {
+      warnOfBackground('The pauses of other processes were not read', error);
       // Without the store, the pauses of other processes are unknown, and the limiter has already decided about calls.
     } finally {
       known.look = undefined;
@@ -238,9 +259,10 @@ export class Pauses {
         const left = Math.ceil(until - performance.now());
         if (left <= 0) return;
         if (reason !== 'banned' || retryAfterMs + ROUNDING_MS < left)
-          await this.#limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
+          await this.#limiter.ban(key, `${left}ms`, { by: BY, reason: `answered ${status}` });
       }
-    } catch {
+    } catch (error) {
+      warnOfBackground('A pause was not shared with other processes', error);
       // This process pauses even though the store has not stored the pause. Other processes learn about the limit from their own answers.
       const known = this.#of(key);
       known.learnt = Math.max(known.learnt, until);
@@ -253,7 +275,7 @@ export class Pauses {
       if (this.#known.size >= MAX_KEYS) this.#known.delete(this.#known.keys().next().value!);
       known = {
         ...{ until: 0, timer: undefined, learnt: -Infinity, clear: -Infinity },
-        ...{ answered: -Infinity, sent: -Infinity, coldFrom: -Infinity },
+        ...{ answered: -Infinity, sent: -Infinity, warming: undefined, warm: () => {} },
         ...{ silent: 0, look: undefined, next: 0, gap: 0 },
       };
       this.#known.set(key, known);

@@ -10,6 +10,8 @@ import type { Policies, Policy } from '../contract/policy.js';
 import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { clientKeys } from './client-key.js';
 import { plainDimensions } from '../contract/shares.js';
+import { checkIds } from '../features/ids/request-ids.js';
+import { refusal } from '../contract/together.js';
 import { checkKeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders } from './headers.js';
 import { compilePartitionKey } from './partition-key.js';
@@ -57,11 +59,7 @@ export function compileOptions<Req, Res>(
     if (!policiesOf && !isDefaultCost) given.internals.scope.checkCost(cost);
   }
   if (compiled.requestId && compiled.wait !== undefined)
-    throw invalidOption(
-      'requestId',
-      'passed with `wait`',
-      'Pass one of them, because a request with an id cannot wait in line.',
-    );
+    throw refusal('waitingIds', 'requestId', 'passed with `wait`');
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: isDefaultCost ? 0 : cost });
   const { tier } = options;
@@ -77,6 +75,9 @@ export function compileOptions<Req, Res>(
   try {
     if (isDefaultCost) checkCapacity(cost, limiter.tiers.decidingBy(tier));
     if (!policiesOf) checkKeysOf(sets, options.keys, isDefault('keys'));
+    const remembersIds =
+      compiled.requestId === undefined || canHaveIds(sets, limiter, isDefault('requestId'));
+    if (!remembersIds) compiled.requestId = undefined;
     if (!given && !policiesOf && compiled.wait === undefined) checkNobodyWaits(options, sets, isDefault);
   } catch (error) {
     if (!given) void limiter.close();
@@ -120,6 +121,21 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isDefaultKey: bo
     /** The maximum delay of `Retry-After`, whole seconds. */
     jitter: jitter === undefined ? undefined : Math.floor(jitter / 1000),
   };
+}
+
+/**
+ * Whether requests decided by some sets can have ids. An explicit option is refused otherwise, a default is ignored.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_DIMENSIONS`
+ */
+function canHaveIds(sets: readonly PolicySet[], { source }: Limiter, isDefault: boolean): boolean {
+  try {
+    for (const set of sets) checkIds('requestId', 'passed', set, source);
+    return true;
+  } catch (error) {
+    if (!isDefault) throw error;
+    return false;
+  }
 }
 
 type PartitionOptions = Pick<HttpOptions<never, never>, 'partitionKey' | 'headers'>;

@@ -1,7 +1,7 @@
 import { checkDimension, DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { unknownDimension } from '../contract/dimensions.js';
 import { plainDimensions } from '../contract/shares.js';
-import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { HeadgateError, invalidOption, showOption } from '../common/errors.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkFunction } from '../common/validate.js';
 
@@ -76,7 +76,7 @@ function checked(what: string, key: unknown): string | undefined {
   if (key === undefined || typeof key === 'string') return key;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    `${what}: ${show(key)} is not a key. Return a string, or undefined if policies by this dimension do not apply to the request.`,
+    `${what}: ${showOption(what, key)} is not a key. Return a string, or undefined if policies by this dimension do not apply to the request.`,
   );
 }
 

@@ -1,26 +1,35 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import { notifyUser } from '../common/warnings.js';
-import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
+import type { Request } from '../limiter/request.js';
 import type { Internals, Limiter } from '../limiter/limiter.js';
 import { holdsSlots, isPromise, type MaybePromise } from '../contract/store.js';
-import { isOn, type Switch } from '../limiter/switch.js';
-import { Ending } from './ending.js';
-import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
+import { isOn, type Enabled } from '../limiter/enabled.js';
+import { ResponseEnd } from './response-end.js';
+import {
+  weakTrails,
+  type Framework,
+  type Leaving,
+  type Next,
+  type Outcome,
+  type Trail,
+  type Trails,
+} from './framework.js';
 import { retryAfterSeconds } from './headers.js';
 import { compileOptions, type CompiledOptions } from './compile-options.js';
 import { checkedHandler } from './handler-check.js';
+import { LEFT, whileConnected } from './leaving.js';
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { renewSlots } from './held-slots.js';
 import { Refunds } from './refunds.js';
 import { SetupChecks } from './setup-checks.js';
-import { compileSteps, type RequestSoFar, type Step } from './steps.js';
-import type { Texts } from './texts.js';
+import { compileSteps, type RequestSoFar, type Step } from './request-steps.js';
+import type { HeaderTexts } from './header-texts.js';
 
 /**
  * Creates a limiter for the requests of a framework.
@@ -41,14 +50,19 @@ export function createFlow<Req extends object, Res>(
   return flow;
 }
 
+/** The result of the steps. Undefined if the request is not limited. */
+type Made = LimiterDecision | typeof LEFT | undefined;
+
 /** The path of a request through the limiter, for any framework. A promise is created only if the request has to wait. */
 export class Flow<Req extends object, Res> {
-  readonly #framework: Framework<Req, Res> & Trails<Req>;
+  readonly #framework: Framework<Req, Res> & Trails<Req> & Leaving<Res>;
   readonly #options: CompiledOptions<Req, Res>;
-  readonly #asking: Internals['asking'];
+  readonly #decider: Internals['decider'];
   /** The options `enabled` of the adapter and of the limiter, without switches that are always on. */
-  readonly #switches: readonly Switch[];
+  readonly #switches: readonly Enabled[];
   readonly #steps: readonly Step<Req>[];
+  /** The index of the first step of a request that is not skipped. */
+  readonly #firstStep: number;
   /** Undefined if no cost is refunded at the end of a response. */
   readonly #refunds: Refunds<Req, Res> | undefined;
   /** The option `handler`. */
@@ -64,15 +78,16 @@ export class Flow<Req extends object, Res> {
       keyOptions: options.keyOptions,
       clientKey: options.clientKey,
     });
-    this.#framework = { ...weakTrails, ...framework };
+    const hasLeft = (res: Res): boolean => framework.hasEnded(res) && !framework.headersSent(res);
+    this.#framework = { ...weakTrails, hasLeft, ...framework };
     // The option `clientIp` is called once per request.
     const clients = new WeakMap<Req, string | undefined>();
     if (options.clientIp) this.#framework.ip = (req) => clients.get(req);
-    const { ip } = this.#framework;
-    this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
+    this.#steps = compileSteps(options, this.#framework, (req, client) => void clients.set(req, client));
+    this.#firstStep = options.skip ? 1 : 0;
     this.#options = options;
-    this.#asking = options.limiter.internals.asking;
-    this.#switches = [options.enabled, this.#asking.switch].filter((each) => each !== true);
+    this.#decider = options.limiter.internals.decider;
+    this.#switches = [options.enabled, this.#decider.switch].filter((each) => each !== true);
     this.#handler =
       options.handler && checkedHandler(options.handler, framework.handlerSignature, options.warn);
     const { skipSuccessfulRequests, skipFailedRequests, refundAborted } = options;
@@ -112,7 +127,7 @@ export class Flow<Req extends object, Res> {
       const outcome = this.#proceed(decision, req, res, trail);
       return typeof outcome === 'string' ? outcome : outcome.catch(fail);
     } catch (error) {
-      return fail(error);
+      return this.#fail(error, res);
     }
   }
 
@@ -146,10 +161,12 @@ export class Flow<Req extends object, Res> {
     return false;
   }
 
-  // From the request to a decision (undefined: not limited).
+  // From the request to a decision.
 
-  #goThrough(soFar: RequestSoFar<Req>, res: Res, from: number): MaybePromise<LimiterDecision | undefined> {
+  #goThrough(soFar: RequestSoFar<Req>, res: Res, from: number): MaybePromise<Made> {
     for (let i = from; i < this.#steps.length; i++) {
+      // The functions of the options might find no address, and report that the request has no key.
+      if (i === this.#firstStep && this.#framework.hasLeft(res)) return LEFT;
       const goesOn = this.#steps[i]!(soFar);
       if (goesOn === true) continue;
       return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
@@ -161,45 +178,45 @@ export class Flow<Req extends object, Res> {
     }
     if (key === undefined) return undefined;
     const { wait } = this.#options;
-    if (wait !== undefined) return this.#wait(res, soFar, key, wait);
-    return this.#asking.decide(key, cost, set!, false, 'held', id, weight);
+    const again = undefined;
+    const request: Request = { key, cost, set: set!, peek: false, unreported: 'held', id, weight, again };
+    return wait === undefined ? this.#decider.decide(request) : this.#wait(res, request, wait);
   }
 
-  /** Waits in line while the client is connected. Rejects with `HEADGATE_ABORTED` if the client leaves. */
-  async #wait(res: Res, soFar: RequestSoFar<Req>, key: Key, timeout: number): Promise<LimiterDecision> {
-    const { cost, weight } = soFar;
-    const set = soFar.set!;
-    const { limiter } = this.#options;
-    const gone = new AbortController();
-    const ending = new Ending(this.#framework, res, () => gone.abort());
+  /** Waits in line while the client is connected. */
+  async #wait(res: Res, request: Request, timeout: number): Promise<Made> {
+    const { waits } = this.#options.limiter.internals;
+    const hopes = this.#refunds !== undefined;
+    const waiting = {
+      ...request,
+      unreported: 'all',
+      timeout,
+      priority: 0,
+      isUnbounded: false,
+      hopes,
+    } as const;
     try {
-      return await limiter.internals.waits.waitBy(set, key, cost, timeout, gone.signal, 0, false, weight);
+      return await whileConnected(this.#framework, res, (signal) => waits.waitBy({ ...waiting, signal }));
     } catch (error) {
       const { code, decision } = error as HeadgateError;
-      if (code === 'HEADGATE_QUEUE_FULL') return await this.#asking.noRoom(set, key, cost);
+      if (code === 'HEADGATE_QUEUE_FULL') return await this.#decider.noRoom(request);
       if (decision === undefined && code === 'HEADGATE_WAIT_TIMEOUT')
-        return this.#asking.withoutStore(set, key, cost, 'deny');
+        return this.#decider.unasked.withoutStore(request, 'deny');
       if (decision === undefined) throw error;
       return ofLimiter(decision);
-    } finally {
-      ending.stop();
     }
   }
 
-  async #goOn(
-    goesOn: Promise<boolean>,
-    soFar: RequestSoFar<Req>,
-    res: Res,
-    next: number,
-  ): Promise<LimiterDecision | undefined> {
-    return (await goesOn) ? this.#goThrough(soFar, res, next) : this.#end(soFar);
+  async #goOn(goesOn: Promise<boolean>, soFar: RequestSoFar<Req>, res: Res, next: number): Promise<Made> {
+    if (!(await goesOn)) return this.#end(soFar);
+    return this.#framework.hasLeft(res) ? LEFT : this.#goThrough(soFar, res, next);
   }
 
   /** Ends the steps of a request that is skipped or on a list. */
   #end({ req, key, listed }: RequestSoFar<Req>): LimiterDecision | undefined {
     if (!listed) return undefined;
     this.#look(req);
-    return this.#asking.listed(key ?? this.#framework.ip(req) ?? '', listed);
+    return this.#decider.unasked.listed(this.#decider.subject(key ?? this.#framework.ip(req) ?? ''), listed);
   }
 
   /** Checks one of the first requests for mistakes in the configuration. */
@@ -209,26 +226,26 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  async #later(decision: Promise<LimiterDecision | undefined>, req: Req, res: Res): Promise<Outcome> {
+  async #later(decision: Promise<Made>, req: Req, res: Res): Promise<Outcome> {
     try {
       const made = await decision;
       return await this.#proceed(made, req, res, this.#framework.trail(req));
     } catch (error) {
-      const hasLeft =
-        this.#options.wait !== undefined && (error as HeadgateError).code === 'HEADGATE_ABORTED';
-      if (hasLeft && this.#framework.hasEnded(res)) return 'answered';
-      return fail(error);
+      return this.#fail(error, res);
     }
   }
 
+  /** Drops a request that failed because its client has left. */
+  #fail(error: unknown, res: Res): Outcome {
+    const { code } = Object(error) as Partial<HeadgateError>;
+    if (code === 'HEADGATE_NO_CLIENT_IP' && this.#framework.hasLeft(res)) return 'answered';
+    return fail(error);
+  }
+
   /** @param before the limiters that have decided on the request before */
-  #proceed(
-    decision: LimiterDecision | undefined,
-    req: Req,
-    res: Res,
-    before: Trail | undefined,
-  ): MaybePromise<Outcome> {
+  #proceed(decision: Made, req: Req, res: Res, before: Trail | undefined): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
+    if (decision === LEFT) return 'answered';
     const hasSlots = holdsSlots(decision.set);
     const isFollowed = hasSlots || this.#refunds?.mayFollow(res);
     if (decision.allowed && isFollowed) this.#follow(decision, req, res);
@@ -241,17 +258,9 @@ export class Flow<Req extends object, Res> {
 
   /** Holds the request until its turn (leaky bucket with `maxDelay`). If the client leaves, the turn is returned. */
   async #hold(decision: LimiterDecision, req: Req, res: Res): Promise<Outcome> {
-    const gone = new AbortController();
-    const ending = new Ending(this.#framework, res, () => gone.abort());
-    try {
-      const held = await this.#options.limiter.internals.waits.holdReported(decision, gone.signal);
-      return await this.#conclude(held, req, res, this.#framework.trail(req));
-    } catch (error) {
-      if (gone.signal.aborted) return 'answered';
-      throw error;
-    } finally {
-      ending.stop();
-    }
+    const { waits } = this.#options.limiter.internals;
+    const held = await whileConnected(this.#framework, res, (signal) => waits.holdReported(decision, signal));
+    return held === LEFT ? 'answered' : this.#conclude(held, req, res, this.#framework.trail(req));
   }
 
   /** Publishes the decision and continues with its outcome. */
@@ -259,7 +268,7 @@ export class Flow<Req extends object, Res> {
     const { onDecision, writeHeaders } = this.#options;
     this.#framework.keep(req, { flow: this, decision, before });
     if (onDecision) notifyUser('onDecision', onDecision, decision, req);
-    let texts: Texts | undefined;
+    let texts: HeaderTexts | undefined;
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
@@ -276,7 +285,7 @@ export class Flow<Req extends object, Res> {
     decision: LimiterDecision & DeniedDecision,
     req: Req,
     res: Res,
-    texts: Texts | undefined,
+    texts: HeaderTexts | undefined,
   ): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
     const { statusCode, jitter } = this.#options;
@@ -298,7 +307,7 @@ export class Flow<Req extends object, Res> {
   /** Waits for the end of the response. Then slots are released, and a cost that must not count is refunded. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
-    const ending = new Ending(this.#framework, res, (completed) => {
+    const ending = new ResponseEnd(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
       const refunds = this.#refunds;

@@ -20,6 +20,12 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether the response has ended. Long responses are polled, in case no event reports the end. */
   hasEnded(res: Res): boolean;
   /**
+   * Whether the client left before the response was complete. Limiters drop such a request before they decide.
+   *
+   * @default whether the response has ended, and nothing was sent
+   */
+  hasLeft?(res: Res): boolean;
+  /**
    * Calls `ended` at the end of the response: with true if the response was sent completely, whatever its status; with false if the
    * response was cut off or the client left. Only the first call counts.
    *
@@ -29,6 +35,9 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether `onEnd` always passes false, at the end of a connection that carries many requests. @default false */
   neverCompletes?(res: Res): boolean;
 }
+
+/** A port that can report a client's leaving. */
+export type Leaving<Res> = Required<Pick<ResponsePort<Res>, 'hasLeft'>>;
 
 /** The limiters that have decided on a request, newest first. */
 export interface Trail {
@@ -67,6 +76,11 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
    * are off.
    */
   proxy?(req: Req): Proxies | undefined;
+  /**
+   * The kind of a message that has no client with an address, such as `'rpc'`, or `undefined` for a request. Policies by the default key do not
+   * apply to such a message.
+   */
+  messageKind?(req: Req): string | undefined;
   /** The signature of the option `handler`, for warnings. Default `handler(request, response, decision)`. */
   readonly handlerSignature?: string;
 }

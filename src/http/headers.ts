@@ -1,11 +1,11 @@
 import type { LimiterDecision } from '../limiter/decision.js';
-import { outweighs } from '../limiter/precedence.js';
+import { outweighs } from '../limiter/deciding-policy.js';
 import type { Verdict } from '../common/decision.js';
 import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { checkChoice } from '../common/validate.js';
 import type { PartitionKeys } from './partition-key.js';
-import { textsAfter, textsOf, type Texts } from './texts.js';
+import { textsAfter, textsOf, type HeaderTexts } from './header-texts.js';
 
 /**
  * The format of the header fields that show clients their quota:
@@ -38,30 +38,22 @@ export type WriteHeaders = <Res>(
   res: Res,
   decision: LimiterDecision,
   stacked: boolean,
-) => Texts;
+) => HeaderTexts;
+
+/** A decision to show. */
+interface Page {
+  readonly decision: LimiterDecision;
+  /** The texts of the decision's set. */
+  readonly texts: HeaderTexts;
+  /** As in `WriteHeaders`. */
+  readonly stacked: boolean;
+}
 
 /** Writes the fields of a dialect for a single quota. */
-type WriteQuota = <Res>(
-  target: HeaderTarget<Res>,
-  res: Res,
-  quota: Quota,
-  texts: Texts,
-  stacked: boolean,
-) => void;
+type WriteQuota = <Res>(target: HeaderTarget<Res>, res: Res, quota: QuotaItem, page: Page) => void;
 
-/**
- * Writes the structured lists of draft-11.
- *
- * @param alone the texts of the decision's set if no other limiter has written on the response
- * @returns the texts in force
- */
-type WriteLists = <Res>(
-  target: HeaderTarget<Res>,
-  res: Res,
-  decision: LimiterDecision,
-  alone: Texts,
-  stacked: boolean,
-) => Texts;
+/** Writes the structured lists of draft-11. @returns the texts in force */
+type WriteLists = <Res>(target: HeaderTarget<Res>, res: Res, page: Page) => HeaderTexts;
 
 /** The header fields that show a quota. */
 export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
@@ -112,9 +104,10 @@ export function compileHeaders(
     const isSilent = shadow || reason === 'disabled';
     if (isSilent || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned'))
       return texts;
+    const page = { decision, texts, stacked };
     const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
-    if (quota) for (const write of older) write(target, res, quota, texts, stacked);
-    return structured ? structured(target, res, decision, texts, stacked) : texts;
+    if (quota) for (const write of older) write(target, res, quota, page);
+    return structured ? structured(target, res, page) : texts;
   };
 }
 
@@ -136,7 +129,7 @@ export function retryAfterSeconds(
 }
 
 /** The single quota in the older dialects. */
-interface Quota {
+interface QuotaItem {
   readonly allowed: boolean;
   /** Of a shared limit, the tenant's share. */
   readonly limit: number;
@@ -146,7 +139,7 @@ interface Quota {
 }
 
 /** The quota that denies longest, else the quota with the least remaining, or `undefined` if the set has no quotas. */
-function quotaOf(decision: LimiterDecision, texts: Texts): Quota | undefined {
+function quotaOf(decision: LimiterDecision, texts: HeaderTexts): QuotaItem | undefined {
   const { policies, reason, retryAfterMs } = decision;
   const { quotas } = texts;
   let tightest = quotas[0];
@@ -190,7 +183,7 @@ function effectiveWindow(
 /** @param keys the parameter `pk` of each policy, if the fields show keys */
 function structuredItems(
   decision: LimiterDecision,
-  { enforced, items, policies }: Texts,
+  { enforced, items, policies }: HeaderTexts,
   keys: readonly string[] | undefined,
 ): string {
   let list = '';
@@ -209,7 +202,7 @@ function structuredItems(
 }
 
 function structuredFields(partitionKeys: PartitionKeys | undefined): WriteLists {
-  return (target, res, decision, alone, stacked) => {
+  return (target, res, { decision, texts: alone, stacked }) => {
     const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
     const isLater = stacked && isStructured(earlier);
     const texts = isLater ? textsAfter(earlier, decision.set) : alone;
@@ -224,7 +217,7 @@ function structuredFields(partitionKeys: PartitionKeys | undefined): WriteLists 
   };
 }
 
-const policyField: WriteQuota = (target, res, _quota, { plain }, stacked) => {
+const policyField: WriteQuota = (target, res, _quota, { texts: { plain }, stacked }) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
   if (isStructured(earlier)) return;
   target.setHeader(res, 'RateLimit-Policy', typeof earlier === 'string' ? `${earlier}, ${plain}` : plain);
@@ -239,7 +232,7 @@ function isStructured(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith('"');
 }
 
-const oneField: WriteQuota = (target, res, quota, _texts, stacked) => {
+const oneField: WriteQuota = (target, res, quota, { stacked }) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit') : undefined;
   if (isStructured(earlier)) return;
   if (typeof earlier === 'string' && isTighter(/remaining=(\d+)/.exec(earlier)?.[1], quota)) return;
@@ -250,7 +243,7 @@ const oneField: WriteQuota = (target, res, quota, _texts, stacked) => {
 /** @param resetOf returns the field's value for a reset in `ms` */
 function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQuota {
   const [limit, remaining, reset] = [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`] as const;
-  return (target, res, quota, _texts, stacked) => {
+  return (target, res, quota, { stacked }) => {
     if (stacked && isTighter(target.getHeader(res, remaining), quota)) return;
     target.setHeader(res, limit, String(quota.limit));
     target.setHeader(res, remaining, String(quota.remaining));
@@ -262,7 +255,7 @@ function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQ
  * Whether the earlier quota stays in the fields of dialects with a single quota. The smallest remaining quota stays, and a denial always
  * replaces it.
  */
-function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
+function isTighter(earlier: unknown, { allowed, remaining }: QuotaItem): boolean {
   return allowed && Number(earlier ?? Infinity) <= remaining;
 }
 

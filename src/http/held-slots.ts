@@ -1,6 +1,7 @@
+import { warnOfBackground } from '../common/background.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
-import type { Ending } from './ending.js';
+import type { ResponseEnd } from './response-end.js';
 
 /** The shortest lease of a set's concurrency policies, ms, or 0 if the set has no such policies. */
 export function shortestLease({ policies }: PolicySet): number {
@@ -22,7 +23,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  */
 export function renewSlots(
   decision: LimiterDecision,
-  ending: Pick<Ending<unknown>, 'look'>,
+  ending: Pick<ResponseEnd<unknown>, 'look'>,
   longest: number,
 ): () => void {
   const lease = shortestLease(decision.set);
@@ -34,11 +35,13 @@ export function renewSlots(
     if (performance.now() > until) return stop();
     decision.renew().then((held) => {
       if (!held) stop();
-    }, ignore);
+    }, warnOfRenewal);
   };
   const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), MAX_TIMER_MS)).unref();
   return stop;
 }
 
-/** Ignores errors while the store is down, because the next renewal may still be in time. */
-function ignore(): void {}
+/** The next renewal may still be in time. */
+function warnOfRenewal(error: unknown): void {
+  warnOfBackground('The slot of a response was not renewed', error);
+}

@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
-import { follow } from './follow.js';
-import type { ResponsePort } from './framework.js';
+import { onClosed } from './closed-connections.js';
+import type { Leaving, ResponsePort } from './framework.js';
 
 /** A response of HTTP/1, or a response of HTTP/2 with its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
 /** The responses of Node's HTTP/1 and HTTP/2 servers, for the frameworks on these servers. */
-export const nodeResponse: ResponsePort<ServerResponse> = {
+export const nodeResponse: ResponsePort<ServerResponse> & Leaving<ServerResponse> = {
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
   headersSent: (res) => res.headersSent,
@@ -18,32 +18,62 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
     res.setHeader('Content-Length', body.length);
     res.end(body);
   },
-  hasEnded: (res) => {
-    const connection = connectionOf(res);
-    // An HTTP/2 stream closes first, and is then destroyed. A socket is destroyed first.
-    return res.destroyed || connection?.closed === true || connection?.destroyed === true;
+  // An HTTP/2 stream closes first, and is then destroyed. A socket is destroyed first.
+  hasEnded: (res: Response) =>
+    res.destroyed || (res.stream ?? res.req?.socket)?.destroyed === true || res.stream?.closed === true,
+  hasLeft: (res: Response) => {
+    const { stream, req } = res;
+    // A connection that the client has reset misses its address before Node reports the reset. A Unix socket has neither address.
+    const wasReset = req?.socket?.remoteAddress === undefined && req?.socket?.localAddress !== undefined;
+    if (!wasReset && !nodeResponse.hasEnded(res)) return false;
+    return !(res.headersSent && (stream ? isWhole(stream) : res.writableFinished));
   },
   onEnd: (res: Response, ended) => {
-    const { stream } = res;
-    const connection = connectionOf(res);
-    // Node also emits `finish` for a reset HTTP/2 stream, and before Node 24 for data that a closing socket dropped.
-    const finish = stream
-      ? () => ended(stream.writableFinished && !stream.aborted && stream.rstCode === 0)
-      : () => ended(connection?.destroyed !== true);
-    const cut = (): void => ended(false);
-    res.once('finish', finish);
-    res.once('close', cut);
-    // Before Node 24, a response behind another response on the same connection emits no event when the connection closes.
-    const unfollow = connection && follow(connection, ['close'], cut);
+    const { callbacks, stop } = listeners.get(res) ?? listenTo(res);
+    callbacks.add(ended);
     return () => {
-      res.off('finish', finish);
-      res.off('close', cut);
-      unfollow?.();
+      if (callbacks.delete(ended) && callbacks.size === 0) stop();
     };
   },
 };
 
-/** The HTTP/2 stream or the socket, or `undefined` for a response that a tool created without a connection. */
-function connectionOf(res: Response): Duplex | undefined {
-  return res.stream ?? (res.req as { socket?: Duplex } | undefined)?.socket;
+/** The listener of a response, for all limiters of the response, because Node warns of more than ten listeners. */
+interface EndListener {
+  readonly callbacks: Set<(completed: boolean) => void>;
+  stop(): void;
+}
+
+/** The listeners of responses that have not ended. */
+const listeners = new WeakMap<Response, EndListener>();
+
+function listenTo(res: Response): EndListener {
+  const callbacks: EndListener['callbacks'] = new Set();
+  const { stream } = res;
+  // Undefined for a response that a tool created without a connection.
+  const connection: Duplex | undefined = stream ?? res.req?.socket;
+  const stop = (): void => {
+    listeners.delete(res);
+    res.off('finish', finish);
+    res.off('close', cut);
+    unfollow?.();
+  };
+  const end = (completed: boolean): void => {
+    stop();
+    for (const ended of callbacks) ended(completed);
+  };
+  // Node also emits `finish` for a reset HTTP/2 stream, and before Node 24 for data that a closing socket dropped.
+  const finish = stream ? () => end(isWhole(stream)) : () => end(connection?.destroyed !== true);
+  const cut = (): void => end(false);
+  res.once('finish', finish);
+  res.once('close', cut);
+  // Before Node 24, a response behind another response on the same connection emits no event when the connection closes.
+  const unfollow = connection && onClosed(connection, ['close'], cut);
+  const listener = { callbacks, stop };
+  listeners.set(res, listener);
+  return listener;
+}
+
+/** Whether an HTTP/2 stream was sent completely. A stream that the client resets finishes, too. */
+function isWhole({ writableFinished, aborted, rstCode }: ServerHttp2Stream): boolean {
+  return writableFinished && !aborted && rstCode === 0;
 }

@@ -17,6 +17,7 @@ import {
   type CommonOptions,
   type InlinePolicy,
 } from '../limiter/options.js';
+import type { TiersWith } from '../limiter/tiers.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { checkWeight } from '../contract/shares.js';
@@ -35,69 +36,75 @@ type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }[
 export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** The options of all HTTP adapters in addition to the policy. */
-export type RequestOptions<Req, Res> = CommonOptions & {
+export type RequestOptions<Req, Res, Tier extends string = string> = Omit<CommonOptions, 'tiers'> & {
+  /**
+   * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
+   * requests without a tier.
+   */
+  tiers?: TiersWith<Tier> | undefined;
   /**
    * The request's tier: its name in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
    */
-  tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
+  tier?: Tier | Callback<[request: Req], MaybePromise<Tier | undefined>> | undefined;
   /**
    * Returns the key to limit by: a sync or async function of the request. Any string is a key. `undefined`: policies without `by` do not
    * apply to this request; if the limiter has no other policies, the request is not limited.
    *
    * @default the client's address by the framework's settings; for IPv6, the address' network (`ipv6Subnet`)
    */
-  keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
+  keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>> | undefined;
   /**
    * Returns the request's key for each dimension in the policies' `by`: `{ account: (req) => req.user?.id }`. Each function is sync or
    * async. `undefined`: policies by the dimension do not apply to the request.
    */
-  keys?: KeysOption<Req>;
+  keys?: KeysOption<Req> | undefined;
   /**
    * Returns the client's IP address for the default key, lists and bans: a sync or async function of the request. It replaces the framework's
    * address, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
    * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
-  clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
+  clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>> | undefined;
   /** The prefix length of the default key for IPv6, 1 to 128. Addresses with the same prefix count as one client. @default 56 */
-  ipv6Subnet?: number;
+  ipv6Subnet?: number | undefined;
   /**
    * The cost of a request in units. A whole number from 0 (charges nothing) to 1e12, or an object of numbers by policy name, as in `{
    * tokens: 800 }` (policies without an entry cost 1), or a sync or async function of the request that returns either. @default 1
    */
-  cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
+  cost?: Cost | Callback<[request: Req], MaybePromise<Cost>> | undefined;
   /**
    * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
    * @default the policy's weight
    */
   weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
   /**
-   * Returns the request's id, 1 to 255 characters, such as its `Idempotency-Key`: a sync or async function of the request. A request whose id
-   * was charged gets the same decision again, and is not charged twice, in any process. `undefined` or null: the request has no id.
-   * `idsFor` sets how long ids are remembered. Cannot be combined with `wait`.
+   * Returns the request's id, 1 to 255 characters: a sync or async function of the request. A request whose id was charged gets the same
+   * decision again, and is not charged, in any process, at most `repeats` times. Return a header, such as `Idempotency-Key`, only after you have
+   * verified that your service made or knows the id: otherwise a client sends different requests with one id, and most are not charged. Any other
+   * value, and an id that is too long: the request has no id. `idsFor` sets how long ids are remembered. Cannot be combined with `wait`.
    */
-  requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>>;
+  requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>> | undefined;
   /**
    * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
-   * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next request gets 503. A request that cannot be
-   * admitted in time gets `statusCode`, at once if the failure is certain. A client that leaves loses its place. The denial of a waiting
-   * request does not count as an attempt, nor towards a ban.
+   * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next request gets 503. A request that is not
+   * admitted in time gets `statusCode`: at once if the quota returns later, unless the limiter refunds requests (`skipFailedRequests`,
+   * `skipSuccessfulRequests`). A client that leaves loses its place. The denial of a waiting request does not count as an attempt, nor towards a ban.
    *
    * @default requests do not wait
    */
-  wait?: Duration;
+  wait?: Duration | undefined;
   /** Whether to exempt a request from limiting: a sync or async function. */
-  skip?: Callback<[request: Req], MaybePromise<boolean>>;
+  skip?: Callback<[request: Req], MaybePromise<boolean>> | undefined;
   /** Clients that are never limited. */
-  allowList?: ListOption<Req>;
+  allowList?: ListOption<Req> | undefined;
   /** Clients that are always denied, with 403. Takes precedence over the `allowList`. */
-  denyList?: ListOption<Req>;
+  denyList?: ListOption<Req> | undefined;
   /**
    * The formats of the header fields that show the quota, or `false` for no fields. Every denial has `Retry-After`, if waiting helps.
    *
    * @default ['draft-6', 'draft-11']
    */
-  headers?: HeaderDialect | readonly HeaderDialect[] | false;
+  headers?: HeaderDialect | readonly HeaderDialect[] | false | undefined;
   /**
    * Shows which key each policy counts, as the parameter `pk` of draft-11. The key is hashed with this secret of at least 16 characters,
    * which must be the same in all processes. `true` uses a secret of this process and is possible only without `store` and `limiter`.
@@ -105,39 +112,39 @@ export type RequestOptions<Req, Res> = CommonOptions & {
    *
    * @default false
    */
-  partitionKey?: string | boolean;
+  partitionKey?: string | boolean | undefined;
   /** The status of a denial, 400 to 599. Denials by a list always have 403, denials for a failed store 503. @default 429 */
-  statusCode?: number;
+  statusCode?: number | undefined;
   /**
    * Randomly delays `Retry-After` by up to this time, so that clients do not all return at once: ms or `'30s'`, a second to 366 days.
    * `Retry-After` is never too early, and a short wait is at most doubled. The decision and all other fields stay exact.
    *
    * @default no delay
    */
-  jitter?: Duration;
+  jitter?: Duration | undefined;
   /**
    * Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are
    * already set. Send the answer by the second argument, such as `res.json({ error: 'Slow down' })`: a returned value is not sent.
    */
-  handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
+  handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown> | undefined;
   /** Refund the cost after a successful response. @default false */
-  skipSuccessfulRequests?: boolean;
+  skipSuccessfulRequests?: boolean | undefined;
   /** Refund the cost after a failed response. @default false */
-  skipFailedRequests?: boolean;
+  skipFailedRequests?: boolean | undefined;
   /**
    * Refund the cost if the response was cut off. Such a response counts neither as success nor as failure. With `true`, clients can escape
    * the limit by disconnecting early. @default false
    */
-  refundAborted?: boolean;
+  refundAborted?: boolean | undefined;
   /**
    * The time for which the slots of a concurrency policy are renewed while a response is being sent: ms or `'12h'`, up to 366 days.
    * Afterwards the slots expire with their `lease`. @default '24h'
    */
-  renewFor?: Duration;
+  renewFor?: Duration | undefined;
   /** Whether a completed response was a success: a sync or async function. @default a status below 400 */
-  requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>>;
+  requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>> | undefined;
   /** Receives every decision, for logs and metrics. An error that the callback throws is reported as a process warning. */
-  onDecision?: Callback<[decision: Decision, request: Req], void>;
+  onDecision?: Callback<[decision: Decision, request: Req], void> | undefined;
 };
 
 /** The policies of an adapter. */
@@ -172,7 +179,7 @@ export interface InlineQuota extends InlinePolicy {
 }
 
 /** The options of an HTTP adapter: a policy inline, `policies`, or a `limiter`. Without any of these: 1,000 requests a minute. */
-export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
+export type HttpOptions<Req, Res, Tier extends string = string> = RequestOptions<Req, Res, Tier> &
   ((StrictPolicy & InlineQuota) | (NoPolicy<'weight'> & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
@@ -216,7 +223,7 @@ export const REQUEST_TABLE = {
   skipSuccessfulRequests: boolean(false),
   skipFailedRequests: boolean(false),
   refundAborted: boolean(false),
-  renewFor: duration('24h'),
+  renewFor: duration('24h', { usual: 'long' }),
   requestWasSuccessful: fn(),
   enabled: LIMITER_TABLE.enabled,
   warnings: LIMITER_TABLE.warnings,

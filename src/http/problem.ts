@@ -1,5 +1,5 @@
 import type { LimiterDecision } from '../limiter/decision.js';
-import { textsOf, type Texts } from './texts.js';
+import { textsOf, type HeaderTexts } from './header-texts.js';
 
 /** The media type of problem details (RFC 9457). */
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -41,7 +41,7 @@ function head(type: string, title: string, status: number): string {
   return `{"type":"${REGISTRY}#${type}","title":"${title}","status":${status}`;
 }
 
-function violated(decision: LimiterDecision, { enforced, names }: Texts): string {
+function violated(decision: LimiterDecision, { enforced, names }: HeaderTexts): string {
   let list = '';
   for (const i of enforced) {
     if (decision.policies[i]?.allowed === false) list += list === '' ? names[i]! : `,${names[i]}`;

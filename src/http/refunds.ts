@@ -1,3 +1,4 @@
+import { inBackground } from '../common/background.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { CompiledOptions } from './compile-options.js';
 import type { Framework } from './framework.js';
@@ -17,8 +18,12 @@ export class Refunds<Req extends object, Res> {
     return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /** Returns the cost of a request at the end of its response, if the outcome must not count. */
+  /**
+   * Returns the cost of a request at the end of its response, if the outcome must not count. A repetition returns nothing: otherwise a client
+   * could get back the cost of a request that was served, by a repetition that fails.
+   */
   async refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
+    if (decision.repeated) return;
     const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
     let isRefunded = refundAborted;
     if (completed) {
@@ -28,6 +33,6 @@ export class Refunds<Req extends object, Res> {
       isRefunded = isSuccess ? skipSuccessfulRequests : skipFailedRequests;
     }
     // While the store is down, such charges expire by themselves.
-    if (isRefunded) await decision.refund().catch(() => {});
+    if (isRefunded) await inBackground('The cost of a request was not given back', decision.refund());
   }
 }

@@ -81,8 +81,9 @@ export class SetupChecks<Req extends object> {
       if (unseen.length > 0) warn('HEADGATE_NEVER_A_KEY', neverAKey(unseen, REQUESTS - 1));
     }
     this.#hadKey ||= keys.length > 0;
-    if (!this.#hadKey && ++this.#keyless === KEYLESS_REQUESTS)
-      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions), KEYLESS_REQUESTS));
+    const made = Object.values(keyOptions);
+    if (!this.#hadKey && made.length > 0 && ++this.#keyless === KEYLESS_REQUESTS)
+      warn('HEADGATE_NEVER_A_KEY', neverAKey(made, KEYLESS_REQUESTS));
     const ip = this.#framework.ip(req);
     if (ip === undefined) return;
     const ofClient = keys.filter((each) => this.#isOf(ip, each.key));

@@ -3,7 +3,7 @@ import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
 /** The platform's facts about a request's connection. */
-export interface Connection {
+export interface WebConnection {
   /** The client's address. @default the address that Deno and Bun pass to a handler */
   ip?: string | undefined;
   /** On Node's servers, the response that Node created, which reports whether everything was sent. */
@@ -24,20 +24,28 @@ export class WebReply {
   #hasEnded = false;
 
   /**
-   * @param request the request, whose `signal` is aborted when the client leaves
+   * @param request the request, whose `signal` is aborted when the client leaves. Some platforms' requests have no signal
    * @param outgoing on Node's servers, the response that the server created, the only source for what was sent
    */
-  constructor(request: Pick<Request, 'method' | 'signal'>, outgoing?: ServerResponse) {
-    this.#isHead = request.method === 'HEAD';
+  constructor(
+    { method, signal }: Pick<Request, 'method'> & Partial<Pick<Request, 'signal'>>,
+    outgoing?: ServerResponse,
+  ) {
+    this.#isHead = method === 'HEAD';
     this.#outgoing = outgoing;
-    if (outgoing) return;
-    request.signal.addEventListener('abort', () => this.#end(false));
-    if (request.signal.aborted) this.#end(false);
+    if (outgoing || !signal) return;
+    signal.addEventListener('abort', () => this.#end(false));
+    if (signal.aborted) this.#end(false);
   }
 
   /** @internal */
   get hasEnded(): boolean {
     return this.#outgoing ? nodeResponse.hasEnded(this.#outgoing) : this.#hasEnded;
+  }
+
+  /** @internal */
+  get hasLeft(): boolean {
+    return this.#outgoing ? nodeResponse.hasLeft(this.#outgoing) : this.#hasEnded;
   }
 
   /** @internal */
@@ -126,5 +134,6 @@ export const webResponse: ResponsePort<WebReply> = {
   setStatus: (reply, status) => void (reply.status = status),
   send: (reply, body) => void (reply.body = body),
   hasEnded: (reply) => reply.hasEnded,
+  hasLeft: (reply) => reply.hasLeft,
   onEnd: (reply, ended) => reply.onEnd(ended),
 };

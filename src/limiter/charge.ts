@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
 import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
-import type { Claim } from '../contract/claim.js';
+import { sharedOf } from '../contract/shares.js';
 import { chargedOf, type ChangeReply, type Charged, type Reply } from '../contract/reply.js';
-import type { PolicySet, Query, Store, Subject } from '../contract/store.js';
+import type { Claim, PolicySet, Query, Store, Subject } from '../contract/store.js';
+import { variant } from '../contract/variant.js';
 import type { Slots } from './slots.js';
+import { keepsAttempts } from './waiting/waiting-set.js';
 
 /** The store methods through which a decision later changes its charge. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
@@ -12,20 +14,19 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   checkCost(cost: unknown, set: PolicySet): Cost;
 }
 
-/**
- * The account of a store.
- *
- * @param slots tracks the slots held by this process
- * @param wake receives each subject after a return of units or slots
- * @param setOf returns the set by which a charge by another set is changed now
- */
-export function accountOf(
-  store: Store,
-  slots: Slots,
-  wake: (subject: Subject) => void,
-  checkCost: Account['checkCost'],
-  setOf: (set: PolicySet) => PolicySet,
-): Account {
+/** The parts of an account. */
+interface AccountParts extends Pick<Account, 'checkCost'> {
+  readonly store: Store;
+  /** Tracks the slots held by this process. */
+  readonly slots: Slots;
+  /** Receives each subject after a return of units or slots. */
+  readonly wake: (subject: Subject) => void;
+  /** Returns the set by which a charge by another set is changed now. */
+  readonly setOf: (set: PolicySet) => PolicySet;
+}
+
+/** The account of a store. */
+export function accountOf({ store, slots, wake, checkCost, setOf }: AccountParts): Account {
   return {
     checkCost,
     adjust: async (change) => {
@@ -65,6 +66,8 @@ export class Charge {
   /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
   #hasSlots: boolean;
+  /** The release under way. */
+  #releasing: Promise<boolean> | undefined;
   /** The name of the decision in the record of the request's id. */
   #owner: string | undefined;
   /** Whether policies that count attempts keep their charge. */
@@ -77,7 +80,11 @@ export class Charge {
     this.#hasSlots = query.lease !== '';
     // Every charge takes time to end, so a key without a reset time has no charge.
     const hasRoom = ({ resetAfterMs }: Verdict): boolean => reply.full === undefined || resetAfterMs > 0;
-    this.#shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
+    const shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
+    // The verdicts on hidden policies have a meaning of their own, and their charge is that of the shared limit.
+    for (const { policy, pool, tenant } of sharedOf(query.set))
+      shares[pool] = shares[tenant] = shares[policy]!;
+    this.#shares = shares;
     this.#units = this.#of(query.set.policies.map((_, i) => costAt(query, i)));
     this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
@@ -97,7 +104,8 @@ export class Charge {
     const units = this.#of(wanted);
     const less = units.map((own, i) => Math.max(0, before[i]! - own));
     const more = units.map((own, i) => Math.max(0, own - before[i]!));
-    if (!less.some(isSome) && !more.some(isSome)) return;
+    // The units of an earlier call may still be on their way.
+    if (!less.some(isSome) && !more.some(isSome)) return this.#changing;
     this.#units = units;
     const change = async (): Promise<void> => {
       if (less.some(isSome)) await this.#giveBack(less);
@@ -115,9 +123,11 @@ export class Charge {
 
   /** Gives the slots back. @returns false if they were not held */
   async release(): Promise<boolean> {
-    if (!this.#hasSlots) return false;
-    this.#hasSlots = false;
-    return this.#lease('release');
+    if (this.#hasSlots) {
+      this.#hasSlots = false;
+      this.#releasing = this.#lease('release').finally(() => (this.#releasing = undefined));
+    }
+    return this.#releasing ?? false;
   }
 
   /** Holds the slots for another full lease. @returns false if they were not held */
@@ -141,8 +151,8 @@ export class Charge {
         return traits.holdsSlots && shadow === wanted && isTaken;
       });
       if (at.length === 0) return undefined;
-      const policies = at.map((i) => set.policies[i]!);
-      return this.#account.lease({ ...change, ...costsOfPart(change, at), set: { ...set, policies } });
+      const some = variant(set, 'slots', () => ({ policies: at.map((i) => set.policies[i]!) }), at.join());
+      return this.#account.lease({ ...change, ...costsOfPart(change, at), set: some });
     };
     const [enforced, shadows] = await Promise.all([ask(false), ask(true)]);
     return enforced ?? shadows ?? false;
@@ -170,16 +180,16 @@ export class Charge {
       if (kept.some(isSome)) this.#entries[at] = { ...last, asked: kept, units: left };
       else this.#entries.splice(at, 1);
       const { policies } = this.#query.set;
-      const stays = (i: number): boolean => this.#attemptsStay && policies[i]!.attempts;
+      const stays = (i: number): boolean => this.#attemptsStay && keepsAttempts(policies[i]!);
       const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
       if (back.some((units) => units < 0)) await this.#adjust(back, last);
     }
   }
 
   async #adjust(units: readonly number[], charged: Charged | undefined): Promise<ChangeReply> {
-    const { set, key, id } = this.#query;
+    const { set, key, id, idHome } = this.#query;
     const claim = id === undefined ? undefined : this.#claim(id);
-    return this.#account.adjust({ set, key, units, charged, claim, degraded: this.#reply.degraded });
+    return this.#account.adjust({ set, key, units, charged, claim, idHome, degraded: this.#reply.degraded });
   }
 
   #claim(id: string): Claim {

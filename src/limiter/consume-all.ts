@@ -1,3 +1,4 @@
+import { inBackground } from '../common/background.js';
 import type { Decision } from '../common/decision.js';
 import { all, ofLimiter, type LimiterDecision } from './decision.js';
 import type { Cost } from '../contract/costs.js';
@@ -13,9 +14,9 @@ export interface Ask {
   /** The client to limit. */
   key: Key;
   /** Whole units, 0 (only look) to 1e12, or units by policy name. @default 1 */
-  cost?: Cost;
+  cost?: Cost | undefined;
   /** The limiter's tier that decides. @default the policies outside the tiers */
-  tier?: string;
+  tier?: string | undefined;
 }
 
 /** The answer of several limiters to one request. Made by {@link consumeAll}. */
@@ -88,12 +89,12 @@ export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
   return joint;
 }
 
-/** Ignores errors of the store, because without a refund the charge ends with its window. */
+/** Reports errors of the store, because without a refund the charge ends with its window. */
 async function giveBack(
   decisions: readonly LimiterDecision[],
   act: (decision: LimiterDecision) => Promise<void>,
 ): Promise<void> {
-  await all(decisions.map(act)).catch(() => {});
+  await inBackground('The charge of a denied request was not given back', all(decisions.map(act)));
 }
 
 /** The remaining part of the limit, or Infinity for a decision without a limit: by a shadow, or not counted. */
@@ -114,7 +115,7 @@ function check(asks: readonly Ask[]): void {
     if (!(limiter instanceof Limiter)) {
       throw invalidOption(`asks[${i}].limiter`, limiter, 'Pass a limiter made by createLimiter.');
     }
-    limiter.internals.asking.subject(key);
+    limiter.internals.decider.subject(key);
     const set = limiter.tiers.of(tier);
     if (cost !== undefined) limiter.internals.scope.checkCost(cost, set);
   });

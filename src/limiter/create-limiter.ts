@@ -10,14 +10,15 @@ import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import { visiblePolicies } from '../contract/shares.js';
-import { hasThresholds } from '../contract/thresholds.js';
+import { hasThresholds } from '../features/thresholds/crossing-reports.js';
 import type { PolicySet } from '../contract/store.js';
+import { checkOffences } from './bans.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
-import type { Setup } from './setup.js';
+import type { CheckedOptions } from './checked-options.js';
 import {
   CREATING_OPTIONS,
   hasPolicies,
@@ -32,7 +33,7 @@ import { thresholdReporter } from './observe.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
 import {
   checkProcess,
-  checkWindows,
+  checkPolicies,
   FirstQuestion,
   fleetingLimiters,
   isFirstOf,
@@ -94,17 +95,26 @@ export function assembleLimiter(
       ? []
       : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
-  const { ban, timeout, idsFor } = checked;
+  const { ban, timeout, idsFor, repeats } = checked;
   const onThreshold = thresholdReporter(checked.onThreshold);
   const set: PolicySet = Object.freeze({
-    ...{ name: checked.name ?? defaultName, policies, ban, timeout, idsFor, onThreshold },
+    // One literal with all fields, because V8 gives each object that begins with a spread a hidden class of its own.
+    name: checked.name ?? defaultName,
+    policies,
+    ban,
+    timeout,
+    idsFor,
+    repeats,
+    onThreshold,
     dimensions: dimensionsOf(policies, ban, by),
-    ...(checked.overrides && { overrides: AS_CONFIGURED }),
+    overrides: checked.overrides ? AS_CONFIGURED : undefined,
+    freshBans: options.ban?.fresh === true ? true : undefined,
   });
-  const tiers = new Tiers(options.tiers, set, by);
+  const tiers = new Tiers(options.tiers, set, by, inTiers || (dynamic && options.tiers !== undefined));
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
   if (!dynamic) {
     checkUsed(by, tiers.all);
+    if (ban && !defaults?.has('ban')) checkOffences(ban.after, by.banBy, tiers.all);
     if (checked.onThreshold && !defaults?.has('onThreshold')) checkThresholds(tiers.all);
   }
   const inner = checked.store ?? makeMemoryStore({}, warn);
@@ -113,19 +123,20 @@ export function assembleLimiter(
   checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, maxWaiting);
   const store = guarded(inner, checked, warn);
   const scope = new Scope(set, by, tiers.everything);
-  let setup: Setup;
+  let setup: CheckedOptions;
   let limiter: Limiter;
   try {
-    const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
+    const live = set.overrides && new LiveLimits({ store, base: set, tiers, scope, dynamic, warn });
     // Claims the name last, so that refused options claim nothing.
-    const release = checked.store ? claimName(inner, options.name, set, tiers.sets, dynamic) : () => {};
+    const release = checked.store
+      ? claimName(inner, options.name, { set, tiers: tiers.sets, dynamic })
+      : () => {};
     setup = {
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, release, scope, live },
       waiting: [maxWaiting, maxWaitingPerKey],
       isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
       onDecision: checked.onDecision,
       firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
-      freshBans: options.ban?.fresh ?? false,
     };
     limiter = new Limiter(setup);
   } catch (error) {
@@ -134,8 +145,8 @@ export function assembleLimiter(
     throw error;
   }
   const announcement = announcementOf(setup, dynamic, limiter.ipv6Subnets);
-  limiter.internals.asking.reports.announceTo(inner, announcement);
-  for (const each of tiers.all) checkWindows(each.policies, warn);
+  limiter.internals.decider.reports.announceTo(inner, announcement);
+  for (const { policies } of tiers.all) checkPolicies(policies, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;
 }
@@ -147,7 +158,7 @@ export function assembleLimiter(
  * @param ipv6Subnets the prefix lengths with which adapters turn IPv6 addresses into keys
  */
 function announcementOf(
-  { set, tiers: { sets }, scope, source, live, shadow }: Setup,
+  { set, tiers: { sets }, scope, source, live, shadow }: CheckedOptions,
   dynamic: boolean,
   ipv6Subnets: ReadonlySet<number>,
 ): Announcement {

@@ -4,11 +4,10 @@ import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Reply } from '../contract/reply.js';
-import { perSet, type PolicySet, type Query } from '../contract/store.js';
+import { mayDelay, type PolicySet, type Query } from '../contract/store.js';
 import {
   admits,
   countOf,
-  NEVER,
   nextWait,
   remainingOf,
   soleVerdict,
@@ -18,7 +17,8 @@ import {
   type Verdicts,
 } from '../contract/verdicts.js';
 import { withLimits } from './overrides/limited-set.js';
-import { deciderOf } from './precedence.js';
+import { banWait, delayOf, retryAfterOf } from './decision-times.js';
+import { deciderOf } from './deciding-policy.js';
 
 /** A decision in place of the policies' decision. */
 export interface Ruling {
@@ -63,14 +63,9 @@ class OwnDecision implements DecisionFields {
   #made: Charge | undefined;
 
   /** @internal Made by {@link conclude}. The constructor only assigns fields, so that V8 allocates the fields in the object itself. */
-  constructor(
-    account: Account | undefined,
-    query: Query,
-    reply: Reply,
-    set: PolicySet,
-    policies: readonly Verdict[],
-    { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: DecisionParts,
-  ) {
+  constructor(query: Query, reply: Reply, parts: DecisionParts) {
+    const { allowed, shadow, set, policies, verdict, cost, limit } = parts;
+    const { retryAfterMs, resetAfterMs, delayMs, reason, account } = parts;
     this.allowed = allowed;
     // The first key represents the keys of a request.
     this.key = typeof query.key === 'string' ? query.key : (query.key[0] ?? '');
@@ -83,7 +78,7 @@ class OwnDecision implements DecisionFields {
     this.delayMs = delayMs;
     this.reason = reason;
     this.degraded = reply.degraded !== undefined;
-    this.repeated = reply.repeated !== undefined;
+    this.repeated = reply.repeated === true;
     this.policies = policies;
     this.#query = query;
     this.#reply = reply;
@@ -128,11 +123,6 @@ class OwnDecision implements DecisionFields {
     return this.#reply;
   }
 
-  /** @internal Whether nothing was to be charged. */
-  get isLook(): boolean {
-    return this.#query.peek;
-  }
-
   /** @internal */
   get subject(): Query {
     return this.#query;
@@ -151,13 +141,13 @@ class OwnDecision implements DecisionFields {
 
   /** @internal The denial for a reason beside the policies, such as a full queue. The caller gives the charge back. */
   deniedFor(reason: Reason, retryAfterMs: number): LimiterDecision {
-    return conclude(undefined, this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
+    return conclude(this.#query, this.#reply, false, { allowed: false, reason, retryAfterMs });
   }
 
   /** @internal The denial because the turn would come too late. The caller gives the charge back. */
   tooLate(): LimiterDecision {
     const reply = { ...this.#reply, verdicts: withoutTurns(this.#reply.verdicts) };
-    return conclude(undefined, this.#query, reply, false);
+    return conclude(this.#query, reply, false);
   }
 
   async settle(actual: Cost): Promise<void> {
@@ -182,9 +172,18 @@ class OwnDecision implements DecisionFields {
     return all([this.refund(), this.release()]);
   }
 
-  /** @internal Like `cancel`, but after another limiter's denial, so policies that count attempts keep their charge. */
-  withdraw(): Promise<void> {
-    return all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
+  /**
+   * @internal Like `cancel`, if the request goes no further. A repetition returns nothing, because clients choose ids, and the first request
+   * may have been served.
+   */
+  async abandon(): Promise<void> {
+    if (!this.repeated) await this.cancel();
+  }
+
+  /** @internal Like `abandon`, but after another limiter's denial, so policies that count attempts keep their charge. */
+  async withdraw(): Promise<void> {
+    if (this.repeated) return;
+    await all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -201,10 +200,18 @@ export async function all(promises: readonly Promise<unknown>[]): Promise<void> 
 /** Narrows a decision from a user. Every decision is made by a limiter. */
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
-/** The parts of a decision except the query and the verdicts. */
+/** A query, and the account through which the decision can change its charge later. Without an account, the query is a look. */
+export interface Asked extends Query {
+  readonly account?: Account | undefined;
+}
+
+/** The parts of a decision except the query and the reply. */
 interface DecisionParts {
+  readonly account: Account | undefined;
   readonly allowed: boolean;
   readonly shadow: boolean;
+  readonly set: PolicySet;
+  readonly policies: readonly Verdict[];
   /** The verdict of the deciding policy. */
   readonly verdict: Verdict | undefined;
   readonly cost: number;
@@ -219,23 +226,18 @@ interface DecisionParts {
 export function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
   const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
-  return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+  return conclude(query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
 }
 
 /**
  * Makes the decision from a store's reply.
  *
- * @param account undefined for a look
  * @param ruling set if a list, a switch or a full queue decides, and neither the policies nor the store
  */
-export function conclude(
-  account: Account | undefined,
-  query: Query,
-  reply: Reply,
-  shadow: boolean,
-  ruling?: Ruling,
-): LimiterDecision {
-  const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
+export function conclude(query: Asked, answer: Reply, shadow: boolean, ruling?: Ruling): LimiterDecision {
+  // The verdicts on a banned key only extend the wait.
+  const reply = answer.ban > 0 ? { ...answer, verdicts: [] } : answer;
+  const set = reply.limits ? withLimits(query.set, reply.limits) : query.set;
   const { policies } = set;
   // A shared limit has keys of two dimensions.
   const shared = typeof query.key === 'string' ? NOT_SHARED : sharedOf(query.set);
@@ -244,41 +246,30 @@ export function conclude(
   const list = isSole
     ? [verdictOf(policies[0]!, query.key, reply.verdicts, 0)]
     : verdictsOf(query, shared.length > 0 ? visiblePolicies(policies) : policies, reply.verdicts);
-  for (const each of shared) addShare(list, each, reply);
+  // A loop over an empty list is not free.
+  if (shared.length > 0) for (const each of shared) addShare(list, each, reply);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
   const isUsual = reply.ban === 0 && reply.full === undefined && reply.degraded === undefined;
-  const other = ruling ?? (isUsual ? undefined : rulingOf(reply));
+  const other = ruling ?? (isUsual ? undefined : rulingOf(query.set, answer));
   const allowed = other ? other.allowed : !denies;
-  const decision: DecisionFields = new OwnDecision(
+  const decision: DecisionFields = new OwnDecision(query, reply, {
     // A store without room for a key has charged the other keys.
-    allowed && (!other || reply.full === 0) && reply.repeated !== 'elsewhere' ? account : undefined,
-    query,
-    reply,
-    shared.length > 0 ? visibleSet(set) : set,
-    list,
-    {
-      allowed: allowed || shadow,
-      shadow,
-      verdict,
-      cost: (verdict && query.costs?.[decider]) ?? query.cost,
-      // A list may decide before the request's tier is known, and then there is no policy.
-      limit: policies[decider]?.limit ?? 0,
-      retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
-      resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
-      delayMs: allowed && !shadow && mayDelay(set) ? delayOf(policies, reply.verdicts) : 0,
-      reason: other
-        ? other.reason
-        : denies
-          ? reasonOf(
-              verdict,
-              reply,
-              shared.find(({ policy }) => policy === decider),
-            )
-          : undefined,
-    },
-  );
+    account: allowed && (!other || reply.full === 0) ? query.account : undefined,
+    allowed: allowed || shadow,
+    shadow,
+    set: shared.length > 0 ? visibleSet(set) : set,
+    policies: list,
+    verdict,
+    cost: (verdict && query.costs?.[decider]) ?? query.cost,
+    // A list may decide before the request's tier is known, and then there is no policy.
+    limit: policies[decider]?.limit ?? 0,
+    retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
+    resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, reply.ban && (other?.retryAfterMs ?? 0)),
+    delayMs: allowed && !shadow && mayDelay(set) ? delayOf(policies, reply.verdicts) : 0,
+    reason: other ? other.reason : denies ? reasonOf(verdict, reply, sharedAt(shared, decider)) : undefined,
+  });
   // The compiler cannot check the combination of reason and wait. A test of every reason does.
   return decision as LimiterDecision;
 }
@@ -293,47 +284,32 @@ function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], ve
 }
 
 /** The ruling that replaces the policies: the guard's, a full store's, or a ban. */
-function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
+function rulingOf(set: PolicySet, reply: Reply): Ruling | undefined {
+  const { ban, full, degraded, late } = reply;
   const known = degraded && RULINGS[degraded];
   if (known) return late ? { ...known, reason: 'process-late' } : known;
   if (ban === 0 && full === undefined) return undefined;
   if (full !== undefined) return { allowed: full === 0, reason: 'store-full', retryAfterMs: full };
-  return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
+  return { allowed: false, reason: 'banned', retryAfterMs: banWait(set, reply) };
+}
+
+/** A function of its own, because V8 allocates a closure's context at each entry of a function. */
+function sharedAt(shared: readonly SharedPolicy[], decider: number): SharedPolicy | undefined {
+  return shared.find(({ policy }) => policy === decider);
 }
 
 /** Adds the tenant's share to the verdict on a shared policy. The verdict on its pool contains it as `remaining`. */
 function addShare(list: Verdict[], { policy, pool }: SharedPolicy, { verdicts }: Reply): void {
   const verdict = list[policy];
-  if (verdict) list[policy] = { ...verdict, share: remainingOf(verdicts, pool) };
+  if (!verdict) return;
+  const { name, key, allowed, limit, remaining, retryAfterMs, resetAfterMs } = verdict;
+  const share = remainingOf(verdicts, pool);
+  // A literal of all fields, because V8 is slow to copy an object and add a field.
+  list[policy] = { name, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, share };
 }
 
 /** @param shared set if the limit of the deciding policy is shared. The verdict on its pool denies if only the share is exceeded */
 function reasonOf(denial: Verdict, { verdicts }: Reply, shared: SharedPolicy | undefined): Reason {
   if (shared && !admits(waitOf(verdicts, shared.pool))) return 'fair-share';
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
-}
-
-/** The time until every policy, also after charging the attempt, admits the same cost. Undefined if never. */
-function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
-  let longest = 0;
-  for (let i = 0; i < countOf(verdicts); i++) {
-    const { shadow, attempts } = policies[i]!;
-    if (shadow) continue;
-    const wait = nextWait(waitOf(verdicts, i), attempts);
-    if (wait === NEVER) return undefined;
-    longest = Math.max(longest, wait);
-  }
-  return longest;
-}
-
-/** Whether a policy may hold a request until its turn. */
-const mayDelay = perSet(({ policies }) => policies.some(({ traits }) => traits.aheadMs !== undefined));
-
-/** The longest time for which a policy holds the request, ms. */
-function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
-  let delay = 0;
-  for (let i = 0; i < countOf(verdicts); i++) {
-    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - waitOf(verdicts, i));
-  }
-  return delay;
 }

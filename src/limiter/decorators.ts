@@ -84,8 +84,10 @@ export function RateLimited<
   KeyArgs extends unknown[] = [],
   CostArgs extends unknown[] = [],
   FallbackArgs extends unknown[] = [],
+  const Tier extends string = string,
 >(
-  options: string | (LimitedBy & CallOptions<Any, KeyArgs, CostArgs> & Fallback<Any, FallbackArgs, unknown>),
+  options:
+    string | (LimitedBy & CallOptions<Any, KeyArgs, CostArgs, Tier> & Fallback<Any, FallbackArgs, unknown>),
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
   const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);

@@ -1,4 +1,4 @@
-import type { BanNoteOptions } from '../contract/ban-options.js';
+import type { BanNoteOptions, UnbanOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
@@ -10,15 +10,18 @@ import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import type { CompiledPolicy, Policies } from '../contract/policy.js';
 import { holdsSlots, type MaybePromise, type PolicySet, type Store } from '../contract/store.js';
-import { Asking } from './asking.js';
+import { BanOperations } from './bans.js';
+import { Decider } from './decide.js';
 import type { LimiterDecision } from './decision.js';
 import { Lifetime } from './lifetime.js';
 import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
+import { OverrideOperations } from './overrides/override-operations.js';
 import { Operations } from './operations.js';
 import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
+import { requestOf } from './request.js';
 import { checkDimensions, type Scope } from './scope.js';
-import { checkWindows } from './setup-checks.js';
-import type { Setup } from './setup.js';
+import { checkPolicies } from './setup-checks.js';
+import type { CheckedOptions } from './checked-options.js';
 import type { Tiers } from './tiers.js';
 import type { Usage } from './usage.js';
 import { Waits } from './waiting/waits.js';
@@ -26,9 +29,11 @@ import { Waits } from './waiting/waits.js';
 /** The parts of a limiter, which adapters and the command line also call directly. */
 export interface Internals {
   /** The path of a decision. */
-  readonly asking: Asking;
-  /** Refunds, resets, bans and overrides. */
+  readonly decider: Decider;
+  /** Refunds, resets, and usage. */
   readonly operations: Operations;
+  readonly bans: BanOperations;
+  readonly overrides: OverrideOperations;
   /** Waiting requests, and requests held until their turn. */
   readonly waits: Waits;
   /** The policies in the limiter's scope. */
@@ -53,13 +58,13 @@ export class Limiter {
   readonly ipv6Subnets = new Set<number>();
   /** @internal */
   readonly internals: Internals;
-  readonly #setup: Setup;
+  readonly #setup: CheckedOptions;
   readonly #life: Lifetime;
   /** Ends the registration for metrics. */
   readonly #noteClosed: () => void;
 
   /** @internal */
-  constructor(setup: Setup) {
+  constructor(setup: CheckedOptions) {
     const { set, tiers, source, scope } = setup;
     this.name = set.name;
     this.policies = visiblePolicies(set.policies);
@@ -70,9 +75,11 @@ export class Limiter {
     this.#setup = setup;
     const life = new Lifetime(set.name);
     this.#life = life;
-    const asking = new Asking(setup, life);
-    const operations = new Operations(setup, asking.account, life);
-    this.internals = { asking, operations, waits: new Waits(setup, asking, life), scope };
+    const decider = new Decider(setup, life);
+    const operations = new Operations(setup, decider.account, life);
+    const bans = new BanOperations(setup, life);
+    const overrides = new OverrideOperations(setup, life);
+    this.internals = { decider, operations, bans, overrides, waits: new Waits(setup, decider, life), scope };
     this.#noteClosed = noteOpen(this);
   }
 
@@ -83,15 +90,15 @@ export class Limiter {
 
   /** The current counts of the limiter in this process, for metrics. */
   get gauges(): Gauges {
-    const { asking, waits } = this.internals;
+    const { decider, waits } = this.internals;
     const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
     const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
-    return { ...waits.gauges, slots: asking.slots.size, overrides, keys };
+    return { ...waits.gauges, slots: decider.slots.size, overrides, keys };
   }
 
   /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
   get enabled(): boolean {
-    return this.internals.asking.enabled;
+    return this.internals.decider.enabled;
   }
 
   /**
@@ -102,7 +109,7 @@ export class Limiter {
    * `HEADGATE_UNKNOWN_TIER`, before anything is charged; the store's error under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: Key, options?: RequestOptions): Promise<Decision> {
-    return this.internals.asking.answer(key, options, false);
+    return this.internals.decider.answer(key, options, false);
   }
 
   /**
@@ -111,7 +118,7 @@ export class Limiter {
    * @param set the deciding policies, from {@link compile}. @default the limiter's own
    */
   decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
-    return this.internals.asking.decide(key, cost, set, false);
+    return this.internals.decider.decide(requestOf(key, cost, set));
   }
 
   /**
@@ -121,7 +128,7 @@ export class Limiter {
    * @throws as `consume`
    */
   peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    return this.internals.asking.answer(key, options, true);
+    return this.internals.decider.answer(key, options, true);
   }
 
   /**
@@ -170,12 +177,18 @@ export class Limiter {
    * error
    */
   ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
-    return this.internals.operations.ban(key, duration, note);
+    return this.internals.bans.ban(key, duration, note);
   }
 
-  /** Ends a ban, and forgets the key's earlier denials and bans. @throws as `ban` */
-  unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
-    return this.internals.operations.unban(key, note);
+  /**
+   * Ends a ban, and forgets the key's earlier denials and bans. The key's charges stay, so a key that has spent its quota is still denied.
+   * With `fresh: true`, they are forgotten, too.
+   *
+   * @param options `fresh`, the operator and the reason
+   * @throws as `ban`
+   */
+  unban(key: Key, options: UnbanOptions = {}): Promise<void> {
+    return this.internals.bans.unban(key, options);
   }
 
   /**
@@ -190,7 +203,7 @@ export class Limiter {
    * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
    */
   override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.operations.override(key, change, note);
+    return this.internals.overrides.set(key, change, note);
   }
 
   /**
@@ -199,12 +212,12 @@ export class Limiter {
    * @throws as `override`
    */
   overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.operations.overrideAll(change, note);
+    return this.internals.overrides.setAll(change, note);
   }
 
   /** The current override of a key, or of all keys if `key` is omitted. @returns undefined without an override. @throws as `override` */
   overrideOf(key?: Key): Promise<Override | undefined> {
-    return this.internals.operations.overrideOf(key);
+    return this.internals.overrides.of(key);
   }
 
   /**
@@ -215,7 +228,7 @@ export class Limiter {
    * @throws as `override`
    */
   removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
-    return this.internals.operations.removeOverride(key, note);
+    return this.internals.overrides.remove(key, note);
   }
 
   /**
@@ -228,7 +241,7 @@ export class Limiter {
     const { scope, store, warn } = this.#setup;
     const set = scope.with(compilePolicies('policies', policies));
     checkDimensions(store, set);
-    checkWindows(set.policies, warn);
+    checkPolicies(set.policies, warn);
     scope.remember(set.policies);
     return set;
   }
@@ -239,8 +252,8 @@ export class Limiter {
    * their turns up to a second ahead, in the order of the questions. Of other policies, each process gets about its share, and notices a
    * refund by another process within a second.
    *
-   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as an admission before the timeout is
-   * certainly impossible; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if the request
+   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, because a refund may come until then, or at once if
+   * a ban or the turn of a `maxDelay` outlasts the timeout; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if the request
    * has to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
@@ -281,7 +294,7 @@ export class Limiter {
       () => {
         release();
         this.#noteClosed();
-        this.internals.asking.reports.withdraw();
+        this.internals.decider.reports.withdraw();
         live?.close();
         this.internals.waits.close();
       },

@@ -1,12 +1,13 @@
+import { inBackground } from '../common/background.js';
 import { DOCS, HeadgateError } from '../common/errors.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
-import type { Warn } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
   clientChangeOf,
   entryInForce,
   isDamaged,
   recordDimensions,
+  UNREADABLE,
   type OverrideRecord,
 } from '../contract/overrides.js';
 import {
@@ -16,26 +17,31 @@ import {
   type OverrideStore,
   type PolicySet,
   type Store,
+  type Subject,
 } from '../contract/store.js';
 import { ChangeChecks, isOf } from './overrides/changes.js';
 import {
   OverriddenSets,
+  POLL_MS,
   reportUnreadable,
   type ClientChanges,
   type SetParts,
 } from './overrides/overridden-sets.js';
+import { overrideOf, type Override } from './overrides/override.js';
 import { OverrideWriter } from './overrides/override-writer.js';
-import type { Scope } from './scope.js';
-import type { Tiers } from './tiers.js';
-
-/** The interval at which the override of all keys is read, ms. */
-const POLL_MS = 1000;
 
 /** The most keys with remembered client changes. */
 const MAX_KEYS = 10_000;
 
 /** A record, and the store's time. */
 type ReadRecord = readonly [OverrideRecord, number];
+
+/** The parts of a limiter that has overrides. */
+interface LivePart extends Omit<SetParts, 'name' | 'checks'> {
+  /** The policies of requests without a tier. */
+  readonly base: PolicySet;
+  readonly dynamic: boolean;
+}
 
 /** The sets by which the keys of a limiter with overrides are decided, as far as this process knows the overrides. */
 export class LiveLimits {
@@ -61,13 +67,7 @@ export class LiveLimits {
   #onChange = (): void => {};
 
   /** @throws HeadgateError `HEADGATE_OVERRIDES` if the store does not support overrides */
-  constructor(
-    store: Store,
-    base: PolicySet,
-    tiers: Tiers,
-    scope: Scope,
-    { dynamic, warn }: { dynamic: boolean; warn: Warn },
-  ) {
+  constructor({ store, base, tiers, scope, dynamic, warn }: LivePart) {
     if (!store.overrides) {
       throw new HeadgateError(
         'HEADGATE_OVERRIDES',
@@ -82,14 +82,16 @@ export class LiveLimits {
     this.#parts = { store, name: base.name, tiers, scope, checks, warn };
     this.#sets = new OverriddenSets(this.#parts, '', undefined);
     const onChangeOfAll = (): Promise<void> => this.#read();
-    this.writer = new OverrideWriter({ records: this.#records, base, scope, checks, dynamic, onChangeOfAll });
+    this.writer = new OverrideWriter({
+      ...{ records: this.#records, base, scope, checks, dynamic, warn },
+      onChangeOfAll,
+    });
   }
 
   /** Begins to read the override of all keys. @param onChange called after each change of the override */
   start(onChange: () => void): void {
     this.#onChange = onChange;
     const read = this.#poll();
-    read.catch(() => {});
     // A store in this process is read by each decision.
     if (!this.#store.embedded) this.#firstRead = read.finally(() => (this.#firstRead = undefined));
     this.#firstRead?.catch(() => {});
@@ -116,13 +118,15 @@ export class LiveLimits {
     if (this.#firstRead) return this.#firstRead.then(() => this.current(key, set));
     this.#readAtOnce();
     const own = this.setFor(key, set);
-    if (own === set) return set;
+    // Questions by a plan without a limit read no record, so a key's other tier would be unknown.
+    if (own === set && set.policies.length > 0) return set;
     const unread = this.#unreadBy(own).filter((by) => hasKeyOf(key, by));
     if (unread.length === 0) return own;
-    const { scope } = this.#parts;
-    const subject = scope.subject(scope.everything, key);
+    const subject = this.#subjectOf(key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
-    const learn = (read: readonly ReadRecord[]): PolicySet => this.learn(key, set, changesIn(unread, read));
+    const learn = (read: readonly ReadRecord[]): PolicySet => {
+      return this.learn(key, set, changesIn(unread, read, this.#sets.unknown));
+    };
     if (!answers.some((answer) => isPromise(answer))) return learn(answers as ReadRecord[]);
     // While the store is down, the last known changes stay in force.
     return Promise.all(answers as Promise<ReadRecord>[]).then(learn, () => this.setFor(key, set));
@@ -139,6 +143,10 @@ export class LiveLimits {
     const id = idOf(key);
     // The store does not return the records of dimensions without a policy in the set.
     const known = { ...this.#changes.get(id), ...changes };
+    for (const change of Object.values(changes)) {
+      const [revision, text = ''] = change.split('\t');
+      if (revision === UNREADABLE) reportUnreadable(this.#parts, text, 'it cannot be read', key);
+    }
     this.#changes.delete(id);
     if (Object.values(known).some((change) => change !== '')) {
       if (this.#changes.size >= MAX_KEYS) this.#changes.delete(this.#changes.keys().next().value!);
@@ -150,12 +158,34 @@ export class LiveLimits {
   /** Reads the overrides of a key for an operation by hand, so that the scope knows all policies that charge the key. */
   async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
     await this.#read();
-    const { scope, tiers } = this.#parts;
-    const subject = scope.subject(scope.everything, key);
-    const dimensions = recordDimensions(subject.set);
-    const read = await Promise.all(dimensions.map(async (by) => this.#records.read({ subject, by })));
-    for (const each of tiers.all) this.learn(key, each, changesIn(dimensions, read));
+    const dimensions = this.dimensionsOf(key);
+    const read = await this.#readAll(key);
+    for (const each of this.#parts.tiers.all)
+      this.learn(key, each, changesIn(dimensions, read, this.#sets.unknown));
     return this.setFor(key, set);
+  }
+
+  /** The override of a key, or of the first of several keys with an override. It may leave no policy that applies to the key. */
+  async overrideOf(key: Key): Promise<Override | undefined> {
+    const read = await this.#readAll(key);
+    const entry = read.map(([record, now]) => entryInForce(record, now)).find((each) => each !== undefined);
+    return entry && overrideOf(entry);
+  }
+
+  /** The dimensions of a key for which there may be an override, in the limiter's order. */
+  dimensionsOf(key: Key): string[] {
+    return recordDimensions(this.#subjectOf(key).set);
+  }
+
+  /** Reads the records of a key, in the order of `dimensionsOf`. */
+  #readAll(key: Key): Promise<ReadRecord[]> {
+    const subject = this.#subjectOf(key);
+    return Promise.all(this.dimensionsOf(key).map(async (by) => this.#records.read({ subject, by })));
+  }
+
+  #subjectOf(key: Key): Subject {
+    const { scope } = this.#parts;
+    return scope.subject(scope.everything, key);
   }
 
   close(): void {
@@ -167,14 +197,11 @@ export class LiveLimits {
   #poll(): Promise<void> {
     const again = (): void => {
       if (this.#isClosed) return;
-      this.#timer = setTimeout(
-        () => void this.#poll().catch(() => {}),
-        POLL_MS * (0.9 + 0.2 * Math.random()),
-      );
+      this.#timer = setTimeout(() => void this.#poll(), POLL_MS * (0.9 + 0.2 * Math.random()));
       this.#timer.unref();
     };
     const read = this.#read();
-    read.then(again, again);
+    void inBackground('The override of all keys was not read', read, this.#parts.warn).then(again);
     return read;
   }
 
@@ -192,17 +219,21 @@ export class LiveLimits {
     const entry = entryInForce(record, now);
     const last = this.#sets;
     if (record === last.record && entry === last.entry) return;
-    if (isDamaged(record) && record !== last.record)
-      reportUnreadable(this.#parts, record, 'an entry has no times');
+    if ((entry?.isDamaged || isDamaged(record)) && record !== last.record)
+      reportUnreadable(this.#parts, record, 'an entry has no times or limits');
     this.#sets = new OverriddenSets(this.#parts, record, entry);
     this.#onChange();
   }
 }
 
-/** The client changes in the records of dimensions. */
-function changesIn(dimensions: readonly string[], read: readonly ReadRecord[]): ClientChanges {
+/** The client changes in the records of dimensions. @param unknown the revision of an unknown change */
+function changesIn(
+  dimensions: readonly string[],
+  read: readonly ReadRecord[],
+  unknown: string,
+): ClientChanges {
   return Object.fromEntries(
-    read.map(([record, now], i) => [dimensions[i]!, clientChangeOf(entryInForce(record, now))]),
+    read.map(([record, now], i) => [dimensions[i]!, clientChangeOf(entryInForce(record, now), unknown)]),
   );
 }
 

@@ -24,6 +24,13 @@ function textOf({ policies, ban }: PolicySet): string {
 
 const claims = new WeakMap<Store, Map<string, Claim>>();
 
+/** The policies of a limiter. With `dynamic`, each request determines the policies. */
+interface Named {
+  readonly set: PolicySet;
+  readonly tiers: ReadonlyMap<string, PolicySet>;
+  readonly dynamic: boolean;
+}
+
 /**
  * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if the name
  * was passed to each limiter, and the policies are equal.
@@ -34,9 +41,7 @@ const claims = new WeakMap<Store, Map<string, Claim>>();
 export function claimName(
   store: Store,
   name: string | undefined,
-  set: PolicySet,
-  tiers: ReadonlyMap<string, PolicySet>,
-  dynamic: boolean,
+  { set, tiers, dynamic }: Named,
 ): () => void {
   const names = claims.get(store) ?? new Map<string, Claim>();
   claims.set(store, names);

@@ -15,13 +15,13 @@ import type { Store } from '../contract/store.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
 import type { ThresholdEvent } from '../contract/crossing.js';
 import type { LimiterOptions } from './options.js';
-import type { Setup } from './setup.js';
+import type { CheckedOptions } from './checked-options.js';
 
 /**
  * The decisions that the asking code reports: none; held decisions, because the request is held until its turn; or all, because the request
- * waits in line.
+ * waits in line. Of a look at later policies, `'unseen'`, no other part of the limiter learns anything either.
  */
-export type Unreported = 'none' | 'held' | 'all';
+export type Unreported = 'none' | 'held' | 'all' | 'unseen';
 
 /** Keeps the current asynchronous context. Answers of a store arrive in the context of another request, because calls are shared. */
 export const inContext = (): InContext => AsyncLocalStorage.snapshot();
@@ -39,16 +39,16 @@ const REASONS: Readonly<Record<string, GaveUp>> = {
 
 /** Reports the limiter and its decisions: to operators, to subscribers, and mistakes as warnings. */
 export class Reports {
-  readonly onDecision: Setup['onDecision'];
+  readonly onDecision: CheckedOptions['onDecision'];
   /** Receives each decision, for the command line. */
   count: Announced['count'];
   readonly #limiter: string;
   readonly #shadow: boolean;
   readonly #embedded: boolean;
-  readonly #warn: Setup['warn'];
+  readonly #warn: CheckedOptions['warn'];
   #announced: Announced | undefined;
 
-  constructor({ set, shadow, source, onDecision, warn }: Setup) {
+  constructor({ set, shadow, source, onDecision, warn }: CheckedOptions) {
     this.#limiter = set.name;
     this.#shadow = shadow;
     this.#embedded = source.embedded ?? false;

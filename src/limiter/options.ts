@@ -15,6 +15,8 @@ import {
 import { checkInteger, checkShape, checkStore } from '../common/validate.js';
 import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
+import { OPTION_NAMES } from '../features/features.js';
+import { MAX_REPEATS } from '../features/ids/request-ids.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
 import type {
@@ -28,7 +30,7 @@ import type {
 import type { Store } from '../contract/store.js';
 import type { ThresholdEvent } from '../contract/crossing.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
-import { checkEnabled } from './switch.js';
+import { checkEnabled } from './enabled.js';
 import type { TierOptions } from './tiers.js';
 
 /** Options of every limiter, with or without HTTP. The policies are inline (`limit`, `window`, ...) or in `policies`. */
@@ -37,52 +39,57 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    * The quota's scope. Limiters of the same name on one store share their quota, and must have equal policies. Any string of 1 to 256
    * characters. One limiter per store may have the default. @default 'default'
    */
-  name?: string;
+  name?: string | undefined;
   /** The place for state. @default a memory store for this limiter alone */
-  store?: Store;
+  store?: Store | undefined;
   /**
    * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
    * requests without a tier.
    */
-  tiers?: TierOptions;
+  tiers?: TierOptions | undefined;
   /** Bans a key after repeated denials. `{}` only allows bans by hand. @default no bans */
-  ban?: BanOptions;
+  ban?: BanOptions | undefined;
   /** Decide and report, never deny. @default false */
-  shadow?: boolean;
+  shadow?: boolean | undefined;
   /**
    * A switch: `false`, or a function that returns `false`, turns the limiter off. The limiter then admits every request, without asking the
    * store, charging, writing or reporting. The function is called for each decision, and must return at once. @default true
    */
-  enabled?: boolean | (() => boolean);
+  enabled?: boolean | (() => boolean) | undefined;
   /**
    * The warnings about the set-up to silence: `false` for all, or a list of codes. Each is emitted once per process, as a process warning: see
    * docs/errors.md.
    */
-  warnings?: Warnings;
+  warnings?: Warnings | undefined;
   /**
    * The most held (`maxDelay`) and the most waiting requests of this limiter in this process: 1 to 1,000,000.
    * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
    * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
    * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
    */
-  maxWaiting?: number;
+  maxWaiting?: number | undefined;
   /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
-  maxWaitingPerKey?: number;
+  maxWaitingPerKey?: number | undefined;
   /**
    * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
    * decision then also reads the override of the request's key. @default false
    */
-  overrides?: boolean;
+  overrides?: boolean | undefined;
   /**
    * Called once for each first crossing of a policy's `thresholds` in a window. Of all processes, only the process whose request crossed the
    * threshold calls it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
    * store's option `thresholds: 'stream'`. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md.
    */
-  onThreshold?: (event: ThresholdEvent) => void;
+  onThreshold?: ((event: ThresholdEvent) => void) | undefined;
   /**
    * The time for which the ids of charged requests are remembered: `'1s'` to `'366d'`. See `ConsumeOptions`: `id`. @default '10m'
    */
-  idsFor?: Duration;
+  idsFor?: Duration | undefined;
+  /**
+   * The most repetitions of an id that are not charged, within `idsFor`: 1 to 1,000,000. Later ones are charged like new requests, because a
+   * client that chooses its ids could otherwise repeat one id for ever. @default 5
+   */
+  repeats?: number | undefined;
 }
 
 /** The options of `createLimiter` in addition to the policies. */
@@ -91,7 +98,7 @@ export interface LimiterOptions extends CommonOptions {
    * Called with every decision, for logs and metrics. A request that waits is reported once, at the end of the wait. An error from the
    * function becomes a process warning.
    */
-  onDecision?: (decision: Decision) => void;
+  onDecision?: ((decision: Decision) => void) | undefined;
 }
 
 /** Several policies that decide together. */
@@ -152,6 +159,7 @@ export const LIMITER_TABLE = {
   overrides: boolean(false),
   onThreshold: fn(),
   idsFor: duration('10m', { least: 1000 }),
+  repeats: integer(1, MAX_REPEATS, 5),
   ...SLOT_TABLE,
   onDecision: fn(),
 } satisfies OptionTable<LimiterOptions & JointPolicies>;
@@ -174,7 +182,7 @@ export interface TierOption {
 /** Options of `consume`, `peek` and `acquire`. */
 export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12, or units by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. @default 1 */
-  cost?: Cost;
+  cost?: Cost | undefined;
   /** The weight of the tenant in policies with `share`, 1 to 1,000. @default the policy's weight */
   weight?: number | undefined;
 }
@@ -182,9 +190,10 @@ export interface ConsumeOptions extends TierOption {
 /** Options of `consume`. */
 export interface RequestOptions extends ConsumeOptions {
   /**
-   * The request's id, 1 to 255 characters, such as an `Idempotency-Key`. A repetition, from any process, gets the decision of the charged
-   * request again (`repeated: true`), and charges nothing. A denied request charges nothing, so its id can be tried again. Ids of different
-   * keys are different. Needs a limiter without concurrency policies.
+   * The request's id, 1 to 255 characters, such as the number of an order or a job. A repetition, from any process, gets the decision of the
+   * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
+   * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/features.md#request-ids. A denied request
+   * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
    */
   id?: string | undefined;
 }
@@ -192,20 +201,20 @@ export interface RequestOptions extends ConsumeOptions {
 /** Options of `wait`. */
 export interface WaitOptions extends ConsumeOptions {
   /** The longest wait: ms or `'5s'`, up to 366 days. @default no limit */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /** Ends the wait when it is aborted. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /**
    * A whole number from -1,000 to 1,000. Of the requests of this process that wait for the same key without a turn, the highest number is
    * served first. A full line refuses requests of every priority. @default 0
    */
-  priority?: number;
+  priority?: number | undefined;
 }
 
 /** Options of `hold`. */
 export interface HoldOptions {
   /** Ends the hold when it is aborted, and gives the request's turn up. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** Whether options contain policies, in `policies` or inline. */
@@ -244,7 +253,7 @@ export function optionsOf<Options extends object>(given: Options | string): Opti
 }
 
 /** The highest priority of a waiting request. The lowest is its negative. */
-const MAX_PRIORITY = 1000;
+export const MAX_PRIORITY = 1000;
 
 export function checkPriority(priority: unknown): number {
   return checkInteger('priority', priority, -MAX_PRIORITY, MAX_PRIORITY);
@@ -256,7 +265,7 @@ export function checkLimiterName(option: string, name: unknown): string {
 }
 
 const CONSUME_OPTIONS = ['cost', 'tier', 'weight'];
-const REQUEST_OPTIONS = [...CONSUME_OPTIONS, 'id'];
+const REQUEST_OPTIONS = [...CONSUME_OPTIONS, ...OPTION_NAMES];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 export function costOf(options: ConsumeOptions, peek: boolean): Cost {

@@ -1,3 +1,4 @@
+import { inBackground } from '../common/background.js';
 import type { Decision } from '../common/decision.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { Duration } from '../common/duration.js';
@@ -22,6 +23,7 @@ import {
   type LimiterOptions,
 } from './options.js';
 import type { Limiter } from './limiter.js';
+import type { TiersWith } from './tiers.js';
 import type { NoPolicy, Policy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, UNITS, type Cost } from '../contract/costs.js';
@@ -37,22 +39,29 @@ export type LimitedBy<Own extends string = never> =
   | (CreateLimiterOptions & { limiter?: undefined });
 
 /** Options computed from the arguments of a call. */
-export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
+export interface CallOptions<
+  This,
+  KeyArgs extends unknown[],
+  CostArgs extends unknown[],
+  Tier extends string = string,
+> {
   /**
    * Returns the key of a call, by its arguments. An object has a key for each dimension, and `undefined` leaves the call unlimited.
    * Policies with `by` need the option. @default all calls share one quota
    */
-  key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
+  key?: ((this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>) | undefined;
   /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */
-  tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
+  tier?: Tier | ((this: This, ...args: KeyArgs) => MaybePromise<Tier | undefined>) | undefined;
+  /** Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each call chooses one. */
+  tiers?: TiersWith<Tier> | undefined;
   /** Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
-  cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
+  cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>) | undefined;
   /**
    * Whether to wait until the call is admitted, without a limit or up to `timeout`. With a `timeout`, at most `maxWaiting` calls wait, and
    * `maxWaitingPerKey` of a key; without the option `key` the calls share a single key. Without a `timeout`, any number of calls wait, unless
    * you set these options. @default false
    */
-  wait?: boolean | { timeout?: Duration };
+  wait?: boolean | { timeout?: Duration | undefined } | undefined;
 }
 
 /** The substitute for a denied call: a function, or the name of a method of the same object. */
@@ -62,7 +71,7 @@ export type Fallback<This, Args extends unknown[], Result> =
       /** A function, or the name of a method of the same object. Without a fallback, a denied call throws `HEADGATE_DENIED`. */
       fallback: string | symbol | ((this: This) => Result);
       /** Whether the fallback gets the arguments of the call. @default false */
-      passArgs?: false;
+      passArgs?: false | undefined;
     }
   | {
       /** A function, or the name of a method of the same object. It gets the arguments of the call. */
@@ -82,14 +91,15 @@ export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 
 /** The options of either form, for code after the types were checked. */
 export interface AnyOptions {
-  readonly limiter?: Limiter;
-  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
-  readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
-  readonly cost?: Cost | ((this: unknown, ...args: unknown[]) => MaybePromise<Cost>);
-  readonly wait?: boolean | { timeout?: Duration };
-  readonly fallback?: string | symbol | AnyFunction;
-  readonly passArgs?: boolean;
-  readonly store?: Store;
+  readonly limiter?: Limiter | undefined;
+  readonly key?: ((this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>) | undefined;
+  readonly tier?:
+    string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>) | undefined;
+  readonly cost?: Cost | ((this: unknown, ...args: unknown[]) => MaybePromise<Cost>) | undefined;
+  readonly wait?: boolean | { timeout?: Duration | undefined } | undefined;
+  readonly fallback?: string | symbol | AnyFunction | undefined;
+  readonly passArgs?: boolean | undefined;
+  readonly store?: Store | undefined;
 }
 
 /** The rows of `CallOptions` and `Fallback`. */
@@ -195,7 +205,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
       return await fn.apply(this, args);
     } finally {
       // If the slot cannot be given back now, the slot is free at the end of the lease.
-      await decision.release().catch(() => {});
+      await inBackground('A slot was not given back', decision.release());
     }
   };
   return Object.defineProperty(likeOriginal(fn, limited), 'limiter', { value: limiter, configurable: true });
@@ -209,8 +219,8 @@ async function admit(
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
   if (wait) return limiter.internals.waits.enqueue(key, { ...options, ...(wait === true ? {} : wait) });
-  const { asking, waits } = limiter.internals;
-  const asked = await asking.answer(key, options, false, 'held');
+  const { decider, waits } = limiter.internals;
+  const asked = await decider.answer(key, options, false, 'held');
   const decision = asked.delayMs > 0 ? await waits.holdReported(asked, undefined) : asked;
   if (!decision.allowed) throw deniedError(decision);
   return decision;
@@ -266,9 +276,15 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`,
  * `HEADGATE_UNKNOWN_DIMENSION`, and as `createLimiter`
  */
-export function rateLimited<This, Args extends unknown[], Result, Other = never>(
+export function rateLimited<
+  This,
+  Args extends unknown[],
+  Result,
+  Other = never,
+  const Tier extends string = string,
+>(
   fn: (this: This, ...args: Args) => Result,
-  given: string | (LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>),
+  given: string | (LimitedBy & CallOptions<This, Args, Args, Tier> & Fallback<This, Args, Other>),
 ): RateLimitedFunction<This, Args, Awaited<Result> | Awaited<Other>> {
   if (typeof fn !== 'function') throw invalidOption('fn', fn, 'Pass a function.');
   const options = optionsOf<object>(given) as AnyOptions;

@@ -1,8 +1,8 @@
-import { DOCS, HeadgateError, invalidOption, show } from '../common/errors.js';
+import { DOCS, HeadgateError, show } from '../common/errors.js';
 import { checkCosts, costsOf, type Cost, type Costs } from '../contract/costs.js';
 import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import { withinSlot } from '../contract/parts.js';
+import { withinSlot } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
 
@@ -20,8 +20,8 @@ export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
-  /** The policies of `everything` made by overrides, for some keys and some time. */
-  readonly #ofOverrides = new Set<CompiledPolicy>();
+  /** The policies of `everything` that only some keys have for some time. */
+  readonly #temporary = new Set<CompiledPolicy>();
   /** Further dimensions of keys, in addition to a set's: the adapter's, and the dimensions of other tiers. */
   #known: readonly string[];
 
@@ -38,9 +38,9 @@ export class Scope {
     return this.#everything;
   }
 
-  /** The policies to show to operators: without the policies of overrides. */
+  /** The policies to show to operators: without the temporary ones. */
   get configured(): readonly CompiledPolicy[] {
-    return this.#everything.policies.filter((policy) => !this.#ofOverrides.has(policy));
+    return this.#everything.policies.filter((policy) => !this.#temporary.has(policy));
   }
 
   /**
@@ -66,17 +66,24 @@ export class Scope {
     return this.with(set.policies.filter(({ name }) => !names.has(name)));
   }
 
-  /** Adds policies to the scope of a reset. @param ofOverride whether an override has made them */
-  remember(policies: readonly CompiledPolicy[], ofOverride = false): void {
+  /** Adds policies to the scope of a reset. @param isTemporary whether only some keys have them for some time */
+  remember(policies: readonly CompiledPolicy[], isTemporary = false): void {
     const before = this.#everything.policies;
     const known = distinct([...before, ...policies]).slice(
       0,
       Math.max(MAX_REMEMBERED_POLICIES, before.length),
     );
     if (known.length === before.length) return;
-    if (ofOverride) for (const policy of known.slice(before.length)) this.#ofOverrides.add(policy);
+    if (isTemporary) for (const policy of known.slice(before.length)) this.#temporary.add(policy);
     this.#everything = this.with(known);
     this.#known = this.#allKnown();
+  }
+
+  /** A set with the temporary policies that have the names of its policies, for a reset. */
+  withTemporary(set: PolicySet): PolicySet {
+    const names = new Set(set.policies.map(({ name }) => name));
+    const made = [...this.#temporary].filter(({ name }) => names.has(name));
+    return made.length === 0 ? set : this.with(distinct([...set.policies, ...made]));
   }
 
   /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
@@ -109,30 +116,6 @@ export class Scope {
     const subject = this.checkSlot(this.subject(set, key), key);
     const others = withinSlot(subject.set);
     return others.policies.length === 0 ? subject : { ...subject, set: others };
-  }
-
-  /** The keys and policies with charges of a banned key. */
-  banned({ key, set }: Subject): Subject {
-    const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
-    const keys = typeof key === 'string' ? [key] : key;
-    const charged = this.#everything.policies.filter(({ by }) => by === this.by.banBy);
-    return this.subject(this.with(charged), Object.fromEntries(names.map((name, i) => [name, keys[i]])));
-  }
-
-  /**
-   * @returns the subject
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if the bans are by a different dimension
-   */
-  checkBan(subject: Subject, key: Key): Subject {
-    this.checkSlot(subject, key);
-    if (!this.#base.ban)
-      throw invalidOption('ban', undefined, 'Create the limiter with the option `ban` ({} is enough).');
-    if (subject.set.ban) return subject;
-    const { banBy } = this.by;
-    throw new HeadgateError(
-      'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} cannot be banned, because this limiter bans by ${show(banBy)}. Pass { ${banBy}: ... }.`,
-    );
   }
 
   #allKnown(): string[] {

@@ -1,3 +1,4 @@
+import { warnOfSeconds } from '../common/duration.js';
 import { setImmediate } from '../common/real-time.js';
 import type { Warn } from '../common/warnings.js';
 import type { CompiledPolicy } from '../contract/policy.js';
@@ -6,17 +7,41 @@ import type { Store } from '../contract/store.js';
 /** The shortest usual window, ms. */
 const MIN_USUAL_WINDOW_MS = 1000;
 
-/** Warns of a window that was probably meant in seconds. */
+/** Warns of policies that are probably not meant as written. */
+export function checkPolicies(policies: readonly CompiledPolicy[], warn: Warn): void {
+  checkWindows(policies, warn);
+  checkShares(policies, warn);
+}
+
+/** Warns of times that were probably meant in seconds. */
 export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): void {
   for (const { name, window, source } of policies) {
-    const { window: given, lease } = source as { window?: unknown; lease?: unknown };
-    const isNumber = (given ?? lease) === window;
-    if (window >= MIN_USUAL_WINDOW_MS || !isNumber) continue;
+    const { maxDelay, ...spans } = source as Partial<Record<'window' | 'lease' | 'maxDelay', unknown>>;
+    warnOfSeconds(`The policy '${name}', maxDelay`, maxDelay, 'brief', warn);
+    const given = spans.window ?? spans.lease;
+    if (given !== window) continue;
+    if (window >= MIN_USUAL_WINDOW_MS) {
+      warnOfSeconds(`The policy '${name}', ${'lease' in spans ? 'lease' : 'window'}`, given, undefined, warn);
+      continue;
+    }
     warn(
       'HEADGATE_SHORT_WINDOW',
       `The policy '${name}' has a time of ${window}, which is ${window} milliseconds. If you mean seconds, pass '${window}s', otherwise '${window}ms'.`,
     );
   }
+}
+
+/** Warns of shared limits that each key of a request has for itself. */
+function checkShares(policies: readonly CompiledPolicy[], warn: Warn): void {
+  const own = policies.find(({ share, source }) => share !== undefined && source.by === undefined);
+  if (!own) return;
+  const { name, share, limit } = own;
+  warn(
+    'HEADGATE_SHARE_PER_KEY',
+    `The policy '${name}' has share: '${share}' without \`by\`, so each key of a request has a limit of ${limit} of its own; three keys have ` +
+      `${3 * limit}. For a single limit, pass by: 'provider' and a constant key: { provider: 'openai', ${share}: 'acme' }, over HTTP ` +
+      "keys: { provider: () => 'openai' }. If each key should have a limit of its own, pass by: 'key'.",
+  );
 }
 
 /** Counts limiters in a row with a single question, right after their creation. A limiter with a second question ends the row. */
@@ -96,8 +121,10 @@ export function checkProcess(warn: Warn): void {
 }
 
 function kindOfProcess(): string | undefined {
-  // Not imported at the top, because most processes use neither module, and loading takes a millisecond.
-  const cluster = process.getBuiltinModule?.('node:cluster') as unknown as { isWorker: boolean } | undefined;
+  // Not imported at the top, because most processes use neither module. The module of clusters takes a third of the CPU of a process' first
+  // decision, and only a process with a channel to its parent can be a worker of a cluster.
+  const cluster =
+    process.send && (process.getBuiltinModule?.('node:cluster') as { isWorker?: boolean } | undefined);
   if (cluster?.isWorker) return 'a worker of a cluster';
   const threads = process.getBuiltinModule?.('node:worker_threads');
   if (threads?.isMainThread === false) return 'a worker thread';

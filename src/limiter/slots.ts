@@ -1,13 +1,24 @@
+import { randomBytes } from 'node:crypto';
+import { lazy } from '../common/lazy.js';
 import { performance } from '../common/real-time.js';
 import type { Verdict } from '../common/decision.js';
 import { costAt } from '../contract/costs.js';
-import type { PolicySet, Query } from '../contract/store.js';
+import { leaseTag } from '../contract/shares.js';
+import type { PolicySet, Query, Subject } from '../contract/store.js';
 
 interface Lease {
   readonly units: number;
   readonly since: number;
   until: number;
 }
+
+/** The first part of the names of this process' slots. A number follows. */
+const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
+let leases = 0;
+
+/** A new name for the slots of a request. */
+export const newLease = (subject: Subject): string =>
+  `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
 
 /** Fewer leases are not worth a search for ended ones. */
 const MIN_LEASES_TO_SWEEP = 100;

@@ -7,6 +7,9 @@ import type { Dimensions, PolicySet } from '../contract/store.js';
 /** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */
 export type TierOptions = Readonly<Record<string, StrictPolicies>>;
 
+/** Tiers that include those which requests choose, as far as types know their names. */
+export type TiersWith<Tier extends string> = TierOptions & Readonly<Record<Tier, StrictPolicies>>;
+
 const MAX_TIERS = 100;
 
 /** The policies of each tier of a limiter, and the policies for requests without a tier. */
@@ -22,13 +25,14 @@ export class Tiers {
    * @param given the option `tiers`
    * @param base the limiter's own policies, possibly empty
    * @param by the options that determine the dimensions of tiers, in addition to the tiers' policies
+   * @param areNeeded whether a request must have a tier
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
-  constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
+  constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>, areNeeded: boolean) {
     this.#base = base;
     const policies = given === undefined ? [] : namedPolicies(given);
     this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies({ ...base, tier }, own, by)]));
-    this.areNeeded = this.sets.size > 0 && base.policies.length === 0;
+    this.areNeeded = areNeeded;
     const all = distinct(this.all.flatMap((set) => set.policies));
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }

@@ -1,11 +1,11 @@
-import { entryInForce, parseRecord, recordDimensions } from '../contract/overrides.js';
-import type { CompiledPolicy } from '../contract/policy.js';
 import { malformedReply, type UsageReply } from '../contract/reply.js';
-import { isReply, perSet, type PolicySet, type Query, type Store, type Subject } from '../contract/store.js';
+import { isReply, type Query, type Store, type Subject } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
-import { countedKey, fullQuotaOf } from '../contract/thresholds.js';
+import { countedKey, fullQuotaOf } from '../features/thresholds/crossing-reports.js';
+import { variant } from '../contract/variant.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
-import { overrideOf, type Override } from './overrides/override.js';
+import type { Override } from './overrides/override.js';
+import { overrideBy, policyBy, readRecords } from './overrides/read-records.js';
 
 /** The quota of a key by one policy. */
 export interface PolicyUsage {
@@ -50,26 +50,26 @@ export async function askUsage(store: Store, subject: Subject): Promise<UsageRep
   return reply;
 }
 
-const withoutBan = perSet((set): PolicySet => ({ ...set, ban: undefined }));
-
 /** The usage by a store without the method: a store around a store may only have the five methods that every store has. */
 async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
   const query: Query = { ...subject, cost: 0, peek: true, lease: '' };
   const reply = await store.decide(query);
   const { ban } = reply;
-  const looked = ban > 0 ? await store.decide({ ...query, set: withoutBan(subject.set) }) : reply;
-  const names = subject.set.overrides ? recordDimensions(subject.set) : [];
-  const read = async (by: string) => [by, (await store.overrides!.read({ subject, by }))[0]] as const;
-  return { ...looked, ban, records: Object.fromEntries(await Promise.all(names.map(read))) };
+  const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));
+  const looked = ban > 0 ? await store.decide({ ...query, set }) : reply;
+  return { ...looked, ban, records: await readRecords(store, subject) };
 }
 
-/** The usage in a store's answer. */
-export function usageOf(subject: Subject, { now, ban, verdicts, records }: UsageReply): Usage {
+/** The usage in a store's answer. @param dimensions those of the key's overrides, in the limiter's order. Empty without overrides */
+export function usageOf(
+  subject: Subject,
+  { now, ban, verdicts, records }: UsageReply,
+  dimensions: readonly string[] = [],
+): Usage {
   const { set } = subject;
-  const all = set.overrides?.all ?? '';
   const shared = sharedOf(set);
   const policies = visiblePolicies(set.policies).map((configured, i): PolicyUsage => {
-    const policy = overridden(configured, `${records[configured.by] ?? ''}\n${all}`, now);
+    const policy = policyBy(records, configured, set, now);
     const { name, limit, traits } = policy;
     const pool = shared.find((each) => each.policy === i)?.pool;
     const share = pool === undefined ? undefined : remainingOf(verdicts, pool);
@@ -81,17 +81,9 @@ export function usageOf(subject: Subject, { now, ban, verdicts, records }: Usage
       resetsAt: traits.periodEnd?.(now) ?? now + resetOf(verdicts, i),
     };
   });
-  // Stores read the records in different orders.
-  const entries = recordDimensions(set).map((by) => entryInForce(records[by] ?? '', now));
-  const entry = entries.find((each) => each !== undefined);
   return {
     policies,
     bannedUntil: ban > 0 ? now + ban : undefined,
-    override: entry && overrideOf(entry),
+    override: overrideBy(records, dimensions, now),
   };
-}
-
-function overridden(policy: CompiledPolicy, record: string, now: number): CompiledPolicy {
-  const parsed = parseRecord(record);
-  return parsed.policies([policy], parsed.entries([policy], now))[0]!;
 }

@@ -1,14 +1,8 @@
 import type { BanNote } from '../contract/ban-options.js';
 import { escapeName } from './keys.js';
-import {
-  entryInForce,
-  parseEntryNote,
-  type OverrideRecord,
-  type RecordChange,
-} from '../contract/overrides.js';
 
 /** A change that a store logs for operators. */
-export interface Change extends BanNote {
+export interface JournalEntry extends BanNote {
   /** `import`: bans of many keys. `remove`: the end of an override. `configure`: a limiter with other options. */
   readonly action: 'ban' | 'unban' | 'import' | 'override' | 'remove' | 'reset' | 'configure';
   /** The owner text: the limiter's name and the key. The key is empty for changes of no particular key. */
@@ -39,65 +33,24 @@ export const CHANGES_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
 /**
  * Whether no operator made a change. Such changes can be many, so they are kept apart, and never take the place of a change by an operator.
  */
-export function isAutomatic({ action, from, by, reason }: Change): boolean {
+export function isAutomatic({ action, from, by, reason }: JournalEntry): boolean {
   if (from === 'denials' || action === 'configure') return true;
   return action === 'reset' && from === 'program' && by === null && reason === null;
 }
 
-/** The log entry of a ban. @param left the rest of the ban before, ms */
-export function bannedChange(who: string, forMs: number, left: number, note: BanNote): Change {
-  return {
-    ...note,
-    ...({ action: forMs > 0 ? 'ban' : 'unban', who, keys: 1, forMs, from: 'program' } as const),
-    ...(left > 0 && { before: left }),
-    ...(forMs > 0 && { after: forMs }),
-  };
-}
-
-/** The log entry of a ban by denials. */
-export function struckChange(who: string, forMs: number): Change {
-  return { action: 'ban', who, keys: 1, forMs, by: null, reason: null, from: 'denials', after: forMs };
-}
-
 /** The log entry of a reset by a program. */
-export function resetChange(who: string): Change {
+export function resetChange(who: string): JournalEntry {
   return { action: 'reset', who, keys: 1, forMs: 0, by: null, reason: null, from: 'program' };
 }
 
 /** The log entry of a limiter with other options, without the options before. */
-export function configuredChange(name: string, after: object): Change {
+export function configuredChange(name: string, after: object): JournalEntry {
   const who = `${escapeName(name)}:`;
   return { action: 'configure', who, keys: 0, forMs: 0, by: null, reason: null, from: 'program', after };
 }
 
-/** The log entry of an override. @returns undefined for the removal of an override that did not exist */
-export function overrideChange(
-  who: string,
-  { entry, duration, note, from, undoes }: RecordChange,
-  record: OverrideRecord,
-  now: number,
-): Change | undefined {
-  const current = entryInForce(record, now);
-  const before = current && parseEntryNote(current.json)?.change;
-  const isEnd = entry === '';
-  if (isEnd && !current) return undefined;
-  const { change, by, reason } = ((isEnd ? note : parseEntryNote(entry.slice(entry.lastIndexOf('\t') + 1))) ??
-    {}) as {
-    change?: unknown;
-    by?: string;
-    reason?: string;
-  };
-  return {
-    ...{ action: isEnd ? 'remove' : 'override', who, keys: 1, forMs: duration },
-    ...{ by: by ?? null, reason: reason ?? null, from: from ?? 'program' },
-    ...(before !== undefined && { before }),
-    ...(!isEnd && { after: change }),
-    ...(undoes !== undefined && { undoes }),
-  };
-}
-
 /** A change with the time of the store's clock, ms since 1970. */
-export interface LoggedChange extends Change {
+export interface LoggedChange extends JournalEntry {
   readonly at: number;
 }
 

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { limitDimension } from '../contract/shares.js';
-import { OVERRIDE_TAG } from '../contract/overrides.js';
-import { partsOf } from '../contract/parts.js';
-import { idText } from '../contract/request-ids.js';
-import type { Keys, OverridePlace, PolicySet, Subject } from '../contract/store.js';
+import { setsByDimension } from '../contract/dimension-sets.js';
+import type { Keys, PolicySet, Subject } from '../contract/store.js';
+import type { Heads, Tag } from '../features/feature.js';
 
 /** The longest key that is not hashed, which bounds the length of a Redis key. */
 const MAX_PLAIN_LENGTH = 128;
@@ -54,12 +53,6 @@ const RESET_TAG = 'r2';
 /** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
 export const LINE_TAG = 'w2';
 
-/** The tag of the ids of requests. Unlike the tags of state, it begins with a capital letter. */
-export const ID_TAG = 'Q1:';
-
-/** The tag of the marks of reported thresholds. See {@link ID_TAG} for the capital letter. */
-export const THRESHOLD_TAG = 'T1:';
-
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
@@ -71,6 +64,17 @@ function markOf(dimension: string): string {
 /** The notation of a key between the braces. If only the key's hash is known, it takes the key's place. */
 export function keyTextOf(dimension: string, key: string | Hash, text: KeyText): string {
   return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
+}
+
+/**
+ * The notation of a tenant within the key whose limit it shares.
+ *
+ * @param dimension as of `tenantDimension` @param tenant as of `tenantKey`
+ */
+export function tenantTextOf(dimension: string, limitKey: string, tenant: string, text: KeyText): string {
+  const by = limitDimension(dimension)!;
+  const share = dimension.slice(by.length + 1);
+  return `${keyTextOf(by, limitKey, text)}}${MARK}${share}${tenant && `=${text(tenant.slice(1))}`}`;
 }
 
 /** The notation of a limiter's name in a key. If only the name's hash is known, it takes the name's place. */
@@ -86,8 +90,7 @@ function keyTextsOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string
     return names.map((name, i) => {
       const of = limitDimension(name);
       if (of === undefined) return keyTextOf(name, key[i]!, text);
-      const [slot, tenant] = [keyTextOf(of, key[names.indexOf(of)]!, text), key[i]!];
-      return `${slot}}${MARK}${name.slice(of.length + 1)}${tenant && `=${text(tenant.slice(1))}`}`;
+      return tenantTextOf(name, key[names.indexOf(of)]!, key[i]!, text);
     });
   }
   const at = names.indexOf(slotBy);
@@ -104,11 +107,11 @@ export function ownerText(set: PolicySet, key: Keys, dimension: string, text = e
 
 /** The owner texts of all parts of a subject. */
 export function ownerTexts({ set, key }: Subject, text: KeyText = escapeKey): string[] {
-  return partsOf(set).map(({ name }) => ownerText(set, key, name, text));
+  return setsByDimension(set).map(({ name }) => ownerText(set, key, name, text));
 }
 
 /**
- * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
+ * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and those of features. The tag names the layout and the policy, so that
  * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy`, the
  * key of the slot comes first: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
@@ -118,79 +121,74 @@ export class KeyMaker {
   readonly #scope: string;
   /** The beginning of the Redis keys of sets with one dimension. */
   readonly #head: string;
-  /** The index of the dimension for each policy, and for the ban. */
+  readonly #names: readonly string[];
+  /** The index of the dimension for each policy. */
   readonly #at: readonly number[];
-  readonly #banAt: number;
   /** The index of the first dimension with a policy or the ban. */
   readonly #idAt: number;
   readonly #tails: readonly string[];
-  readonly #ban: string | undefined;
+  /** The ends of the keys of features that only decisions read, with the indices of their dimensions. */
+  readonly #own: readonly { readonly tail: string; readonly at: number }[];
 
-  constructor(prefix: string, set: PolicySet, text: KeyText = escapeKey) {
-    const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
+  constructor(prefix: string, set: PolicySet, text: KeyText = escapeKey, tags: readonly Tag[] = []) {
+    const { names = [DEFAULT_DIMENSION] } = set.dimensions ?? {};
+    this.#names = names;
     this.#set = set;
     this.#text = text;
     this.#scope = `${prefix}:{${escapeName(set.name)}:`;
     this.#head = this.#scope + markOf(names[0] ?? DEFAULT_DIMENSION);
     this.#at = set.policies.map(({ by }) => names.indexOf(by));
-    this.#banAt = names.indexOf(banBy);
-    this.#idAt = Math.max(0, names.indexOf(partsOf(set)[0]?.name ?? ''));
+    this.#idAt = Math.max(0, names.indexOf(setsByDimension(set)[0]?.name ?? ''));
     this.#tails = set.policies.map(({ id }) => `}${id}`);
-    this.#ban = set.ban && `}${BAN_TAG}`;
+    this.#own = tags.map(({ tag, by }) => ({ tail: `}${tag}`, at: names.indexOf(by) }));
   }
 
-  /** Appends the ban's key if the set has a ban, then the keys of all policies. @param bans an array for the ban's key, if not `to` */
-  push(to: string[], key: Keys, bans = to): void {
+  /** Appends the keys of all policies, then those of features that only decisions read. @param own an array for the latter, if not `to` */
+  push(to: string[], key: Keys, own = to): void {
     if (typeof key === 'string') {
       const head = this.#head + this.#text(key);
-      if (this.#ban) bans.push(head + this.#ban);
       for (const tail of this.#tails) to.push(head + tail);
+      for (const { tail } of this.#own) own.push(head + tail);
       return;
     }
     const heads = this.#heads(key);
-    if (this.#ban) bans.push(heads[this.#banAt]! + this.#ban);
     this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
+    for (const { tail, at } of this.#own) own.push(heads[at]! + tail);
   }
 
-  /** Appends the keys of the marks of policies with thresholds. */
-  pushMarks(to: string[], key: Keys): void {
+  /** The beginnings of the keys of features. */
+  headsOf(key: Keys): Heads {
     const heads = this.#heads(key);
-    this.#set.policies.forEach(({ id, thresholds }, i) => {
-      if (thresholds) to.push(`${heads[this.#at[i]!]!}}${THRESHOLD_TAG}${id}`);
-    });
+    return {
+      policies: this.#at.map((at) => heads[at]!),
+      first: heads[this.#idAt]!,
+      of: (by) => heads[this.#names.indexOf(by)]!,
+      text: this.#text,
+    };
   }
 
-  /** Appends the key of a request's id, beside the state of the first key. Commands for operators ignore such keys. */
-  pushId(to: string[], key: Keys, id: string): void {
-    const head = typeof key === 'string' ? this.#head + this.#text(key) : this.#heads(key)[this.#idAt]!;
-    to.push(`${head}}${ID_TAG}${idText(id)}`);
-  }
-
-  /** The key of the ban. */
-  ban(key: Keys): string {
-    return this.#heads(key)[this.#banAt]! + this.#ban;
-  }
-
-  /** Appends the keys of the records of overrides, one for each dimension of a policy: see `recordDimensions`. */
-  pushRecords(to: string[], key: Keys): void {
+  /** Appends keys with a tag, one for each dimension of a policy. */
+  pushTagged(to: string[], key: Keys, tag: string): void {
     const heads = this.#heads(key);
-    for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${OVERRIDE_TAG}`);
+    for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${tag}`);
   }
 
-  /** The key of the record that overrides each policy. */
-  records(key: Keys): string[] {
+  /** A key with a tag for each policy, which is the same for policies of a dimension. */
+  tagged(key: Keys, tag: string): string[] {
     const heads = this.#heads(key);
-    return this.#at.map((at) => `${heads[at]!}}${OVERRIDE_TAG}`);
+    return this.#at.map((at) => `${heads[at]!}}${tag}`);
   }
 
-  /** The keys of all policies, followed by the keys of their histories with `histories`. */
-  policies(key: Keys, histories = false): string[] {
+  /** The keys of all policies. */
+  policies(key: Keys): string[] {
     const heads = this.#heads(key);
-    const own = this.#at.map((at) => heads[at]!);
-    const keys = this.#tails.map((tail, i) => own[i]! + tail);
-    return histories
-      ? [...keys, ...this.#tails.map((tail, i) => `${own[i]!}}${RESET_TAG}:${tail.slice(1)}`)]
-      : keys;
+    return this.#tails.map((tail, i) => heads[this.#at[i]!]! + tail);
+  }
+
+  /** The keys of the histories of all policies. */
+  histories(key: Keys): string[] {
+    const heads = this.#heads(key);
+    return this.#tails.map((tail, i) => `${heads[this.#at[i]!]!}}${RESET_TAG}:${tail.slice(1)}`);
   }
 
   #heads(key: Keys): string[] {
@@ -246,22 +244,6 @@ const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)
 
 /** Represents all keys of a limiter. No escaped key has this text. */
 export const ALL_KEYS = '%@*';
-
-/** The owner text of an override: of a key, or of all keys of a limiter. */
-export function ownerTextOfPlace(place: OverridePlace, text: KeyText): string {
-  if ('subject' in place) return ownerText(place.subject.set, place.subject.key, place.by, text);
-  return `${escapeName(place.set.name)}:${ALL_KEYS}`;
-}
-
-/** The key of the record of an override. */
-export function recordKey(prefix: string, ownerText: string): string {
-  return `${prefix}:{${ownerText}}${OVERRIDE_TAG}`;
-}
-
-/** The key that exists while a limiter of a name may have overrides. Without a colon between the braces, the key is never a limiter's key. */
-export function overriddenKey(prefix: string, name: string): string {
-  return `${prefix}:{overrides}:of:${escapeName(name)}`;
-}
 
 /** Parses a Redis key. @returns undefined if `KeyMaker` does not make such keys */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {

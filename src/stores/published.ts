@@ -1,4 +1,4 @@
-import type { CompiledBan } from '../algorithms/ban.js';
+import type { CompiledBan } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { CompiledPolicy } from '../contract/policy.js';
@@ -97,15 +97,20 @@ export function describe(announcement: Announcement): PublishedLimiter {
   const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
   const published = {
     name,
-    policies: textsOf(policies()),
+    policies: tiers.size > 0 || dynamic ? textsOf(policies()) : planOf(policies()),
     ban: ban ?? null,
     ...by,
     shadow,
     dynamic,
     ipv6Subnets,
   };
-  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
+  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, planOf(own)]));
   return tiers.size > 0 ? { ...published, tiers: named } : published;
+}
+
+/** The texts of a plan, which are never empty. */
+function planOf(policies: readonly CompiledPolicy[]): string[] {
+  return policies.length > 0 ? textsOf(policies) : ['unlimited'];
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {

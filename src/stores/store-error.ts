@@ -36,7 +36,7 @@ export function isRefused(error: HeadgateError): boolean {
  * error.
  */
 const REFUSAL =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients|HTTP 4\d\d) /;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|MISCONF|OOM|NOREPLICAS|BUSY|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients|HTTP [34]\d\d) /;
 
 /** Whether a failed call has certainly changed nothing, because it was never sent or the server refused it. */
 export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {

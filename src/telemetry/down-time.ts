@@ -17,7 +17,7 @@ export class DownTime {
 
   get seconds(): number {
     this.#countUp();
-    // There is no event for stores that were down before the observation began, or whose limiters are closed.
+    // Stores that were down before the observation began, and those of closed limiters, have no event.
     const down = new Set(
       openLimiters().flatMap(({ source, health }) => (health.state === 'down' ? [source] : [])),
     );

@@ -8,11 +8,11 @@ import { checkNearLimit, outcomeOf, reportTo } from './report.js';
 /** The options of {@link instrument}. */
 export interface InstrumentOptions {
   /** The meter. @default the global meter provider's meter `headgate` */
-  meter?: Meter;
+  meter?: Meter | undefined;
   /** The share of a policy's capacity, above 0 and below 1, at or below which an admission counts as near the limit. @default 0.2 */
-  nearLimit?: number;
+  nearLimit?: number | undefined;
   /** Whether decisions are attributes of the active span. Each wait also has a span of its own, `headgate.wait`. @default false */
-  spans?: boolean;
+  spans?: boolean | undefined;
 }
 
 /** The shortest wait with a span of its own, ms. */
@@ -24,7 +24,7 @@ const MIN_SPAN_MS = 1;
  * - `headgate.decisions` (counter): by `headgate.limiter`, `headgate.outcome` (`allowed`, `denied`, `shadow-denied`; `wait-timeout`,
  *   `queue-full` and `aborted` for requests that waited; `error` if the store's error was thrown), `headgate.reason`, `headgate.policy`
  *   (the deciding policy), `headgate.tier`, `headgate.degraded`, `error.type`;
- * - `headgate.units` (counter): the costs of admitted requests, by limiter, policy and tier;
+ * - `headgate.units` (counter): the costs of charged requests, by limiter, policy and tier;
  * - `headgate.near_limit` (counter): admitted with little left, by limiter, policy and tier; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): denials by shadow policies, by limiter, policy and tier;
  * - `headgate.local.denials` (counter): denials remembered from Redis in this process, without a call;

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, register as globalRegister, type Registry } from 'prom-client';
-import { invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { attributesOf, ATTRIBUTES, BUCKETS, ROWS, type Sink } from './metrics.js';
 import { checkNearLimit, reportTo } from './report.js';
@@ -7,9 +7,9 @@ import { checkNearLimit, reportTo } from './report.js';
 /** The options of {@link prometheusMetrics}. */
 export interface PrometheusOptions {
   /** The registry of prom-client. @default the global registry */
-  register?: Registry;
+  register?: Registry | undefined;
   /** The share of a policy's capacity, above 0 and below 1, at or below which an admission counts as near the limit. @default 0.2 */
-  nearLimit?: number;
+  nearLimit?: number | undefined;
 }
 
 /** The name of a metric or of a label: as `@opentelemetry/exporter-prometheus` writes it. */
@@ -34,10 +34,9 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
     const isCounter = kind === 'counter' || kind === 'clock';
     const name = `headgate_${underscored(key)}${isCounter ? '_total' : ''}`;
     if (register.getSingleMetric(name))
-      throw invalidOption(
-        'register',
-        name,
-        'The registry has this metric already. Call prometheusMetrics once.',
+      throw new HeadgateError(
+        'HEADGATE_INVALID_OPTION',
+        `register: the registry has ${name} already. Call prometheusMetrics once.`,
       );
     metrics.push(name);
     const labelNames = by.map((attribute) => underscored(ATTRIBUTES[attribute]));

@@ -51,10 +51,11 @@ export function reportTo(sink: Sink, nearLimit: number): () => void {
     if (reason === 'store-full') sink.add('store.full', 1, { limiter, outcome });
     if (local && outcome !== 'allowed') sink.add('local.denials', 1, { limiter });
     if (waitedMs !== undefined) sink.add('wait.duration', waitedMs / 1000, { limiter, outcome, tier });
-    if (decision.reply.ban < 0 && !decision.isLook) sink.add('bans', 1, { limiter, automatic: true });
+    if (decision.reply.ban < 0 && !decision.subject.peek) sink.add('bans', 1, { limiter, automatic: true });
     sink.add('decisions', 1, { limiter, outcome, reason, policy: bounded(decision.policy), tier, degraded });
     const { policies } = decision.set;
-    const costs = outcome === 'allowed' && !decision.isLook ? decision.costs : {};
+    const isCharged = outcome === 'allowed' && !decision.subject.peek && !decision.repeated;
+    const costs = isCharged ? decision.costs : {};
     for (const [i, verdict] of decision.policies.entries()) {
       const of = { limiter, policy: names.bounded(verdict.name), tier };
       const cost = costs[verdict.name] ?? 0;

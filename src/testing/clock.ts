@@ -1,4 +1,4 @@
-import { toMilliseconds, type Duration } from '../common/duration.js';
+import { exactMilliseconds, type Duration } from '../common/duration.js';
 
 const DAY = 24 * 3_600_000;
 
@@ -9,7 +9,7 @@ export class TestClock {
 
   /**
    * @param start milliseconds since the epoch. By default ten days ahead of real time, so that a server that expires keys by its own clock does
-   * not expire any too early
+   * not expire any too early. A store on Redis refuses a clock in the past
    */
   constructor(start = Date.now() + 10 * DAY) {
     this.now = start;
@@ -25,6 +25,6 @@ export class TestClock {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */
   advance(duration: Duration): void {
-    this.now += toMilliseconds('duration', duration, 0);
+    this.now += exactMilliseconds('duration', duration, { least: 0 });
   }
 }

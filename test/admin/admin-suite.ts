@@ -31,6 +31,20 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
       });
     });
 
+    it('limiters: the traits of the policies of any tier', async () => {
+      make({ name: 'plain', limit: 2, window: '1h', tiers: { pro: '9/1h' } });
+      make({ name: 'slots', tiers: { free: 'concurrency 2/1m', pro: '9/1h' } });
+      make({ name: 'shared', policies: ['9/1h by org share tenant'] });
+      for (const name of ['plain', 'slots', 'shared']) await known(name);
+      const { limiters } = await place.admin.limiters();
+      const traits = Object.fromEntries(limiters.map((each) => [each.name, each.traits]));
+      expect(traits).to.deep.include({
+        plain: { holdsSlots: false, sharesLimits: false },
+        slots: { holdsSlots: true, sharesLimits: false },
+        shared: { holdsSlots: false, sharesLimits: true },
+      });
+    });
+
     it('key: verdict, ban with its note, and override, by every limiter, tier and dimension', async () => {
       make({
         name: 'two',
@@ -179,6 +193,50 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
       );
     });
 
+    it('the effects of an import, line by line, without a change', async () => {
+      const { admin } = place;
+      await admin.ban('a', '1h', { name: 'api', ...NOTE });
+      const ban = (key: string, length: string) => ({ name: 'api', key, for: length });
+      const list = [
+        ban('a', '30m'),
+        ban('a', '2h'),
+        ban('b', '1h'),
+        ban('b', '1h'),
+        ban('10.0.0.0/30', '1h'),
+      ];
+      const effects = await admin.previewBans([...list, ban('', '1h'), ban('c', 'x')]);
+      expect(effects.map((each) => ('error' in each ? 'refused' : [each.effect, each.keys]))).to.deep.equal([
+        ...[
+          ['same', 1],
+          ['longer', 1],
+          ['new', 1],
+          ['same', 1],
+          ['new', 4],
+        ],
+        ...['refused', 'refused'],
+      ]);
+      expect(effects[5])
+        .to.have.property('error')
+        .that.matches(/is empty/);
+      expect(effects[1]).to.include({ after: 7_200_000 });
+      expect((await all(admin.bans())).map(({ key }) => key)).to.deep.equal(['a']);
+
+      const wish = (key: string, change: string) => ({ key, change });
+      await admin.override('a', '9/1h', { name: 'api', for: '1d', ...NOTE });
+      const until = (await all(admin.overrides()))[0]!.until!;
+      const wishes = [
+        { ...wish('a', '9/1h'), until },
+        wish('a', '9/1h'),
+        wish('b', '9/1h'),
+        wish('c', '9/zz'),
+      ];
+      const changes = await admin.previewOverrides(wishes, { name: 'api' });
+      expect(changes.map((each) => ('error' in each ? 'refused' : each.effect))).to.deep.equal([
+        ...['same', 'changed', 'new', 'refused'],
+      ]);
+      expect((await all(admin.overrides())).map(({ key }) => key)).to.deep.equal(['a']);
+    });
+
     it('long lists come one by one', async function () {
       this.timeout(60_000);
       const keys = Array.from({ length: 10_000 }, (_, i) => ({ name: 'api', key: `k${i}`, for: '1h' }));
@@ -203,7 +261,7 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
 
     it('traffic is empty where nothing counts, and check finds no error', async () => {
       expect(await place.admin.traffic({ seconds: 10 })).to.deep.equal({
-        ...{ spanMs: 10_000, instances: 0, isSampled: false, limiters: [], processes: [] },
+        ...{ spanMs: 10_000, instances: 0, isSampled: false, latency: null, limiters: [], processes: [] },
       });
       expect((await place.admin.check()).filter(({ level }) => level === 'error')).to.deep.equal([]);
     });

@@ -6,11 +6,13 @@ import { createLimiter, type Limiter } from 'headgate';
 import { createAdmin, USE_LEVELS, type Admin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import type { CountedDecision } from '../../src/contract/announcement.js';
+import { VERSION } from '../../src/common/version.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
-import { MAX_HISTORIES } from '../../src/stores/redis/operators/history.js';
-import { minuteKey, namesKey, topKey } from '../../src/stores/redis/operators/count-keys.js';
-import { Traffic } from '../../src/stores/redis/operators/traffic.js';
+import { MAX_HISTORIES } from '../../src/stores/counts/history.js';
+import { hourKey, minuteKey, namesKey, topKey } from '../../src/stores/redis/operators/count-keys.js';
+import { RedisCounts } from '../../src/stores/redis/operators/count-sink.js';
+import { Traffic } from '../../src/stores/counts/traffic.js';
 import { clients, freshPrefix } from '../support/stores.js';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { until } from './stores.js';
@@ -33,7 +35,11 @@ for (const kind of serverKinds) {
 
     /** A process that counts. */
     const process_ = (own = client) => {
-      const traffic = new Traffic(commandsOf(own), { prefix, sample: 16, text: escapeKey }, new Set());
+      const traffic = new Traffic(
+        new RedisCounts(commandsOf(own), prefix),
+        { sample: 16, text: escapeKey },
+        new Set(),
+      );
       traffics.push(traffic);
       return traffic;
     };
@@ -67,7 +73,34 @@ for (const kind of serverKinds) {
       expect(use).to.deep.equal(USE_LEVELS.map((level) => (level <= 0.25 ? 2 : 1)));
       expect((await admin.history({ name: 'other' })).limiters).to.deep.equal([]);
       for (const key of await client.keys(`${prefix}:*`)) expect(await client.pttl(key), key).to.be.above(0);
-      expect(await client.pttl(namesKey(prefix))).to.be.within(3_590_000, 3_600_000);
+      // Names are kept as long as the counts of ten minutes.
+      expect(await client.pttl(namesKey(prefix))).to.be.within(89_990_000, 90_000_000);
+    });
+
+    it('has the decisions of a day by ten minutes, and of nothing else', async () => {
+      const traffic = process_();
+      const limiter = createLimiter({ name: 'api:*', limit: 8, window: '1h' });
+      const hour = 3_600_000;
+      const now = Date.now();
+      const earlier = Math.floor(now / hour) * hour - 5 * hour + 1_200_000;
+      await client.hset(hourKey(prefix, 'api:*', earlier), { a2: 7, d2: 3, d3: 1 });
+      await client.pexpire(hourKey(prefix, 'api:*', earlier), hour);
+      for (let i = 0; i < 10; i++) await count(traffic, limiter, 'a');
+      traffic.flush();
+      await until(async () => (await admin.history()).limiters.length === 1);
+      const { minutes, limiters } = await admin.history({ hours: 24 });
+      expect(minutes).to.have.length(144);
+      const begun = minutes.map((start, i) => start % 600_000 === 0 && start === minutes[0]! + i * 600_000);
+      expect(begun.includes(false)).to.equal(false);
+      const [api] = limiters;
+      const at = minutes.indexOf(earlier);
+      expect([api!.admitted[at], api!.denied[at], api!.denied[at + 1]]).to.deep.equal([7, 3, 1]);
+      expect([api!.admitted, api!.denied].map(sums)).to.deep.equal([15, 6]);
+      expect([api!.policies, api!.reasons, api!.use]).to.deep.equal([{}, {}, {}]);
+      expect(await client.pttl(hourKey(prefix, 'api:*', now))).to.be.within(89_990_000, 90_000_000);
+      expect((await admin.history({ hours: 1 })).minutes).to.have.length(6);
+      const wrong = await admin.history({ hours: 2, minutes: 5 }).catch((error: unknown) => error);
+      expect((wrong as Error).message).to.match(/^minutes and hours: pass one of them/);
     });
 
     it('is bounded', async () => {
@@ -83,6 +116,7 @@ for (const kind of serverKinds) {
       expect((await admin.history({ minutes: 1 })).limiters.length).to.equal(MAX_HISTORIES);
       const minutes = [0, 1].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000);
       for (const minute of minutes) expect(await client.exists(minuteKey(prefix, 'api', minute))).to.equal(0);
+      expect(await client.exists(hourKey(prefix, 'api', Date.now()))).to.equal(0);
     });
 
     it('a user who may not write hashes has no history, and still counts', async () => {
@@ -103,7 +137,7 @@ for (const kind of serverKinds) {
     });
 
     it('traffic shows waiting requests and slots of each process, also while nothing is decided', async () => {
-      const store = redisStore(client, { prefix, publish: false, top: true });
+      const store = redisStore(client, { prefix, publish: false, counts: true });
       const limiter = createLimiter({
         ...{ name: 'reports', store, maxWaiting: 7, maxWaitingPerKey: 7 },
         policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' }],
@@ -117,9 +151,14 @@ for (const kind of serverKinds) {
       });
       expect(await reports()).to.include({ waiting: 2, held: 0, slots: 1, degraded: 0, denied: 0 });
       const { processes } = await admin.traffic();
-      expect(processes.map(({ id: _, ...rest }) => rest)).to.deep.equal([
+      const [{ since, loopDelayMs }] = processes as [(typeof processes)[0]];
+      expect(Date.now() - since!.getTime()).to.be.within(0, 60_000);
+      expect(loopDelayMs).to.be.at.least(0);
+      expect(processes.map(({ id: _, latency: __, ...rest }) => rest)).to.deep.equal([
         {
+          ...{ since, loopDelayMs, version: VERSION },
           ...{ host: hostname(), pid: process.pid, health: { state: 'up', failures: 0, late: 0 } },
+          ...{ decisions: 0.2, degraded: 0 },
           limiters: [{ name: 'reports', waiting: 2, held: 0, maxWaiting: 7, slots: 1 }],
         },
       ]);

@@ -11,6 +11,7 @@ function readerOf(infos: Record<string, string | Error>): MemoryReader {
   const servers = Object.keys(infos).map((name) => ({ name, send: () => name }));
   const calls = {
     servers: () => Promise.resolve(servers),
+    commands: { keyPrefix: '' },
     ask: async (name: string) => {
       const info = infos[name]!;
       return typeof info === 'string' ? Promise.resolve(info) : Promise.reject(info);
@@ -67,18 +68,43 @@ describe('admin.memory', () => {
     expect(await growthAt(900_000, 4_000_000)).to.equal(null);
   });
 
-  it('the time until a server is full: with a limit and a growth only', async () => {
+  it('the time until a server is full: with a limit and a steady growth only', async () => {
     Date.now = () => time;
-    const infos: Record<string, string> = { a: infoOf(400, 1000), b: infoOf(400, 0), c: infoOf(400, 1000) };
-    const reader = readerOf(infos);
-    await reader.read();
-    time += 2000;
-    Object.assign(infos, { a: infoOf(600, 1000), b: infoOf(600, 0), c: infoOf(400, 1000) });
-    expect(await reader.read()).to.deep.equal([
-      { server: 'a', usedBytes: 600, maxBytes: 1000, growth: 100, fullInMs: 4000 },
-      { server: 'b', usedBytes: 600, maxBytes: null, growth: 100, fullInMs: null },
-      { server: 'c', usedBytes: 400, maxBytes: 1000, growth: 0, fullInMs: null },
-    ]);
+    const infos: Record<string, string> = {};
+    const reader = readerOf(Object.assign(infos, { a: '', b: '', c: '', d: '' }));
+    const forecasts = async () => (await reader.read()).map(({ fullInMs }) => fullInMs);
+    for (let second = 0; second <= 120; second += 2) {
+      time = 1e12 + 1000 * second;
+      const grown = 1_000_000 + 1000 * second;
+      infos['a'] = infoOf(grown, 2_000_000);
+      infos['b'] = infoOf(grown, 0);
+      // Another program writes once, in the middle.
+      infos['c'] = infoOf(second < 61 ? 1_000_000 : 1_900_000, 2_000_000);
+      // The same, besides a steady growth.
+      infos['d'] = infoOf(second < 61 ? grown : grown + 500_000, 2_000_000);
+      const [a, b, c, d] = await forecasts();
+      if (second < 60) expect([a, b, c, d]).to.deep.equal([null, null, null, null]);
+      if (second < 120) continue;
+      expect([a, b, c, d]).to.deep.equal([880_000, null, null, 380_000]);
+    }
+  });
+
+  it('our own part of a server beside the total: by a sample of keys', async () => {
+    const prefix = freshPrefix();
+    const { redis } = clients;
+    const own = Array.from({ length: 300 }, (_, i) => `${prefix}:{api:${i}}`);
+    const others = Array.from({ length: 300 }, (_, i) => `${prefix}-other-${i}`);
+    for (const key of own) await redis.set(key, 'x'.repeat(1000), 'PX', 60_000);
+    for (const key of others) await redis.set(key, 'x'.repeat(100_000), 'PX', 60_000);
+    try {
+      const bytes = Number(await redis.memory('USAGE', own[0]!)) * own.length;
+      const [memory] = await createAdmin(redis, { prefix }).memory();
+      expect(memory!.ownBytes).to.be.within(bytes / 2, 2 * bytes);
+      const [nothing] = await createAdmin(redis, { prefix: freshPrefix() }).memory();
+      expect(nothing!.ownBytes).to.equal(0);
+    } finally {
+      await redis.del(...own, ...others);
+    }
   });
 
   it('servers that refuse INFO, or do not report their memory, are omitted', async () => {

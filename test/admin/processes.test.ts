@@ -5,20 +5,20 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createAdmin } from 'headgate/admin';
 import { clients, freshPrefix } from '../support/stores.js';
+import { compileChild } from '../support/programs.js';
 import { servers } from '../support/shared-servers.js';
 import { all, until } from './stores.js';
 
-const CHILD = new URL('child.ts', import.meta.url);
-
-function start(prefix: string, name: string): ChildProcess {
-  return fork(CHILD, [String(servers.redis.port), prefix, name], { execArgv: ['--import', 'tsx'] });
+async function start(prefix: string, name: string): Promise<ChildProcess> {
+  const program = await compileChild('../admin/child.ts');
+  return fork(program, [String(servers.redis.port), prefix, name], { execArgv: [] });
 }
 
 describe('the log of changes on Redis', () => {
   it('has the changes of several processes in the order of the clock, and survives a process that is killed', async () => {
     const prefix = freshPrefix();
     const admin = createAdmin(clients.redis, { prefix });
-    const children = ['a', 'b', 'c'].map((name) => start(prefix, name));
+    const children = await Promise.all(['a', 'b', 'c'].map((name) => start(prefix, name)));
     try {
       await until(async () => (await all(admin.log())).length > 30);
       children[0]!.kill('SIGKILL');

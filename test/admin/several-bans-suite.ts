@@ -53,6 +53,24 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       expect(await banned()).to.deep.equal(['accounts ada', 'api b', 'login b']);
     });
 
+    it('an unban keeps the charges, and forgets them with fresh', async () => {
+      const api = make({ name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
+      for (const fresh of [false, true]) {
+        await api.consume('a', { cost: fresh ? 1 : 2 });
+        await place.admin.ban('a', '1h', { name: 'api' });
+        const { banned: count, warnings } = await place.admin.unban('a', { name: 'api', fresh, ...NOTE });
+        expect([count, warnings]).to.deep.equal([1, []]);
+        expect((await api.peek('a')).remaining).to.equal(fresh ? 2 : 0);
+      }
+      await place.admin.banIn('all', 'a', '1h');
+      await place.admin.unbanIn('all', 'a', { fresh: true });
+      expect((await api.peek('a')).remaining).to.equal(2);
+      const error = (await place.admin
+        .unban('a', { name: 'api', fresh: 1 as never })
+        .catch((thrown: unknown) => thrown)) as Error;
+      expect(error.message).to.match(/^fresh/);
+    });
+
     it('nothing is banned unless all can be', async () => {
       const refused = async (names: readonly string[] | 'all', options: object = {}) => {
         const error = await place.admin.banIn(names, 'a', '1h', options).catch((thrown: unknown) => thrown);
@@ -84,7 +102,7 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       expect(await message(place.admin.key('a', dimension))).to.contain('Pass one of: account, key.');
     });
 
-    it('a key that cannot occur causes a warning, in bans and overrides', async () => {
+    it('a key that cannot occur causes a warning in bans, and is refused in overrides', async () => {
       const policies = [
         { name: 'a', limit: 9, window: '1h' },
         { name: 'b', limit: 9, window: '1h', by: 'org' },
@@ -106,7 +124,15 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       expect(message).to.contain('the keys of "web" are addresses of clients, so "customer:42" cannot occur');
       expect(message).to.contain('Set `dimension` for a key of org.');
       const change = { a: '10/1h' };
-      expect(codes(await place.admin.override('customer:42', change, { name: 'web' }))).to.have.length(1);
+      // An override without effect is refused, because it would look like one in force.
+      const refusal = await place.admin.override('customer:42', change, { name: 'web' }).then(
+        () => '',
+        (error: Error) => error.message,
+      );
+      expect(refusal).to.contain('Set `dimension` for a key of org.').and.contain('Nothing was changed');
+      expect(await all(place.admin.overrides({ name: 'web' }))).to.deep.equal([]);
+      const raw = { name: 'web', raw: true };
+      expect(codes(await place.admin.override('customer:42', change, raw))).to.have.length(1);
       for (const key of ['203.0.113.7', '2001:db8::1', '203.0.113.0/30'])
         expect(codes(await place.admin.ban(key, '1h', { name: 'web' }))).to.deep.equal([]);
       expect(codes(await place.admin.ban('203.0.113.7', '1h', { name: 'web', raw: true }))).to.deep.equal([]);

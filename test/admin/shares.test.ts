@@ -1,4 +1,4 @@
-// Limiters with a shared limit, whose hidden policies operators do not see.
+// Limiters with a shared limit, whose hidden policies operators do not see, and their tenants.
 import { expect } from 'chai';
 import type { JudgedKey } from 'headgate/admin';
 import { places, useLimiters, type Place } from './stores.js';
@@ -13,7 +13,14 @@ for (const [kind, open] of Object.entries(places))
         const limiter = make({ name: 'shared', store: place.store, policies: policy });
         await limiter.consume({ provider: 'openai', tenant: 'acme' }, { cost: 2 });
         await known('shared');
+        const ofSlots = policy.includes('concurrency');
         if (kind !== 'sqlite') {
+          const tenants = await place.admin.key('acme', ofSlots ? { dimension: 'tenant' } : {});
+          expect(tenants.filter(({ within }) => within)).to.have.lengthOf(1);
+          expect(tenants.find(({ within }) => within)).to.deep.include({
+            ...{ name: 'shared', key: 'acme', dimension: 'tenant', within: 'provider openai' },
+            ...{ allowed: false, reason: 'quota-exceeded' },
+          });
           const views = await place.admin.key('openai');
           expect(views.map(({ dimension }) => dimension)).to.deep.equal(['provider']);
         }
@@ -21,9 +28,57 @@ for (const [kind, open] of Object.entries(places))
         for (const options of [given, ...(kind === 'sqlite' ? [] : [{ name: 'shared' }])]) {
           const limited: JudgedKey[] = [];
           for await (const entry of place.admin.limited(options)) limited.push(entry);
-          expect(limited.map(({ key, policies }) => [key, policies.map(({ name }) => name)])).to.deep.equal([
-            ['openai', ['p']],
-          ]);
+          const found = limited.map(({ key, policies }) => [key, policies.map(({ name }) => name)]);
+          // Tenants of slots have no state of their own.
+          expect(found).to.have.deep.members([['openai', ['p']], ...(ofSlots ? [] : [['acme', ['p']]])]);
         }
       });
     });
+
+for (const [kind, open] of Object.entries(places))
+  describe(`admin.tenants, on ${kind}`, () => {
+    let place: Place;
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
+
+    it('lists the tenants of a shared limit with share, use, weight, and the reason of denials', async () => {
+      const policies = ['p=100/1h by provider share tenant'];
+      const limiter = make({ name: 'llm', store: place.store, policies });
+      const spend = (tenant: string, cost: number) =>
+        limiter.consume({ provider: 'openai', tenant }, { cost, ...(tenant === 'acme' && { weight: 3 }) });
+      await known('llm');
+      await spend('globex', 5);
+      const first = await spend('acme', 40);
+      expect(first.allowed).to.equal(true);
+      let last = first;
+      while (last.allowed) last = await spend('acme', 1);
+      expect(last.reason).to.equal('fair-share');
+      const [acme, globex, ...others] = await place.admin.tenants({ name: 'llm' });
+      expect(others).to.deep.equal([]);
+      const own = { name: 'llm', policy: 'p', dimension: 'tenant', within: 'provider openai', limit: 100 };
+      expect(acme).to.include({ ...own, key: 'acme', isHeavy: true, weight: 3, reason: 'fair-share' });
+      const peeked = await limiter.peek({ provider: 'openai', tenant: 'acme' });
+      const [verdict] = peeked.policies;
+      expect(acme).to.include({ share: verdict!.share, remaining: verdict!.remaining, allowed: false });
+      expect(acme!.retryAfterMs).to.be.within(1, 3_600_000);
+      expect(acme!.used).to.equal(
+        100 - 5 - (await limiter.peek({ provider: 'openai' })).policies[0]!.remaining,
+      );
+      expect(globex).to.include({ ...own, key: 'globex', used: 5, isHeavy: false, weight: 1 });
+      expect(globex).to.include({ allowed: true, reason: null, retryAfterMs: null });
+      expect(await place.admin.tenants({ name: 'other' })).to.deep.equal([]);
+    });
+
+    it('lists the tenants of the tier whose limit they share', async () => {
+      const tiers = {
+        free: ['p=10/1h by provider share tenant'],
+        pro: ['q=100/1h by provider share tenant'],
+      };
+      const limiter = make({ name: 'llm', store: place.store, tiers });
+      await known('llm');
+      await limiter.consume({ provider: 'openai', tenant: 'acme' }, { tier: 'pro', cost: 7 });
+      const found = await place.admin.tenants({ name: 'llm' });
+      expect(found.map(({ tier, policy, key, used }) => [tier, policy, key, used])).to.deep.equal([
+        ['pro', 'q', 'acme', 7],
+      ]);
+    });
+  });

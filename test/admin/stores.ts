@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { createAdmin, type Admin, type AdminOptions } from 'headgate/admin';
 import { memoryStore, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { sqliteStore } from 'headgate/sqlite';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
-import { DatabaseSync } from '../support/sqlite.js';
+import { drivers, openDatabase, storeOn } from '../support/sqlite.js';
 import { serverKinds } from '../support/shared-servers.js';
 
 export interface Place {
@@ -66,13 +65,13 @@ async function onMemory(): Promise<Place> {
 async function onSqlite(): Promise<Place> {
   const directory = mkdtempSync(join(tmpdir(), 'headgate-admin-'));
   const path = join(directory, 'limits.db');
-  const store = sqliteStore(path);
+  const store = storeOn(path);
   const others: Admin[] = [];
   return {
     store,
     admin: createAdmin(store),
     again: (options) => {
-      const other = createAdmin(path, options);
+      const other = createAdmin(openDatabase(path), options);
       others.push(other);
       return other;
     },
@@ -100,7 +99,7 @@ async function onRedis(): Promise<Place> {
 
 export const places: Readonly<Record<string, () => Promise<Place>>> = {
   memory: onMemory,
-  ...(DatabaseSync && { sqlite: onSqlite }),
+  ...(Object.keys(drivers).length > 0 && { sqlite: onSqlite }),
   ...(serverKinds.includes('redis') && { redis: onRedis }),
 };
 

@@ -2,13 +2,17 @@
 import { expect } from 'chai';
 import { createLimiter, type Decision, type Key } from 'headgate';
 import { createAdmin, type Admin } from 'headgate/admin';
+import { redisStore } from 'headgate/redis';
 import type { CountedDecision } from '../../src/contract/announcement.js';
-import { LimiterCounts } from '../../src/stores/counts.js';
+import { LimiterCounts } from '../../src/stores/counts/traffic-counts.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { topKey } from '../../src/stores/redis/operators/count-keys.js';
-import { Traffic, type Counted } from '../../src/stores/redis/operators/traffic.js';
+import type { Counted } from '../../src/stores/counts/sink.js';
+import { RedisCounts } from '../../src/stores/redis/operators/count-sink.js';
+import { Traffic } from '../../src/stores/counts/traffic.js';
 import { sequence } from '../support/fleet.js';
 import { clients, freshPrefix } from '../support/stores.js';
+import { until } from './stores.js';
 
 describe('traffic', () => {
   let prefix: string;
@@ -26,10 +30,7 @@ describe('traffic', () => {
     const messages = processes.flatMap(({ ms = 1000, seconds }, id) =>
       seconds.map((decisions, i) => {
         const counts = new LimiterCounts();
-        for (const decision of decisions as CountedDecision[]) {
-          counts.add(decision);
-          counts.addKey(decision, 1);
-        }
+        for (const decision of decisions as CountedDecision[]) counts.add(decision, 1);
         const limiters = [counts.summary('api', escapeKey)];
         const counted: Counted = { id: `process ${id}`, sample: 1, ms, limiters };
         return { at: 1000 * Number(now) - (seconds.length - 1 - i) * ms, counted };
@@ -107,7 +108,11 @@ describe('traffic', () => {
     let estimated = 0;
     const rounds = 30;
     for (let round = 0; round < rounds; round++) {
-      const traffic = new Traffic(commands as never, { prefix, sample: 16, text: escapeKey }, new Set());
+      const traffic = new Traffic(
+        new RedisCounts(commands as never, prefix),
+        { sample: 16, text: escapeKey },
+        new Set(),
+      );
       for (let i = 0; i < 500; i++) traffic.count('api', i % 100 === 0 ? rare : often);
       if (round > 0) for (let i = 0; i < 4000; i++) traffic.count('api', i % 4 === 0 ? rare : often);
       traffic.flush();
@@ -121,4 +126,38 @@ describe('traffic', () => {
     // 1,005 of 4,500 decisions, in the mean of 29 samples of some 250 decisions.
     expect(estimated / (rounds - 1)).to.be.closeTo(1005, 100);
   });
+
+  it('counts wait for a store that is not ready, and come with the next message', async () => {
+    const sent: Counted[] = [];
+    const write = (message: Counted) => void sent.push(message);
+    const sink = { isPermitted: true, isReady: true, now: Date.now, write };
+    const traffic = new Traffic(sink, { sample: 1, text: escapeKey }, new Set());
+    const limiter = createLimiter({ limit: 1e9, window: '1h' });
+    const decision = (await limiter.consume('a')) as CountedDecision;
+    for (const isReady of [true, false, false, true]) {
+      sink.isReady = isReady;
+      traffic.count('api', decision);
+      traffic.flush();
+    }
+    expect(sent.map(({ limiters: [api] }) => api!.counts)).to.deep.equal([
+      [1, 0],
+      [3, 0],
+    ]);
+    traffic.count('api', decision);
+    traffic.close();
+    expect(sent.at(-1)!.limiters[0]!.counts).to.deep.equal([1, 0]);
+  });
+
+  it('has the decisions of a process whose last limiter was closed within a second', async () => {
+    const store = redisStore(clients.redis, { prefix });
+    const limiter = createLimiter({ name: 'job', store, limit: 2, window: '1h' });
+    for (let i = 0; i < 5; i++) await limiter.consume('a');
+    await limiter.close();
+    await until(async () => {
+      const { limiters } = await admin.history();
+      return sums(limiters[0]?.admitted) === 2 && sums(limiters[0]?.denied) === 3;
+    });
+  });
 });
+
+const sums = (numbers: readonly number[] = []): number => numbers.reduce((sum, each) => sum + each, 0);

@@ -68,6 +68,23 @@ export function undoSuite(kind: string, open: () => Promise<Place>): void {
       ).to.deep.equal(['unban', 'ban']);
     });
 
+    it('a ban that returns has its own author and reason again, and the log has those of the undo', async () => {
+      await place.admin.ban('a', '1h', named);
+      await place.admin.ban('a', '2h', { name: 'api', by: 'eve', reason: 'mistake' });
+      await place.admin.undo(await last(), { by: 'joe' });
+      const noted = async () => {
+        const [view] = await place.admin.key('a', { name: 'api' });
+        return { by: view!.bannedBy, reason: view!.banReason };
+      };
+      expect(await noted()).to.deep.equal(NOTE);
+      await place.admin.unban('a', { name: 'api', by: 'eve', reason: 'another mistake' });
+      await place.admin.undo(await last(), { by: 'joe', reason: 'no' });
+      expect(await last()).to.include({ action: 'ban', by: 'joe', reason: 'no' });
+      expect(await noted()).to.deep.equal(NOTE);
+      const [ban] = await all(place.admin.bans({ name: 'api' }));
+      expect(ban).to.include(NOTE);
+    });
+
     it('an override and its removal: the earlier override returns with its end', async () => {
       await place.admin.override('a', '9/1h', { ...named, for: '1d' });
       const first = await last();
@@ -88,11 +105,42 @@ export function undoSuite(kind: string, open: () => Promise<Place>): void {
       expect(await last()).to.include({ action: 'remove' });
     });
 
+    it('an import: its bans end, earlier ones return for their rest, and keys with another ban keep it', async () => {
+      const { admin } = place;
+      await admin.ban('a', '1h', { ...named, by: 'grace', reason: 'first' });
+      const keys = ['a', 'b', 'c', '10.0.0.0/30', 'd:{}'];
+      await admin.importBans(
+        keys.map((key) => ({ name: 'api', key, for: '2h' })),
+        NOTE,
+      );
+      const entry = await last();
+      expect(entry).to.include({ action: 'import', keys: 8 }).and.not.to.have.any.keys('after', 'key');
+      await admin.unban('c', named);
+      const { action, warnings } = await admin.undo(entry, NOTE);
+      expect(action).to.equal('unban');
+      expect(warnings.map(({ code, message }) => [code, message])).to.deep.equal([
+        ['CHANGED_SINCE', '1 of 8 keys have another ban now, or none, and keep it.'],
+      ]);
+      expect(await bannedFor('a')).to.be.within(3_590_000, 3_601_000);
+      expect((await all(admin.bans())).map(({ key, by, reason }) => [key, by, reason])).to.deep.equal([
+        ['a', 'grace', 'first'],
+      ]);
+      expect(await last()).to.include({ action: 'unban', keys: 7, undoes: entry.id, by: 'ada' });
+      expect(await codeOf(entry)).to.equal('HEADGATE_CHANGED_SINCE');
+
+      await admin.importBans([{ name: 'api', key: 'alone', for: '2h' }], NOTE);
+      expect(await last()).to.include({ action: 'import', keys: 1, key: 'alone' });
+      await admin.undo(await last(), NOTE);
+      expect(await last()).to.include({ action: 'unban', keys: 1, key: 'alone' });
+      expect(await bannedFor('alone')).to.equal(0);
+    });
+
     it('refuses changes that cannot be restored, and unknown ids', async () => {
       await limiter.consume('a');
       await place.admin.reset('a', named);
       expect(await codeOf(await last())).to.equal('HEADGATE_CANNOT_UNDO');
-      await place.admin.importBans([{ name: 'api', key: 'x', for: '1h' }], NOTE);
+      const many = Array.from({ length: 1001 }, (_, i) => ({ name: 'api', key: `k${i}`, for: '1h' }));
+      await place.admin.importBans(many, NOTE);
       expect(await codeOf(await last())).to.equal('HEADGATE_CANNOT_UNDO');
       await place.admin.ban('b', '20ms', named);
       const ended = await last();

@@ -793,7 +793,8 @@ describe('headgate/compat/fastify-rate-limit', () => {
       ] as const) {
         const nameSpace = `heal-${name}-`;
         await statuses(plugins[name], { options: options(nameSpace), steps: times(2) });
-        const keys = await redis.keys(`${nameSpace}*`);
+        // Beside the state, a store writes its counts for operators when the server closes.
+        const keys = (await redis.keys(`${nameSpace}*`)).filter((key) => !key.includes('{top}'));
         expect(keys).to.have.length(1);
         await redis.persist(keys[0]!);
         await sleep(310);

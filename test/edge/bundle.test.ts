@@ -5,16 +5,17 @@ import { expect } from 'chai';
 import { build } from 'esbuild';
 import { EDGE_SETTINGS } from '../../scripts/lib/edge.js';
 import { root } from '../../scripts/lib/run.mjs';
-import { type RestServer, useRest } from '../support/rest-server.js';
+import type { RestServer } from '../support/rest-server.js';
+import { useRest } from '../support/rest-subject.js';
 import { freshPrefix } from '../support/stores.js';
 
 /** The largest gzipped bundles, kB: what an application loads that imports this. */
 const LIMITS = {
-  'createLimiter and memoryStore': [`export { createLimiter, memoryStore } from './index.js';`, 66],
-  'headgate/web': [`export { rateLimit } from './web.js';`, 82],
+  'createLimiter and memoryStore': [`export { createLimiter, memoryStore } from './index.js';`, 78],
+  'headgate/web': [`export { rateLimit } from './web.js';`, 95],
   'headgate/web and headgate/upstash': [
     `export { rateLimit } from './web.js'; export { redisStore, upstashRedis } from './upstash.js';`,
-    135,
+    152,
   ],
 } as const;
 

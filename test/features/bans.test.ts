@@ -163,7 +163,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await deny()).to.equal(0);
       expect(await deny()).to.equal(HOUR);
       clock.now -= DAY;
-      expect(await limiter.peek('k')).to.include({ reason: 'banned', retryAfterMs: HOUR });
+      expect(await limiter.peek('k', { cost: 2 })).to.include({ reason: 'banned', retryAfterMs: HOUR });
       expect(await deny()).to.equal(HOUR);
       clock.now += HOUR;
       expect(await deny(2)).to.equal(2 * HOUR);

@@ -183,8 +183,8 @@ describe('the params of a calendar', () => {
       expect(Object.values(received).every(Number.isSafeInteger)).to.be.true;
       const column = algorithms.calendar.createColumn(1, received);
       const now = Date.parse('2026-10-24T23:30:00Z');
-      column.look(1, received, 1, now, true);
-      column.commit(1, received, 1, now, '');
+      column.look(1, received, 1, now);
+      column.commit(1, received, 1, now);
       expect(column.until(1), id).to.equal(new Calendar('policy', { ...period }).endAt(now));
     });
   }

@@ -13,6 +13,7 @@ import {
 import { rateLimited } from 'headgate/decorators';
 import { countedServer } from '../support/counted-server.js';
 import { runs } from '../support/random.js';
+import { waitRequest } from '../support/requests.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR_MS = 3_600_000;
@@ -445,13 +446,8 @@ describe('a cost per policy', () => {
     await all.settle({ tokens: 200 });
     const some = await limiter.decide({ key: 'k' }, { requests: 2, tokens: 100 }, set);
     expect(remainingUnits(some)).to.deep.equal({ tokens: 700 });
-    await limiter.internals.waits.waitBy(
-      set,
-      { key: 'k' },
-      { requests: 2, tokens: 700 },
-      Infinity,
-      undefined,
-    );
+    const request = waitRequest({ key: 'k' }, set, { cost: { requests: 2, tokens: 700 } });
+    await limiter.internals.waits.waitBy(request);
     expect((await failure(() => some.settle({ other: 1 }))).code).to.equal('HEADGATE_UNKNOWN_POLICY');
   });
 

@@ -15,7 +15,7 @@ import {
 import { rateLimited } from 'headgate/decorators';
 import { redisStore } from 'headgate/redis';
 import { stateStore } from 'headgate/stores';
-import { partsOf, select } from '../../src/contract/parts.js';
+import { setsByDimension, select } from '../../src/contract/dimension-sets.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 import { serverKinds } from '../support/shared-servers.js';
 
@@ -305,7 +305,7 @@ describe('policies by several keys', () => {
   it('the policies by one dimension are the same set, whatever other keys a request has', () => {
     const { set } = createLimiter({ policies: POLICIES });
     for (const [i, bits] of [0b011, 0b101, 0b111].entries()) {
-      const [ip, other] = partsOf(select(set, bits));
+      const [ip, other] = setsByDimension(select(set, bits));
       expect(ip!.set).to.equal(select(set, 0b001));
       expect(other!.set).to.equal(select(set, i === 1 ? 0b100 : 0b010));
     }

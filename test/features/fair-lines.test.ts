@@ -3,11 +3,12 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { CreateLimiterOptions, HeadgateError, Policy } from 'headgate';
 import { subjectOf } from '../../src/contract/dimensions.js';
-import { idsOf } from '../../src/contract/parts.js';
+import { idsOf } from '../../src/contract/dimension-sets.js';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { runs } from '../support/random.js';
+import { waitRequest } from '../support/requests.js';
 import { limiterOn, stores, type CreateStore } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 
@@ -25,7 +26,7 @@ function setup(create: CreateStore, options: CreateLimiterOptions, isShared = fa
   let asked = 0;
   const room = new WaitingRoom(1e6, 1e6, timing, {
     isShared,
-    decide: async (key, cost, set, peek) => {
+    decide: async ({ key, cost, set, peek }) => {
       asked++;
       const decision = await (peek ? limiter.peek(key, { cost }) : limiter.decide(key, cost, set));
       asked--;
@@ -42,7 +43,7 @@ function setup(create: CreateStore, options: CreateLimiterOptions, isShared = fa
   const wait = (tenant: string, { cost = 1, timeout = Infinity, weight = 1, priority = 0 } = {}) => {
     const key = keyOf(tenant);
     const ids = idsOf(subjectOf(limiter.set, key, []));
-    return room.wait({ key, set: limiter.set, ids, weight }, cost, timeout, undefined, priority).then(
+    return room.wait(waitRequest(key, limiter.set, { cost, timeout, weight, priority }), ids).then(
       (decision) => {
         turns.push({ tenant, at: timing.now(), outcome: 'admitted' });
         return decision;

@@ -47,6 +47,25 @@ describe('holding requests for their turn', () => {
     expect(timing.timers).to.equal(0);
   });
 
+  it('releases them at their turns although timers fire late', async () => {
+    const { clock } = new TestTiming();
+    const timing = new TestTiming();
+    const late = {
+      now: () => timing.now(),
+      after: (ms: number, run: () => void) => timing.after(ms + 0.9, run),
+    };
+    const limiter = limiterOn(memory(clock), policy);
+    const queue = new HoldQueue(100, 100, late);
+    const delays: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      const request = holdRequestOf(limiter.decide('k', 1) as LimiterDecision);
+      void queue.hold(request).then(() => delays.push(timing.now() - request.delayMs));
+    }
+    await timing.advance(1000);
+    expect(delays).to.have.length(10);
+    expect(Math.max(...delays)).to.be.below(1);
+  });
+
   it('holds no request longer than maxDelay: the next one is denied', () => {
     const { start } = setup();
     const decisions = Array.from({ length: 12 }, (_, i) => start(String(i)));

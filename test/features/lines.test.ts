@@ -5,7 +5,9 @@ import type { HeadgateError } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
+import type { Request } from '../../src/limiter/request.js';
 import { runs } from '../support/random.js';
+import { waitRequest } from '../support/requests.js';
 import { limiterOn, memory } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 import { workOf } from '../support/work.js';
@@ -40,7 +42,7 @@ function holding(most: number, mostPerKey: number): Room {
 function waiting(most: number, mostPerKey: number): Room {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), { limit: 1, window: '1h' });
-  const decide = async (key: string): Promise<LimiterDecision> => limiter.decide(key, 1);
+  const decide = async ({ key }: Request): Promise<LimiterDecision> => limiter.decide(key, 1);
   const room = new WaitingRoom(most, mostPerKey, timing, {
     isShared: false,
     decide,
@@ -58,7 +60,7 @@ function waiting(most: number, mostPerKey: number): Room {
     come(key, signal, isUnbounded = false) {
       // No request is admitted, because the first decision takes the quota.
       void limiter.decide(key, 1);
-      return room.wait({ key, set: limiter.set, ids: [key], isUnbounded }, 1, Infinity, signal).then(
+      return room.wait(waitRequest(key, limiter.set, { signal, isUnbounded }), [key]).then(
         () => 'turn',
         ({ code }: HeadgateError) => outcomes[code] ?? code,
       );

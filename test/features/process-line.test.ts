@@ -50,6 +50,23 @@ const steps = fc.array(
 );
 
 for (const [name, create] of Object.entries(stores)) {
+  it(`the line of processes goes with thresholds of slots on ${name}`, async () => {
+    const crossed: number[] = [];
+    const limiter = createLimiter({
+      policies: [{ ...slots, thresholds: [0.5, 1] }, quota],
+      ...{ store: create(), onStoreError: 'throw', timeout: '20s' },
+      onThreshold: ({ threshold }) => void crossed.push(threshold),
+    });
+    const first = await limiter.wait(KEY, { timeout: '20s' });
+    const second = await limiter.wait(KEY, { timeout: '20s' });
+    const third = limiter.wait(KEY, { timeout: '20s' });
+    await first.release();
+    expect(await third).to.include({ allowed: true, degraded: false });
+    expect(crossed.slice(0, 2)).to.deep.equal([0.5, 1]);
+    await Promise.all([second.release(), (await third).release()]);
+    await limiter.close();
+  });
+
   describe(`the line of processes for shared slots on ${name}`, () => {
     it('a tenant in one process gets as many slots as a tenant in two', async () => {
       const limiter = limiterOn(create(new TestClock().read), { policies: [sharedSlots] });

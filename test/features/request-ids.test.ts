@@ -104,22 +104,26 @@ for (const [name, createStore] of Object.entries(stores)) {
         const next = await one.consume('k', { cost: 5, id: 'a' });
         expect(next.repeated).to.equal(false);
         await first.refund();
-        await again.settle(8);
         expect((await remaining())[0]).to.equal(5);
+        // Like every decision, the one that owns the charge can be settled again after its refund.
+        await again.settle(2);
+        expect((await remaining())[0]).to.equal(3);
+        await again.refund();
         await next.refund();
         expect((await remaining())[0]).to.equal(10);
       });
     }
 
-    it('a request that other policies decide charges nothing, and has nothing to give back', async () => {
+    it('a repetition under another tier gets the first decision, and gives back what that one charged', async () => {
       const tiers = { free: 'minute=fixed-window 5/1m', pro: 'hour=fixed-window 50/1h' };
-      const { one } = make({ tiers });
-      await one.consume('k', { tier: 'free', id: 'a' });
-      const again = await one.consume('k', { tier: 'pro', id: 'a' });
-      expect(again).to.include({ allowed: true, repeated: true, limit: 50, remaining: 50 });
+      const { one, other } = make({ tiers });
+      await one.consume('k', { tier: 'free', id: 'a', cost: 3 });
+      const again = await other.consume('k', { tier: 'pro', id: 'a', cost: 20 });
+      expect(again).to.include({ allowed: true, repeated: true, limit: 5, remaining: 2, cost: 3 });
       await one.consume('k', { tier: 'pro' });
       await again.refund();
       expect((await one.usage('k', { tier: 'pro' })).policies[0]).to.include({ used: 1 });
+      expect((await one.usage('k', { tier: 'free' })).policies[0]).to.include({ used: 0 });
     });
 
     it('a ban does not take back the answer to a charged request', async () => {
@@ -188,7 +192,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     it('many simultaneous repetitions: one charge for each id', async () => {
-      const { one, other } = make({ limit: 100, window: '1h' });
+      const { one, other } = make({ limit: 100, window: '1h', repeats: 9 });
       const asked = Array.from({ length: 300 }, (_, i) =>
         [one, other][i % 2]!.consume('k', { id: `id${i % 30}` }),
       );
@@ -232,36 +236,43 @@ for (const kind of serverKinds) {
       warnings: false,
     });
     const ttlOf = async () => {
-      const keys = (await client.keys(`${prefix}:*`)).filter((key) => key.includes('}Q1:'));
+      const keys = (await client.keys(`${prefix}:*`)).filter((key) => /\}Q2:[^.]+$/.test(key));
       expect(keys).to.have.length(1);
       return client.pttl(keys[0]!);
     };
     const first = await limiter.consume('k', { id: 'a', cost: 3 });
     expect(await ttlOf()).to.be.within(590_000, 600_000);
-    const [key] = (await client.keys(`${prefix}:*Q1:*`)) as [string];
+    const [key] = (await client.keys(`${prefix}:*Q2:*`)) as [string];
     // The value and the end of the key: at most 40 bytes beside the text of the first key.
     expect((await client.getBuffer(key))!.length + key.length - key.indexOf('}') - 1).to.be.at.most(40);
     await client.persist(key);
-    await limiter.consume('k', { id: 'a', cost: 3 });
+    const again = await limiter.consume('k', { id: 'a', cost: 3 });
     expect(await ttlOf()).to.be.within(590_000, 600_000);
     await first.settle(1);
-    expect(await ttlOf()).to.be.within(590_000, 600_000);
-    await first.refund();
     expect(await ttlOf()).to.be.within(590_000, 600_000);
     await client.persist(key);
-    await first.settle(1);
+    await first.settle(2);
     expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await first.refund();
+    await again.refund();
+    // The id was repeated, so it is spent.
+    expect(await ttlOf()).to.be.within(590_000, 600_000);
+    await limiter.consume('k', { id: 'b' });
+    await (await limiter.consume('k', { id: 'b' })).refund();
+    const owner = (await client.keys(`${prefix}:*Q2:*`)).find((each) => each.includes('.'));
+    // The charge counts for an hour and a sub-window.
+    expect(await client.pttl(owner!)).to.be.within(3_600_000, 4_000_000);
     await limiter.close();
   });
 
-  it(`request ids, on ${kind}: an id of two policies takes at most 40 bytes`, async () => {
+  it(`request ids, on ${kind}: an id of two policies takes at most 44 bytes`, async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients[kind], { prefix });
     const limiter = createLimiter({ store, policies: ['a=9/1h', 'b=token-bucket 1000/30d'], timeout: '10s' });
     const first = await limiter.consume('k', { id: 'a' });
-    const [key] = (await clients[kind].keys(`${prefix}:*Q1:*`)) as [string];
+    const [key] = (await clients[kind].keys(`${prefix}:*Q2:*`)) as [string];
     const { length } = (await clients[kind].getBuffer(key))!;
-    expect(length + key.length - key.indexOf('}') - 1).to.be.at.most(40);
+    expect(length + key.length - key.indexOf('}') - 1).to.be.at.most(44);
     const again = await limiter.consume('k', { id: 'a' });
     expect(again.policies).to.deep.equal(first.policies);
     await limiter.close();

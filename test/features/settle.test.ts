@@ -88,6 +88,15 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.equal(7);
         });
 
+        it('ends a second refund only when the units of the first are back', async () => {
+          const { limiter } = setup();
+          const decision = await limiter.consume('k', { cost: 4 });
+          const ends: string[] = [];
+          const first = decision.refund().then(() => ends.push('first'));
+          await Promise.all([decision.refund().then(() => ends.push('second')), first]);
+          expect(ends).to.deep.equal(['first', 'second']);
+        });
+
         it('has no effect on a denied request, or on a look', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 9 });
@@ -230,9 +239,9 @@ describe('settle and refund', () => {
     const p = { limit: 8, window: 3_600_000 };
     const column = slidingLog.createColumn(1, p);
     for (let now = 1000; now < 1300; now++) {
-      column.look(1, p, 1, now, true);
-      column.commit(1, p, 1, now, '');
-      column.adjust(1, p, -1, now, { mark: now - 2 + p.window, at: now - 2, shift: 0 });
+      column.look(1, p, 1, now);
+      column.commit(1, p, 1, now);
+      column.adjust(1, p, { units: -1, now, of: { mark: now - 2 + p.window, at: now - 2, shift: 0 } });
     }
     expect(column.save(1)).to.have.length.at.most(1 + 2 * 13);
     expect(column.remaining).to.equal(6);

@@ -31,6 +31,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(reported.filter(({ policies }) => !policies[0]!.allowed)).to.have.length(3);
     });
 
+    it('of shadows alone, the one with the least remaining decides', async () => {
+      for (const policies of [
+        ['p=fixed-window 1/10s shadow', 'q=fixed-window 3/10s shadow'],
+        ['q=fixed-window 3/10s shadow', 'p=fixed-window 1/10s shadow'],
+      ]) {
+        const limiter = limiterOn(createStore(), { policies });
+        for (let i = 0; i < 2; i++)
+          expect(await limiter.consume('a')).to.include({
+            ...{ allowed: true, policy: 'p', limit: 1, remaining: 0 },
+            ...{ reason: undefined, charged: 1 - i },
+          });
+      }
+    });
+
     it('a policy that would deny does not make the others deny, nor the others this one', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), { policies: [real, tried] });
       await limiter.consume('k', { cost: 2 });

@@ -203,6 +203,19 @@ for (const [name, create] of Object.entries(stores)) {
         await assert.rejects(limiter.override(key as never, change as never), message);
     });
 
+    it('denies beyond a share as such, also under an override of another policy of the key', async () => {
+      const { limiter } = open({
+        policies: ['p=gcra 90/10s by provider', `shared=${POLICY}`],
+        ...{ overrides: true, ban: { after: 1, by: 'provider' } },
+      });
+      await limiter.override({ provider: 'openai' }, { p: { limit: 500 } });
+      await limiter.consume(keyOf('a'), { cost: { p: 1, shared: 90 } });
+      for (let i = 0; i < 2; i++) {
+        const { reason, policies } = await limiter.consume(keyOf('b'), { cost: 10 });
+        assert.deepEqual([reason, policies[1]!.allowed], ['fair-share', false]);
+      }
+    });
+
     it('only reports as a shadow', async () => {
       const { limiter } = open({ policies: [`shared=${POLICY} shadow`, '5000/10s'] });
       const key = (tenant: string) => ({ key: 'k', ...keyOf(tenant) });
@@ -225,6 +238,25 @@ for (const [name, create] of Object.entries(stores)) {
       assert.ok(policies[0]!.share! > 60, `${policies[0]!.share}`);
     });
 
+    it('has a retryAfterMs at which the share admits, too, if the denied attempt makes another policy wait longer', async () => {
+      const attempts = {
+        name: 'attempts',
+        algorithm: 'fixed-window',
+        limit: 5,
+        window: '12s',
+        count: 'attempts',
+      };
+      const shared = { name: 'shared', limit: 5, window: '1m', share: 'tenant' };
+      const { limiter, clock } = open({ policies: [attempts, shared] });
+      await limiter.consume('k');
+      const request = { key: 'k', tenant: 'a' };
+      const { retryAfterMs } = await limiter.consume(request, { cost: 3 });
+      clock.now += retryAfterMs! - 1;
+      assert.equal((await limiter.peek(request, { cost: 3 })).allowed, false);
+      clock.now += 1;
+      assert.equal((await limiter.peek(request, { cost: 3 })).allowed, true);
+    });
+
     it('takes weights from tiers', async () => {
       const { limiter, clock } = open({
         policies: undefined,
@@ -240,14 +272,18 @@ for (const [name, create] of Object.entries(stores)) {
       assert.ok(part > 0.77 && part < 0.83, `${part}`);
     });
 
-    it('bans a tenant by its denials', async () => {
-      const { limiter } = open({
-        policies: [`shared=${POLICY}`, '5000/10s by tenant'],
-        ban: { after: 3, within: '1m', for: '1h', by: 'tenant' },
-      });
-      for (let i = 0; i < 15; i++) await limiter.consume(keyOf('a'), { cost: 10 });
-      assert.equal((await limiter.consume(keyOf('a'))).reason, 'banned');
-      assert.equal((await limiter.consume(keyOf('b'))).reason, 'quota-exceeded');
+    it('bans a tenant by the denials of its own policy, and not by those of a shared limit', async () => {
+      for (const own of [30, 5000]) {
+        const { limiter } = open({
+          policies: [`shared=${POLICY}`, `${own}/10s by tenant`],
+          ban: { after: 3, within: '1m', for: '1h', by: 'tenant' },
+        });
+        for (let i = 0; i < 15; i++) await limiter.consume(keyOf('a'), { cost: 10 });
+        const reasons = await Promise.all(
+          ['a', 'b'].map(async (tenant) => (await limiter.consume(keyOf(tenant))).reason),
+        );
+        assert.deepEqual(reasons, own === 30 ? ['banned', undefined] : ['quota-exceeded', 'quota-exceeded']);
+      }
     });
 
     it('decides a hundred simultaneous requests in one order', async () => {

@@ -13,6 +13,7 @@ import {
 import { redisStore } from 'headgate/redis';
 import { rateLimit } from 'headgate/web';
 import { SlotSharesColumn } from '../../src/algorithms/slot-shares.js';
+import { ofLimiter } from '../../src/limiter/decision.js';
 import { inLine } from '../../src/limiter/waiting/process-line.js';
 import { startCluster } from '../support/cluster.js';
 import { keyOf } from '../support/share-traces.js';
@@ -185,11 +186,26 @@ for (const [name, create] of Object.entries(stores)) {
         assert.equal((await limiter.peek(keyOf('b'), { tier })).policies[0]!.share, share);
     });
 
+    it('denies beyond a share as such, also under an override of another policy of the key', async () => {
+      const { limiter } = open({
+        policies: ['p=gcra 90/10s by provider', `slots=${POLICY}`],
+        overrides: true,
+      });
+      await limiter.override({ provider: 'openai' }, { p: { limit: 500 } });
+      const held = await take(limiter, 'hog');
+      await limiter.consume(keyOf('late'));
+      await held.pop()!.release();
+      const { reason, retryAfterMs } = await limiter.consume(keyOf('hog'));
+      assert.deepEqual([reason, retryAfterMs], ['fair-share', 2000]);
+    });
+
     it('only reports as a shadow', async () => {
       const { limiter } = open({ policies: [`slots=${POLICY} shadow`, '500/1m by provider'] });
       for (let i = 0; i < 10; i++) await limiter.consume(keyOf('a'));
       const decision = await limiter.consume(keyOf('b'));
       assert.deepEqual([decision.allowed, decision.policies[0]!.allowed], [true, false]);
+      assert.deepEqual(ofLimiter(decision).units, [0, 1, 0, 0]);
+      assert.equal(await decision.release(), false);
     });
 
     it('forgets the slots and the tenants when the limit is reset', async () => {
@@ -269,7 +285,8 @@ for (const kind of serverKinds) {
     it('leaves a TTL on every key, heals keys, and bounds the pool', async () => {
       const prefix = freshPrefix();
       const policies = 'concurrency 200/30s by provider share tenant';
-      const limiter = limiterOn(redisStore(clients[kind], { prefix, publish: false }), { policies });
+      const store = redisStore(clients[kind], { prefix, publish: false, counts: false });
+      const limiter = limiterOn(store, { policies });
       await take(limiter, 'hog');
       for (let i = 0; i < 100; i++) await limiter.consume(keyOf(`t${i}`));
       const names = await clients[kind].keys(`${prefix}:*}*`);

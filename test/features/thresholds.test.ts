@@ -125,6 +125,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(take()).to.deep.equal([]);
     });
 
+    it('the window ends by the last report, also if a bucket drains faster than at an earlier one', async () => {
+      const policy = { algorithm: 'token-bucket', limit: 6, burst: 3, window: '1m', thresholds: [0.5] };
+      const { one, take, clock } = make({ policies: [policy], overrides: true });
+      await one.override('k', { limit: 1 });
+      await one.consume('k');
+      expect(take()).to.deep.equal(['0.5 at 1']);
+      await one.removeOverride('k');
+      await one.consume('k');
+      expect(take()).to.deep.equal(['0.5 at 2']);
+      clock.advance(MINUTE / 3);
+      await one.consume('k', { cost: 2 });
+      expect(take()).to.deep.equal(['0.5 at 2']);
+    });
+
     it('a limit lowered below the used units reports at the next charge', async () => {
       const { one, take } = make({
         algorithm: 'fixed-window',

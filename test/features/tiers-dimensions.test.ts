@@ -13,7 +13,7 @@ const all = { key: '::1', account: 'ada', org: 'acme' };
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`tiers by several keys, on ${name}`, () => {
-    const open = (options: Partial<LimiterOptions> = {}) => {
+    const open = (options: Omit<LimiterOptions, 'tiers'> = {}) => {
       const clock = new TestClock();
       return limiterOn(createStore(clock.read), { tiers: TIERS, ...options });
     };
@@ -81,7 +81,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('tiers by several keys', () => {
-  const codeOf = (options: Partial<LimiterOptions>): string => {
+  const codeOf = (options: Omit<LimiterOptions, 'tiers'>): string => {
     try {
       createLimiter({ tiers: TIERS, ...options });
       return 'none';

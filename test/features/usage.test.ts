@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import type { HeadgateError, Policy, Store } from 'headgate';
 import { join } from 'node:path';
-import { sqliteStore } from 'headgate/sqlite';
 import { limiterOn, stores, TestClock, type CreateStore } from '../support/stores.js';
-import { describeSqlite, makeDirectory } from '../support/sqlite.js';
+import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
 
 const HOUR = 3_600_000;
 
@@ -103,6 +102,13 @@ function usageSuite(name: string, createStore: CreateStore): void {
       await limiter.override({ org: 'acme' }, { org: { limit: 3 } });
       const { override } = await limiter.usage({ key: 'ada', org: 'acme' });
       expect(override?.change).to.deep.equal({ org: { limit: 3 } });
+      // Also if another dimension comes first in the policies in force, because the override leaves one out.
+      const policies = ['o=5/1h by org', 'address=5/1h', 'p=9/1h by org'];
+      const { limiter: other } = make({ policies, overrides: true });
+      await other.override({ key: 'ada' }, { address: { limit: 4 } });
+      await other.override({ org: 'acme' }, { o: false });
+      const usage = await other.usage({ key: 'ada', org: 'acme' });
+      expect(usage.override?.change).to.deep.equal({ o: false });
     });
 
     it('overrides: the limits in force, the burst of an override, and its note', async () => {
@@ -156,5 +162,5 @@ function usageSuite(name: string, createStore: CreateStore): void {
 
 for (const [name, createStore] of Object.entries(stores)) usageSuite(name, createStore);
 describeSqlite('usage with SQLite', () => {
-  usageSuite('sqlite', (clock) => sqliteStore(join(makeDirectory(), 'limits.db'), clock ? { clock } : {}));
+  usageSuite('sqlite', (clock) => storeOn(join(makeDirectory(), 'limits.db'), clock ? { clock } : {}));
 });

@@ -60,6 +60,21 @@ describe('waiting in several processes', function () {
     });
   }
 
+  // `limitFetch` decides by a leaky bucket with turns two seconds ahead.
+  const ahead: Policy = { algorithm: 'leaky-bucket', limit: 50, window: '1s', burst: 1, maxDelay: '2s' };
+  for (const [name, policy] of Object.entries({ ...buckets, 'a bucket of turns two seconds ahead': ahead })) {
+    for (const processes of [1, 2]) {
+      it(`${name} uses every turn while ${processes} of the processes ask, however long their lines are`, async () => {
+        for (const each of [60, 300]) {
+          const fleet = new Fleet(policy, new Array<number>(processes).fill(0));
+          await fleet.keepWaiting(each, 20_000);
+          // The questions of one call arrive here in any order, and a charge behind a denied one is given back, which leaves a gap.
+          expect(fleet.went(3000, 20_000), `${each} waiting`).to.be.at.least(0.95 * 17 * 50);
+        }
+      });
+    }
+  }
+
   it('the turns of a process that dies are over within a second', async () => {
     for (const each of [9, 30]) {
       const fleet = new Fleet(buckets['a bucket']!, DISTANCES);
@@ -84,7 +99,7 @@ describe('waiting in several processes', function () {
   }
 
   describe('for slots', () => {
-    const slots = (limit: number): Policy => ({ algorithm: 'concurrency', limit, lease: '1m' });
+    const slots = (limit: number) => ({ algorithm: 'concurrency', limit, lease: '1m' }) as const;
     const steady = () => 150;
     const random = () => -150 * Math.log(1 - Math.random());
 
@@ -106,11 +121,88 @@ describe('waiting in several processes', function () {
           const { length } = fleet.grants;
           for (const process of workers.keys()) expect(fleet.shareOf(process, 2000)).to.be.within(0.8, 1.2);
           // The end of random work cannot be predicted.
-          expect(fleet.calls / length).to.be.at.most(work === 'steady' ? 2 : 2.5);
+          expect(fleet.calls / length).to.be.at.most(work === 'steady' ? 2 : 2.75);
           expect((length * 150) / limit / 30_000).to.be.above(0.75);
         });
       }
     }
+
+    for (const [work, time] of Object.entries({ steady, random })) {
+      for (const limit of [1, 2, 4, 6]) {
+        it(`tenants get equal parts of ${limit} shared slots, however they are spread over processes: ${work} work`, async () => {
+          const fleet = new Fleet({ ...slots(limit), share: 'tenant' }, [0, 0, 0]);
+          const crew = (process: number, tenant: string) => ({
+            process,
+            key: { key: 'k', tenant },
+            count: 5,
+          });
+          // One process waits for both tenants, two others for the second tenant alone.
+          const crews = [crew(0, 'a'), crew(0, 'b'), crew(1, 'b'), crew(2, 'b')];
+          await fleet.keepCrewsWorking(crews, time, 40_000);
+          const grants = fleet.grants.filter(({ went }) => went > 5000);
+          const ofA = grants.filter(({ key }) => (key as Record<string, string>)['tenant'] === 'a');
+          expect((2 * ofA.length) / grants.length).to.be.within(0.8, 1.2);
+          expect((grants.length * 150) / limit / 35_000).to.be.above(work === 'steady' ? 0.85 : 0.6);
+        });
+      }
+    }
+
+    const WORK_MS = 20;
+    /** The part of the time in which slots are used, from the second second to the eighth. */
+    const used = ({ grants }: Fleet, limit: number) =>
+      (grants.filter(({ went }) => went > 2000).length * WORK_MS) / limit / 6000;
+
+    it('all of ten slots are used for short work, with a call a turn, and each process gets its share', async () => {
+      for (const seed of [1, 2]) {
+        Math.random = sequence(seed);
+        const fleet = new Fleet(slots(10), [0, 0, 0]);
+        await fleet.keepWorking([20, 20, 20], () => WORK_MS, 8000);
+        expect(used(fleet, 10), `seed ${seed}`).to.be.above(0.9);
+        for (const process of [0, 1, 2]) expect(fleet.shareOf(process, 2000)).to.be.within(0.8, 1.2);
+        expect(fleet.calls / fleet.grants.length).to.be.at.most(1.2);
+      }
+    }).timeout(60_000);
+
+    for (const limit of [2, 4, 10]) {
+      it(`tenants get equal parts of ${limit} shared slots for short work, which are all used, with few calls`, async () => {
+        for (const seed of [1, 2]) {
+          Math.random = sequence(seed);
+          const fleet = new Fleet({ ...slots(limit), share: 'tenant' }, [0, 0, 0]);
+          const crew = (process: number, tenant: string) => ({
+            process,
+            key: { key: 'k', tenant },
+            count: 20,
+          });
+          const crews = [crew(0, 'a'), crew(0, 'b'), crew(1, 'b'), crew(2, 'b')];
+          await fleet.keepCrewsWorking(crews, () => WORK_MS, 8000);
+          const grants = fleet.grants.filter(({ went }) => went > 2000);
+          const ofA = grants.filter(({ key }) => (key as Record<string, string>)['tenant'] === 'a').length;
+          expect((grants.length - ofA) / ofA, `seed ${seed}`).to.be.within(0.9, 1.1);
+          expect(used(fleet, limit), `seed ${seed}`).to.be.above(0.9);
+          expect(fleet.calls / fleet.grants.length).to.be.at.most(2);
+        }
+      }).timeout(60_000);
+    }
+
+    it('forty tenants get equal parts of shared slots in four processes, which are all used, with few calls', async () => {
+      const fleet = new Fleet({ ...slots(4), share: 'tenant' }, [0, 0, 0, 0]);
+      const crews = Array.from({ length: 160 }, (_, i) => ({
+        process: i % 4,
+        key: { key: 'k', tenant: `t${i >> 2}` },
+        count: 1,
+      }));
+      await fleet.keepCrewsWorking(crews, steady, 30_000);
+      const turns = new Map<string, number>();
+      for (const { key } of fleet.grants) {
+        const { tenant } = key as { tenant: string };
+        turns.set(tenant, (turns.get(tenant) ?? 0) + 1);
+      }
+      const { length } = fleet.grants;
+      expect(turns.size).to.equal(40);
+      for (const count of turns.values()) expect((count * 40) / length).to.be.within(0.8, 1.2);
+      expect(fleet.calls / length).to.be.below(5);
+      expect((length * 150) / 4 / 30_000).to.be.above(0.85);
+    });
 
     it('a process that dies holds up others for at most two seconds', async () => {
       // The process dies without a slot, while it is first in line.

@@ -12,6 +12,7 @@ import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { runs } from '../support/random.js';
+import { waitRequest } from '../support/requests.js';
 import { countedServer } from '../support/counted-server.js';
 import { freshPrefix, limiterOn, memory, START, stores } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
@@ -22,6 +23,7 @@ interface Wish {
   timeout?: number;
   signal?: AbortSignal;
   priority?: number;
+  hopes?: boolean;
 }
 
 /**
@@ -38,7 +40,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
   let together = false;
   const room = new WaitingRoom(most, most, timing, {
     isShared: distance > 0,
-    decide: async (key, cost, set, peek) => {
+    decide: async ({ key, cost, set, peek }) => {
       // Questions of the same moment count as a single call.
       if (!together) calls++;
       together = true;
@@ -59,8 +61,9 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
     },
   });
   const log: [name: string, outcome: string, at: number][] = [];
-  const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal, priority }: Wish = {}) => {
-    void room.wait({ key, set: limiter.set, ids: [key] }, cost, timeout, signal, priority).then(
+  const start = (name: string, wish: Wish = {}) => {
+    const { key = 'k', ...terms } = wish;
+    void room.wait(waitRequest(key, limiter.set, terms), [key]).then(
       () => log.push([name, 'admitted', timing.now()]),
       (error: HeadgateError) => log.push([name, error.code, timing.now()]),
     );
@@ -183,12 +186,67 @@ describe('waiting, in the test’s time', () => {
       ['small', 'admitted', 0],
     ]);
     const error: unknown = await room
-      .wait({ key: 'k', set: limiter.set, ids: ['k'] }, 8, 100, undefined)
+      .wait(waitRequest('k', limiter.set, { cost: 8, timeout: 100 }), ['k'])
       .catch((reason: unknown) => reason);
     expect(error).to.have.nested.property('decision.retryAfterMs', 10_000);
     expect((await limiter.peek('k')).remaining).to.equal(0);
     expect(timing.timers).to.equal(0);
   });
+
+  for (const distance of [0, 3]) {
+    const who = distance > 0 ? 'another process' : 'this process';
+    it(`any charges: a request is admitted as soon as ${who} has given back enough, otherwise denied at its timeout`, async () => {
+      const charge = fc.record({
+        cost: fc.integer({ min: 1, max: 4 }),
+        back: fc.integer({ max: 9_000, min: 0 }),
+      });
+      const property = fc.asyncProperty(
+        fc.array(charge, { minLength: 3, maxLength: 8 }),
+        fc.integer({ min: 1, max: 10 }),
+        fc.integer({ min: 1, max: 8_000 }),
+        fc.constantFrom('fixed-window', 'sliding-window', 'sliding-log', 'gcra'),
+        async (charges, cost, timeout, algorithm) => {
+          const { timing, log, start, limiter, room } = setup(
+            { algorithm, limit: 10, window: '30d' },
+            9,
+            distance,
+          );
+          let left = 10;
+          let due = Infinity;
+          const returns: { cost: number; back: number }[] = [];
+          for (const each of charges) {
+            const decision = await limiter.consume('k', { cost: each.cost });
+            if (!decision.allowed) continue;
+            left -= each.cost;
+            returns.push(each);
+            timing.after(
+              each.back,
+              () => void decision.refund().then(() => distance > 0 || room.wake(['k'])),
+            );
+          }
+          if (left >= cost) return;
+          for (const each of returns.sort((a, b) => a.back - b.back))
+            if ((left += each.cost) >= cost) due = Math.min(due, each.back);
+          start('a', { cost, timeout, hopes: true });
+          await timing.advance(20_000);
+          const [[, outcome, at]] = log as [[string, string, number]];
+          // The other process is asked once a second.
+          const delay = distance > 0 ? 1000 + 6 * distance : 0;
+          if (due + delay < timeout) {
+            expect(outcome).to.equal('admitted');
+            expect(at).to.be.within(due, due + delay);
+          } else if (due > timeout) {
+            expect(outcome).to.equal('HEADGATE_WAIT_TIMEOUT');
+            // A question on its way ends first.
+            expect(at).to.be.within(timeout, timeout + 2 * distance);
+          }
+          expect((await limiter.peek('k')).remaining).to.equal(10 - (outcome === 'admitted' ? cost : 0));
+          expect(timing.timers).to.equal(0);
+        },
+      );
+      await fc.assert(property, runs('memory', 100, 0));
+    });
+  }
 
   it('gives up at the timeout behind others, with the last decision', async () => {
     const { timing, log, start } = setup({ ...perSecond, limit: 1, burst: 1 });
@@ -359,7 +417,7 @@ describe('waiting, in the test’s time', () => {
   it('wakes a request with several keys by each of them, while requests wait', async () => {
     const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
     const wait = (name: string, ids = ['ip', 'org']) =>
-      void room.wait({ key: 'k', set: limiter.set, ids }, 1, Infinity, undefined).then(
+      void room.wait(waitRequest('k', limiter.set), ids).then(
         () => log.push([name, 'admitted', timing.now()]),
         (error: HeadgateError) => log.push([name, error.code, timing.now()]),
       );
@@ -685,6 +743,30 @@ for (const [name, createStore] of Object.entries(stores)) {
       const look = limiter.peek('k');
       await answer();
       expect((await look).remaining).to.equal(10);
+    });
+
+    it('shows the denial of this request at the timeout, and not that of the request in front', async () => {
+      const policies = [
+        { ...quota, name: 'org', by: 'org' },
+        { ...quota, name: 'account', by: 'account' },
+      ] as const;
+      const limiter = limiterOn(createStore(), { policies });
+      await limiter.consume({ org: 'x', account: 'a' }, { cost: 8 });
+      const denialOf = (account: string, cost: number, timeout: number): Promise<Decision> =>
+        limiter.wait({ org: 'x', account }, { cost, timeout }).then(
+          () => expect.fail('admitted'),
+          ({ decision }: HeadgateError) => decision!,
+        );
+      const waits = [denialOf('a', 9, 400), denialOf('b', 5, 100), denialOf('b', 1, 100)];
+      const [front, behind, small] = await Promise.all(waits);
+      expect(front).to.include({ cost: 9, allowed: false });
+      expect(behind).to.include({ cost: 5, allowed: false, reason: 'quota-exceeded' });
+      expect(behind!.policies.map(({ key, remaining }) => [key, remaining])).to.deep.equal([
+        ['x', 2],
+        ['b', 10],
+      ]);
+      // The units were there, but a request in front waited for them.
+      expect(small).to.include({ cost: 1, allowed: false });
     });
 
     it('charges nothing, and holds no slot, when the timeout or the end of the limiter comes first', async () => {

@@ -18,8 +18,44 @@ describe('what a server says of its limits', () => {
     expect(read({ 'retry-after': date, date: 'Mon, 23 Nov 2026 23:00:00 GMT' }).retryAfterMs).to.equal(0);
   });
 
-  it('a Retry-After that was sent twice, or is no date, counts as not said', () => {
-    for (const text of ['5, 10', '-5', '+5', '.5', '5 s'])
+  it('delays in milliseconds under other names', () => {
+    // Azure Cosmos DB and Azure AI Search; Fyers; a date in milliseconds; a time of the window.
+    expect(read({ 'x-ms-retry-after-ms': '350' }).retryAfterMs).to.equal(350);
+    expect(read({ 'x-retry-after-ms': '400', 'retry-after': '1' }).retryAfterMs).to.equal(400);
+    expect(read({ 'x-retry-after': '3' }).retryAfterMs).to.equal(3000);
+    const quota = { 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': '0' };
+    const expected = { limit: 100, remaining: 0, resetMs: 1500 };
+    expect(only({ ...quota, 'x-ratelimit-reset-ms': '1500', 'x-ratelimit-reset': '2' })).to.deep.equal(
+      expected,
+    );
+    expect(only({ ...quota, 'x-ratelimit-reset-ms': String(now + 1500) })).to.deep.equal(expected);
+    expect(only({ ...quota, 'x-ratelimit-reset-after-ms': '1500.7' })).to.deep.equal(expected);
+  });
+
+  it('fields that several programs have written: the longest delay, and a quota of each', () => {
+    expect(read({ 'retry-after': '5, 10' }).retryAfterMs).to.equal(10_000);
+    expect(read({ 'retry-after-ms': '350,20' }).retryAfterMs).to.equal(350);
+    expect(read({ 'retry-after': '5, soon' }).retryAfterMs).to.equal(undefined);
+    const twice = {
+      'x-ratelimit-limit': '100, 10',
+      'x-ratelimit-remaining': '40, 0',
+      'x-ratelimit-reset': '30, 2',
+    };
+    expect(read(twice).quotas).to.deep.equal([
+      { limit: 100, remaining: 40, resetMs: 30_000 },
+      { limit: 10, remaining: 0, resetMs: 2000 },
+    ]);
+    // Equal values, and values of one program only.
+    expect(
+      read({ ...twice, 'x-ratelimit-limit': '100, 100', 'x-ratelimit-reset': '30' }).quotas,
+    ).to.deep.equal([
+      { limit: 100, remaining: 40, resetMs: 30_000 },
+      { limit: 100, remaining: 0, resetMs: 30_000 },
+    ]);
+  });
+
+  it('a Retry-After that is no date counts as not said', () => {
+    for (const text of ['-5', '+5', '.5', '5 s'])
       expect(read({ 'retry-after': text }).retryAfterMs, text).to.equal(undefined);
     for (const text of ['Monday, 23-Nov-26 22:00:30 GMT', '2026-11-23T22:00:30Z'])
       expect(read({ 'retry-after': text }).retryAfterMs, text).to.equal(30_000);

@@ -9,7 +9,7 @@ import {
   type Policy,
   type Store,
 } from 'headgate';
-import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
+import type { Call, ChargeChange, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
 import { MODES, sleep, until } from '../slow/faults/load.js';
 
 const FOREVER = new Promise<never>(() => {});
@@ -25,7 +25,7 @@ class TestStore implements Store {
     return this.answer(query);
   }
 
-  async adjust({ key, units }: Change): Promise<ChangeReply> {
+  async adjust({ key, units }: ChargeChange): Promise<ChangeReply> {
     this.told.push(`adjust ${String(key)} ${units.join()}`);
     return { now: 1000, step: 0, ban: 0, verdicts: [0, 1, 1], charged: [0] };
   }
@@ -448,7 +448,7 @@ describe('the guard', () => {
   it('marks abandoned questions for the store, but never a give-back', async () => {
     const store = new TestStore();
     const questions: Query[] = [];
-    const giveBacks: Change[] = [];
+    const giveBacks: ChargeChange[] = [];
     const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
     const decision = await limiter.consume('a');
     store.answer = (query) => {

@@ -38,8 +38,8 @@ export interface Scenario {
   readonly limiters: readonly TestOptions[];
   /** The answer of the route. Default 200 and `ok`. */
   readonly answer?: (request: TestRequest) => TestAnswer | Promise<TestAnswer>;
-  /** Called before the limiters, with Node's response. */
-  readonly before?: (response: ServerResponse) => void;
+  /** Called before the limiters, with Node's response. The limiters wait for a promise. */
+  readonly before?: (response: ServerResponse) => void | Promise<void>;
   /** Called with the error of each request that failed. */
   readonly failed?: (error: HeadgateError) => void;
 }
@@ -65,8 +65,8 @@ const serveExpress =
   async ({ limiters, answer, before, failed }) => {
     const app = express();
     app.set('trust proxy', 'loopback');
-    const start: RequestHandler = (_req, res, next) => {
-      before?.(res);
+    const start: RequestHandler = async (_req, res, next) => {
+      await before?.(res);
       next();
     };
     const end: RequestHandler = async (req, res) => {
@@ -88,10 +88,7 @@ const serveFastify =
   (options: object): Serve =>
   async ({ limiters, answer, before, failed }) => {
     const app = Fastify({ trustProxy: 'loopback', forceCloseConnections: true, ...options });
-    app.addHook('onRequest', (_request, reply, done) => {
-      before?.(reply.raw);
-      done();
-    });
+    app.addHook('onRequest', async (_request, reply) => before?.(reply.raw));
     await app.register(rateLimitPlugin, { global: false });
     app.setErrorHandler((error: HeadgateError, _request, reply) => {
       failed?.(error);
@@ -113,7 +110,7 @@ const serveFastify =
 const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
   const app = new Koa({ proxy: true });
   app.use(async (ctx, next) => {
-    before?.(ctx.res);
+    await before?.(ctx.res);
     // Koa must not end a response that Koa has not begun.
     if (ctx.headerSent) ctx.respond = false;
     try {
@@ -156,12 +153,12 @@ const serveFetch =
       });
     };
     const serve = async (plain: Request, { incoming, outgoing }: HttpBindings): Promise<Response> => {
-      before?.(outgoing);
       const { url, headers, socket } = incoming;
-      const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
       const gone = new AbortController();
       nodeResponse.onEnd(outgoing, () => gone.abort());
       const { signal } = gone;
+      await before?.(outgoing);
+      const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
       const request = Object.create(plain, own({ url, headers, ip, signal })) as Request;
       const connection = { ip, ...(exactly && { outgoing }) };
       const pass = (i: number): Promise<Response> =>
@@ -218,7 +215,7 @@ function forHono(options: TestOptions): Parameters<typeof overHono>[0] {
 const serveHono: Serve = ({ limiters, answer, before, failed }) => {
   const app = new Hono<{ Bindings: HttpBindings }>();
   app.use(async (c, next) => {
-    before?.(c.env.outgoing);
+    await before?.(c.env.outgoing);
     await next();
   });
   app.onError((error, c) => {

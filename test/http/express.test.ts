@@ -255,6 +255,19 @@ describe('two Express limiters on one store', () => {
     expect(code(tiers)).to.equal('HEADGATE_POLICY_MISMATCH');
   });
 
+  it('takes the mocked requests of test tools, whatever their app is', () => {
+    for (const app of [{ get: () => false }, { get: () => undefined }, {}, { get: 'all' }, undefined]) {
+      let passed = false;
+      const [req, res] = [
+        { app, ip: '192.0.2.1', headers: {} },
+        { setHeader() {}, getHeader() {} },
+      ];
+      const limit = rateLimit({ limit: 1, window });
+      limit(req as never, res as never, (error?: unknown) => void (passed = error === undefined));
+      expect(passed, String(app?.get)).to.equal(true);
+    }
+  });
+
   it('is the default export, too', () => {
     expect(rateLimitDefault).to.equal(rateLimit);
   });

@@ -4,7 +4,7 @@ import { connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
-import { createLimiter, memoryStore, type HeadgateError, type Store } from 'headgate';
+import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
 import { clientKey, denial } from 'headgate/http';
 import rateLimitDefault, { rateLimitPlugin, type RateLimitOptions } from 'headgate/fastify';
 
@@ -528,6 +528,26 @@ describe('the Fastify plugin', () => {
       expect((await app.inject('/')).headers['ratelimit-policy']).to.equal('"a";q=3;w=60, "b";q=2;w=60');
       expect(await statuses(2, '/')).to.deep.equal([200, 429]);
     });
+  });
+
+  it('an error of a route’s option names the route', async () => {
+    const wrong: [unknown, string][] = [
+      [{ limit: -1, window: '1m' }, 'policy.limit: -1'],
+      [{ limit: 5 }, 'policy.window: missing'],
+      [{ keyGenerator: 'x' }, 'keyGenerator: "x"'],
+      ['x', 'policies: "x"'],
+      [{ hook: 'onResponse' }, 'hook: "onResponse"'],
+      [{ limti: 5 }, "'limti' is unknown"],
+      [5, '5 is not valid'],
+      [[{ limit: 5, window: '1m' }, { policies: [] }], 'policies: [] is not valid'],
+    ];
+    for (const [rateLimit, message] of wrong) {
+      const app = Fastify();
+      await app.register(rateLimitPlugin, { limit: 5, window: '1m' });
+      const declare = () => app.get('/search', { config: { rateLimit: rateLimit as never } }, () => 'found');
+      expect(declare).to.throw(HeadgateError, `config.rateLimit of /search: ${message}`);
+      await app.close();
+    }
   });
 
   describe('hook', () => {

@@ -14,6 +14,7 @@ class Res extends EventEmitter {
   readonly fields: Record<string, string> = {};
   body: string | undefined;
   ended = false;
+  sent = false;
 
   end(completed: boolean): void {
     this.ended = true;
@@ -26,7 +27,7 @@ const framework: Framework<Req, Res> = {
   ip: (req) => req.ip,
   getHeader: (res, name) => res.fields[name] ?? null,
   setHeader: (res, name, value) => void (res.fields[name] = value),
-  headersSent: () => false,
+  headersSent: (res) => res.sent,
   getStatus: (res) => res.status,
   setStatus: (res, status) => void (res.status = status),
   send: (res, body) => void (res.body = body),
@@ -152,10 +153,32 @@ describe('a flow', () => {
 
   it('gives slots back at once for a response that has already ended', () => {
     const flow = flowOf({ algorithm: 'concurrency', limit: 1, lease: '1h' });
+    const [answered, gone] = [new Res(), new Res()];
+    answered.ended = answered.sent = gone.ended = true;
+    for (let i = 0; i < 3; i++) expect(flow.handle(request(), answered)).to.equal('next');
+    expect(answered.listenerCount('end')).to.equal(0);
+    expect(flow.handle(request(), gone)).to.equal('answered');
+  });
+
+  it('drops a request whose client has left, and charges nothing', async () => {
     const gone = new Res();
     gone.ended = true;
-    for (let i = 0; i < 3; i++) expect(flow.handle(request(), gone)).to.equal('next');
-    expect(gone.listenerCount('end')).to.equal(0);
+    for (const [of, options] of Object.entries<HttpOptions<Req, Res>>({
+      'a client without an address': limit,
+      'a key': { ...limit, keyGenerator: () => '192.0.2.1' },
+      'a key function that needs the address': { ...limit, keyGenerator: (req) => req.ip!.trim() },
+      'policies that need a promise': { policies: async () => [limit] },
+    })) {
+      const flow = flowOf(options);
+      expect(flow.handle({}, gone), of).to.equal('answered');
+      expect(flow.handle(request(), gone), of).to.equal('answered');
+      expect(flow.handle(request(), new Res()), of).to.satisfy(
+        (o: unknown) => o === 'next' || o instanceof Promise,
+      );
+    }
+    expect(gone).to.include({ body: undefined, status: 200 });
+    const skipping = flowOf({ ...limit, skip: () => true });
+    expect(skipping.handle({}, gone)).to.equal('next');
   });
 
   it('listens for the end of a response no longer than its request is held', async () => {

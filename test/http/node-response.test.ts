@@ -34,6 +34,31 @@ describe('a response of Node', () => {
       expect(nodeResponse.hasEnded(res)).to.equal(ended);
     });
 
+  const tcp = (remoteAddress: string | undefined, state: object = {}) =>
+    socketOf({ remoteAddress, localAddress: '127.0.0.1', ...state });
+  for (const [what, res, left] of [
+    ['is under way', over1(tcp('192.0.2.1')), false],
+    ['is under way on a Unix socket', over1(), false],
+    ['has no connection, as a tool made it', responseOf({}), false],
+    ['is on a connection that was reset, before Node reports it', over1(tcp(undefined)), true],
+    ['is on a connection that was closed', over1(tcp('192.0.2.1', { destroyed: true })), true],
+    [
+      'was sent whole',
+      over1(tcp(undefined), { destroyed: true, headersSent: true, writableFinished: true }),
+      false,
+    ],
+    ['is under way over HTTP/2', over2({}), false],
+    ['was reset over HTTP/2', over2({ closed: true }), true],
+    [
+      'was reset over HTTP/2, which finishes the stream',
+      over2({ closed: true, aborted: true, writableFinished: true }),
+      true,
+    ],
+  ] as const)
+    it(`${what}: its client ${left ? 'has' : 'has not'} left`, () => {
+      expect(nodeResponse.hasLeft(res)).to.equal(left);
+    });
+
   for (const [what, res, completed] of [
     ['on an open connection', over1(), true],
     ['that a tool made', responseOf({}), true],
@@ -64,6 +89,16 @@ describe('a response of Node', () => {
     socket.emit('close');
     expect(all.map(({ ends }) => ends.length)).to.deep.equal([0, ...Array<number>(19).fill(1)]);
     expect(all[1]!.ends).to.deep.equal([false]);
+  });
+
+  it('has a single listener for all its limiters', () => {
+    const res = over1();
+    const all = Array.from({ length: 20 }, () => followed(res));
+    for (const event of ['finish', 'close']) expect(res.listenerCount(event)).to.equal(1);
+    all[0]!.stop();
+    res.emit('finish');
+    expect(all.map(({ ends }) => ends.length)).to.deep.equal([0, ...Array<number>(19).fill(1)]);
+    for (const event of ['finish', 'close']) expect(res.listenerCount(event)).to.equal(0);
   });
 
   it('calls no listener that was removed', () => {

@@ -50,6 +50,50 @@ describe('wait over HTTP', () => {
     expect(statuses).to.deep.equal([200, 200, 200, 200, 503, 503]);
   });
 
+  it('Retry-After covers the attempts that a denial beside a concurrency policy has used up', async () => {
+    const url = await serve({
+      policies: [
+        { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' },
+        { name: 'minute', algorithm: 'fixed-window', limit: 1, window: '1m' },
+        { name: 'attempts', algorithm: 'fixed-window', limit: 2, window: '2h', count: 'attempts' },
+      ],
+    });
+    expect((await ask(url)).status).to.equal(200);
+    const denied = await ask(url);
+    expect(denied.status).to.equal(429);
+    expect(Number(denied.headers.get('retry-after'))).to.be.within(7190, 7200);
+  });
+
+  it('after the denial of a stacked limiter, attempts stay charged, also those of a limiter with `wait`', async () => {
+    const store = memoryStore();
+    const options = { limit: 10, window: '1h', count: 'attempts', name: 'attempts' } as const;
+    const limiter = createLimiter({ ...options, store });
+    const app = express();
+    app.use(rateLimit({ limiter, wait: '1s', warnings: false, keyGenerator: byUser }));
+    app.use(rateLimit({ limit: 1, window: '1h', warnings: false, keyGenerator: byUser }));
+    app.get('/', (_req, res) => void res.end('ok'));
+    const server = createServer(app).listen(0, '127.0.0.1');
+    servers.push(server);
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect([(await ask(url)).status, (await ask(url)).status]).to.deep.equal([200, 429]);
+    expect((await limiter.usage('ada')).policies[0]!.used).to.equal(2);
+    await limiter.close();
+  });
+
+  it('a request that the store has admitted is not turned away because this process was busy', async () => {
+    const limiter = createLimiter({ limit: 100, window: '1h' });
+    const busy = () => {
+      const end = performance.now() + 30;
+      while (performance.now() < end);
+    };
+    const waits = Array.from({ length: 5 }, () => limiter.wait('ada', { timeout: 10 }).then(busy));
+    const results = await Promise.allSettled(waits);
+    expect(results.map(({ status }) => status)).to.deep.equal(Array(5).fill('fulfilled'));
+    expect((await limiter.usage('ada')).policies[0]!.used).to.equal(5);
+    await limiter.close();
+  });
+
   for (const [name, line] of [
     ['a full line', { wait: '10s', maxWaitingPerKey: 1 }],
     ['the end of `wait`', { wait: '20ms' }],
@@ -168,6 +212,31 @@ describe('wait over HTTP', () => {
       const url = await serve({ store, limit: 1, window: '1h', wait: '100ms', onStoreError });
       expect((await ask(url)).status).to.equal(expected);
     });
+
+  it('a request waits for the refund of a request that fails, but not for a quota that nobody gives back', async () => {
+    const app = express();
+    let served = 0;
+    for (const [path, options] of [
+      ['/refunds', { skipFailedRequests: true }],
+      ['/keeps', {}],
+    ] as const) {
+      const quota = { limit: 1, window: '1h', wait: '20s', keyGenerator: byUser } as const;
+      app.get(path, rateLimit({ ...quota, ...options }), (_req, res) => {
+        const isFirst = served++ === 0;
+        setTimeout(() => void res.status(isFirst ? 500 : 200).end(), 100);
+      });
+    }
+    const server = createServer(app).listen(0, '127.0.0.1');
+    servers.push(server);
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const statuses = async (path: string) => {
+      const answers = await Promise.all([ask(url + path), ask(url + path)]);
+      return answers.map(({ status }) => status).sort();
+    };
+    expect(await statuses('/refunds')).to.deep.equal([200, 500]);
+    expect(await statuses('/keeps')).to.deep.equal([200, 429]);
+  });
 
   it('a turn that would come after `wait` is a denial, also if the bucket holds requests for longer', async () => {
     const limiter = createLimiter({

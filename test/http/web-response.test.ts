@@ -134,6 +134,15 @@ describe('a web-standard response', () => {
     expect(webResponse.hasEnded(make())).to.equal(false);
   });
 
+  it('needs no signal, which some platforms’ requests do not have', async () => {
+    const reply = new WebReply({ method: 'GET' });
+    expect([webResponse.hasEnded(reply), webResponse.hasLeft!(reply)]).to.deep.equal([false, false]);
+    const ends: boolean[] = [];
+    webResponse.onEnd(reply, (completed) => void ends.push(completed));
+    await reply.finish(async () => new Response(null));
+    expect(ends).to.deep.equal([true]);
+  });
+
   it('without a body ends at once', async () => {
     const { reply, ends } = followed();
     await reply.finish(async () => new Response(null, { status: 204 }));

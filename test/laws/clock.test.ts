@@ -67,6 +67,30 @@ for (const [name, create] of Object.entries(stores)) {
     }
   });
 
+  for (const policy of [
+    ...['fixed-window', 'sliding-window', 'sliding-log', 'token-bucket', 'leaky-bucket', 'gcra'].map(
+      (algorithm) => `${algorithm} 5/12s`,
+    ),
+    'calendar 5/month',
+    'fixed-window 2000000/12s',
+  ])
+    it(`law 6, on ${name}: after the clock went back by a millisecond, a refund of ${policy} returns its units`, async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(create(clock.read), { policies: policy });
+      const { limit } = await limiter.peek('key');
+      const decision = await limiter.consume('key', { cost: 2 });
+      const busy = await limiter.consume('busy', { cost: 2 });
+      clock.now -= 1;
+      await decision.refund();
+      await limiter.consume('busy');
+      for (let i = 0; i < 2; i++) await busy.refund();
+      // A bucket's debt lasts until the time that it would have lasted anyway.
+      clock.now += 1;
+      expect((await limiter.peek('key')).remaining).to.equal(limit);
+      expect((await limiter.peek('busy')).remaining).to.equal(limit - 1);
+      await limiter.close();
+    });
+
   it(`law 6, on ${name}: after the clock went back, a look returns the verdict of a decision, and the decision makes that verdict last`, () =>
     fc.assert(
       fc.asyncProperty(

@@ -2,7 +2,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
-import { KeyMaker } from '../../src/stores/keys.js';
+import { tagsOf } from '../../src/features/features.js';
+import { escapeKey, KeyMaker } from '../../src/stores/keys.js';
 import { AWKWARD } from '../../packages/testing/src/keys.js';
 import { describeLaw } from '../support/kit.js';
 import { runs } from '../support/random.js';
@@ -48,7 +49,7 @@ describe('law 9, keys: Redis keys', () => {
         timeout: 100,
       };
       const keys: string[] = [];
-      new KeyMaker('hg', set).push(keys, key);
+      new KeyMaker('hg', set, escapeKey, tagsOf(set)).push(keys, key);
       return { name, key, keys };
     });
 

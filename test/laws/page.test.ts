@@ -1,10 +1,10 @@
 // Law 9. A page of the memory store finds each key with its own state, whichever keys came, left or moved before.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { algorithms, type Kernel } from '../../src/algorithms/index.js';
+import { algorithms, SlotColumn, type Kernel } from '../../src/algorithms/index.js';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { fingerprint, takeFingerprint } from '../../src/stores/fingerprint.js';
-import { Page } from '../../src/stores/memory/page.js';
+import { MemoryPage } from '../../src/stores/memory/page.js';
 import { runs } from '../support/random.js';
 
 const NOW = 1_800_000_000_000;
@@ -22,22 +22,23 @@ const BANS_FROM = 4;
 /** The units charged to a key by each algorithm. A banned key's ban lasts the same number, in ms. */
 type Model = Map<string, number>;
 
-function open(): Page {
-  const page = new Page(0, 0, 0, 0);
+function open(): MemoryPage {
+  const page = new MemoryPage(0, 0, 0, 0);
   for (const [i, kind] of kinds.entries())
     page.columns[i] = algorithms[kind].createColumn(page.rows, params[i]!);
   return page;
 }
 
-function rowOf(page: Page, key: string): number {
+function rowOf(page: MemoryPage, key: string): number {
   takeFingerprint(key);
   return page.find(0);
 }
 
-function charge(page: Page, row: number, units: number): void {
+function charge(page: MemoryPage, row: number, units: number): void {
   for (const [i, column] of page.columns.entries()) {
-    column!.look(row, params[i]!, units, NOW, true);
-    column!.commit(row, params[i]!, units, NOW, `lease ${units}`);
+    column!.look(row, params[i]!, units, NOW);
+    if (column instanceof SlotColumn) column.lease = `lease ${units}`;
+    column!.commit(row, params[i]!, units, NOW);
   }
   // The ban lasts `units` ms. Keys with few units have no ban, so that such a key can take over a banned key's row without the ban.
   if (units > BANS_FROM) page.bans.set(row, ban, NOW, units);
@@ -45,9 +46,9 @@ function charge(page: Page, row: number, units: number): void {
 }
 
 /** The units that each algorithm has charged to a row, and the length of its ban, ms. */
-function charged(page: Page, row: number): number[] {
+function charged(page: MemoryPage, row: number): number[] {
   const units = page.columns.map((column, i) => {
-    column!.look(row, params[i]!, 0, NOW, false);
+    column!.look(row, params[i]!, 0, NOW);
     return LIMIT - column!.remaining;
   });
   return [...units, page.bans.look(row, ban, NOW, false)];
@@ -55,7 +56,7 @@ function charged(page: Page, row: number): number[] {
 
 const all = (units: number): number[] => [...kinds.map(() => units), units > BANS_FROM ? units : 0];
 
-function check(page: Page, model: Model): void {
+function check(page: MemoryPage, model: Model): void {
   for (const [key, units] of model) {
     const row = rowOf(page, key);
     expect(charged(page, row), key).to.deep.equal(all(units));
@@ -125,18 +126,32 @@ describe('law 9: a page of the memory store', () => {
   });
 
   for (const [i, kind] of kinds.entries()) {
+    it(`${kind}: after the clock went back, a look writes nothing, and refresh repairs the state`, () => {
+      const column = algorithms[kind].createColumn(8, params[i]!);
+      column.look(1, params[i]!, 7, NOW);
+      column.commit(1, params[i]!, 7, NOW);
+      const [saved, until] = [column.save(1), column.until(1)];
+      const earlier = NOW - 400 * 86_400_000;
+      column.look(1, params[i]!, 1, earlier);
+      expect(column.save(1)).to.deep.equal(saved);
+      expect(column.isStale).to.equal(true);
+      column.refresh(1, params[i]!, earlier);
+      expect(column.until(1)).to.be.above(earlier).and.below(until);
+    });
+
     it(`${kind}: the state of a key that moves is complete`, () => {
       const column = algorithms[kind].createColumn(8, params[i]!);
       // Charges every segment, and adds more than one lease and entry.
       for (let second = 0; second < 90; second++) {
         const now = NOW + second * 1000;
-        column.look(3, params[i]!, 7, now, true);
-        column.commit(3, params[i]!, 7, now, `lease ${second}`);
+        column.look(3, params[i]!, 7, now);
+        if (column instanceof SlotColumn) column.lease = `lease ${second}`;
+        column.commit(3, params[i]!, 7, now);
       }
       const moved = column.sibling(16);
       moved.take(column, 3, 5);
       const verdictOf = (of: typeof column, row: number, now: number) => {
-        of.look(row, params[i]!, 900, now, false);
+        of.look(row, params[i]!, 900, now);
         return { wait: of.wait, remaining: of.remaining, reset: of.reset, until: of.until(row) };
       };
       for (let now = NOW + 90_000; now < NOW + 160_000; now += 500)

@@ -1,10 +1,10 @@
 // Law 7. N simultaneous requests against limit L admit exactly min(N, L), each with its own `remaining`.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Algorithm, CreateLimiterOptions } from 'headgate';
 import { describeLaw } from '../support/kit.js';
+import { startChild } from '../support/processes.js';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { windowed as algorithms } from '../support/policies.js';
 import { freshPrefix } from '../support/stores.js';
@@ -30,9 +30,8 @@ for (const name of serverKinds) {
 
     before(async () => {
       const args = [String(servers[name].port), freshPrefix()];
-      const script = join(import.meta.dirname, '../support/race-child.ts');
-      for (let i = 0; i < 3; i++) racers.push(fork(script, args, { execArgv: ['--import', 'tsx'] }));
-      await Promise.all(racers.map((racer) => once(racer, 'message')));
+      const started = [1, 2, 3].map(() => startChild('race-child.ts', ...args));
+      racers.push(...(await Promise.all(started)));
     });
 
     after(async () => {

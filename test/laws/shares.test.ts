@@ -2,7 +2,7 @@
 // shared limits: all stores return the same decisions.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createLimiter } from 'headgate';
+import { createLimiter, type Decision } from 'headgate';
 import {
   deniedOfLight,
   lightTenants,
@@ -13,6 +13,7 @@ import {
 import { runs } from '../support/random.js';
 import {
   expectExactRetries,
+  expectExactRetry,
   expectSame,
   keyOf,
   SHARED_POLICIES,
@@ -42,6 +43,13 @@ const briefStep = fc.record({
   cost: fc.integer({ min: 1, max: 2 }),
 });
 
+/** 0 and 1: the refund of the oldest and of the newest admitted request, instead of a request. */
+const refundStep = fc.record({
+  ...{ wait: fc.integer({ min: 0, max: 1500 }), tenant: fc.constantFrom('a', 'b', 'c') },
+  ...{ cost: fc.integer({ min: 1, max: 3 }), action: fc.integer({ min: 0, max: 5 }) },
+  weight: fc.constantFrom(undefined, undefined, 3),
+});
+
 /** A trace after which the share of `c` shrinks before another policy admits. */
 const SHRINKING = (
   [
@@ -59,6 +67,27 @@ const SHRINKING = (
     [0, 'c', 1],
   ] as const
 ).map(([wait, tenant, cost]) => ({ wait, tenant, cost }));
+
+/** Limits of a few units, for which the end of any state shows in a retry. */
+const RETRIED = [
+  ['5/6s by provider share tenant'],
+  ['5/1s by provider share tenant'],
+  ['5/6s segments 1 by provider share tenant'],
+  ['30/6s segments 3 by provider share tenant'],
+  ['5/6s by provider share tenant', 'other=3/10s by tenant'],
+];
+
+/** A trace after which the state of `b` expires within a segment of the limit, which has begun anew since. */
+const EXPIRING = (
+  [
+    [170, 'c', 2],
+    [1996, 'a', 2],
+    [4069, 'b', 2],
+    [1379, 'a', 2],
+    [1429, 'c', 1],
+    [1017, 'c', 1],
+  ] as const
+).map(([wait, tenant, cost]) => ({ wait, tenant, cost, action: 5, weight: undefined }));
 
 /** Serves random requests for some seconds, and counts from `since` on. Fails if a window of the limit has more units than the limit. */
 async function serve(create: CreateStore, demands: readonly Demand[], seconds: number, since = 0, seed = 1) {
@@ -167,6 +196,32 @@ for (const [name, create] of Object.entries(stores)) {
         runs(name, 60, 10),
       ));
 
+    it('admits a denied cost exactly at its retryAfterMs, also once the limit is empty, after refunds, and beside a longer policy', () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(...RETRIED),
+          fc.array(refundStep, { minLength: 5, maxLength: 30 }),
+          async (policies, steps) => {
+            const { clock, limiter } = limiterOf(create, policies);
+            const held: Decision[] = [];
+            for (const { wait, tenant, cost, action, weight } of steps) {
+              clock.now += wait;
+              const returned = action === 0 ? held.shift() : action === 1 ? held.pop() : undefined;
+              if (returned) {
+                await returned.refund();
+                continue;
+              }
+              const decision = await limiter.consume(keyOf(tenant), { cost, weight });
+              if (decision.allowed) held.push(decision);
+              else await expectExactRetry(limiter, clock, { tenant, cost, weight }, decision);
+            }
+            await expectExactRetries(limiter, clock, ['a', 'b', 'c'], 1);
+            await expectExactRetries(limiter, clock, ['a', 'b', 'c'], 3);
+          },
+        ),
+        { ...runs(name, 150, 10), examples: [[RETRIED[0]!, EXPIRING]] },
+      ));
+
     it('admits a cost that another policy denied exactly at its retryAfterMs, although shares shrink meanwhile', () =>
       fc.assert(
         fc.asyncProperty(fc.array(briefStep, { minLength: 10, maxLength: 40 }), async (steps) => {
@@ -176,20 +231,7 @@ for (const [name, create] of Object.entries(stores)) {
             clock.now += wait;
             await limiter.consume(keyOf(tenant), { cost });
           }
-          const { now } = clock;
-          for (const tenant of ['a', 'b', 'c'])
-            for (const cost of [1, 2]) {
-              const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
-              if (allowed) continue;
-              for (const [after, isAdmitted] of [
-                [retryAfterMs - 1, false],
-                [retryAfterMs, true],
-              ] as const) {
-                clock.now = now + after;
-                assert.equal((await limiter.peek(keyOf(tenant), { cost })).allowed, isAdmitted);
-              }
-              clock.now = now;
-            }
+          for (const cost of [1, 2]) await expectExactRetries(limiter, clock, ['a', 'b', 'c'], cost);
         }),
         { ...runs(name, 120, 30), examples: [[SHRINKING]] },
       ));

@@ -83,7 +83,10 @@ function play(set: PolicySet, seed: number): Admission[] {
       time += pause();
       const reply = decide(units);
       time += pause();
-      if (reply) held.push(new Slice({ set, key }, units, reply, sentAt, time, hold));
+      if (reply) {
+        const subject = { set, key };
+        held.push(new Slice({ subject, units, reply, asked: sentAt, received: time, hold }));
+      }
     },
     () => {
       const cost = 1 + below(3);

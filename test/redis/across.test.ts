@@ -9,9 +9,9 @@ import {
   type Limiter,
   type Store,
 } from 'headgate';
-import type { Change, LeaseChange, Query } from 'headgate/stores';
+import type { ChargeChange, LeaseChange, Query } from 'headgate/stores';
 import { identityChecks, lawChecks } from 'headgate-testing';
-import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
+import { AcrossSlots, checkAcross, type ByOneKey } from '../../src/stores/redis/across-slots.js';
 import { PartCalls } from '../../src/stores/redis/part-calls.js';
 import { performance } from '../../src/common/real-time.js';
 import { newCall } from '../../src/contract/store.js';
@@ -26,7 +26,7 @@ interface Asked {
   /** Called before each decision by one key. */
   before: (query: Query) => void;
   /** Called before each change of one key. */
-  beforeChange: (change: Change) => void;
+  beforeChange: (change: ChargeChange) => void;
 }
 
 function acrossStore(clock: Clock): Store & Asked {
@@ -55,7 +55,7 @@ function acrossStore(clock: Clock): Store & Asked {
     },
     usage: async (subject) => memory.usage!(subject),
   };
-  const across = new Across(oneKey);
+  const across = new AcrossSlots(oneKey);
   const of = ({ key }: { key: Query['key'] }) => (typeof key === 'string' ? oneKey : across);
   const store: Store & Asked = {
     ...log,
@@ -195,11 +195,12 @@ describe('keys across slots', () => {
     }
   });
 
-  it('are asked for the ban first, and for no verdict if it holds', async () => {
+  it('are asked for the ban first, then for the verdicts, which may extend the wait', async () => {
     const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT], ban: { by: 'account' } });
     await limiter.ban({ account: 'ada' }, '1h');
     const { reason, policies } = await limiter.consume(KEY);
-    expect([reason, policies.length, store.queries.length]).to.deep.equal(['banned', 0, 1]);
+    expect([reason, policies.length, store.queries.length]).to.deep.equal(['banned', 0, 2]);
+    expect(store.queries.map(({ peek }) => peek)).to.deep.equal([false, true]);
   });
 
   it('hold slots only for keys that have slots: released by a denial, renewed and released by the request', async () => {

@@ -155,8 +155,9 @@ describe('store.check()', () => {
           );
         const first = createLimiter({ name: 'a', store, limit: 5, window: '1m' });
         assert.deepEqual(await missing(), [
-          'warning ZADD `headgate limits`',
-          'warning XADD `headgate limits`',
+          'warning ZADD `headgate limits`, `headgate top`',
+          'warning XADD `headgate limits`, `headgate top`',
+          'warning HSET `headgate top`',
         ]);
         const second = createLimiter({
           name: 'b',
@@ -168,9 +169,9 @@ describe('store.check()', () => {
         });
         assert.deepEqual((await missing()).sort(), [
           "error GETRANGE the limiter 'b'",
-          'warning HSET `headgate list --banned`',
-          'warning XADD `headgate limits`, `headgate list --banned`',
-          'warning ZADD `headgate limits`, `headgate list --banned`',
+          'warning HSET `headgate log`, `headgate top`',
+          'warning XADD `headgate limits`, `headgate log`, `headgate top`',
+          'warning ZADD `headgate limits`, `headgate log`, `headgate top`',
         ]);
         await second.close();
         const third = createLimiter({ name: 'c', store, limit: 5, window: '1m', overrides: true });
@@ -313,6 +314,30 @@ describe('store.check()', () => {
     const findings = await redisStore(watched).check();
     assert.ok(!findings.some(({ message }) => message.includes('failoverDetector')));
     watched.disconnect();
+  });
+
+  it('a client for one server on a node of a cluster, unless the node has all keys', async () => {
+    const cluster = await startCluster('redis');
+    const { port, url } = cluster.servers[0]!;
+    const single = createClient({
+      url,
+      socket: { socketTimeout: 5000, reconnectStrategy: () => 100 },
+      pingInterval: 1000,
+    });
+    try {
+      only(await found(port), 'error', 'client', /part of a cluster.*Cluster\(\[\.\.\.\]\).*createCluster/);
+      await single.connect();
+      only(await redisStore(single).check(), 'error', 'client', /part of a cluster/);
+    } finally {
+      single.destroy();
+      await cluster.stop();
+    }
+    const alone = await startCluster('redis', 1);
+    try {
+      assert.deepEqual(problems(await found(alone.servers[0]!.port)), []);
+    } finally {
+      await alone.stop();
+    }
   });
 
   it('every server of a cluster', async () => {

@@ -129,7 +129,8 @@ describe('law 10: local denials', () => {
       ),
       runs('memory', 1_000, 0),
     );
-    expect(recalled).to.be.above(1_000);
+    // Most traces recall a denial. The quick tier runs half of them.
+    expect(recalled).to.be.above(500);
   });
 
   describe('know', () => {

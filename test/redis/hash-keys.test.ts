@@ -57,7 +57,7 @@ describe('hashed keys', () => {
         return send(command, ...rest);
       };
       const options = { prefix: freshPrefix(), hashKeys: SECRET, localDenials: false } as const;
-      const store = redisStore(client, { ...options, publish: '5ms', top: { sample: 1 } });
+      const store = redisStore(client, { ...options, publish: '5ms', counts: { sample: 1 } });
       const limiter = createLimiter({
         name: 'api',
         store,

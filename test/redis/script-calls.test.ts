@@ -11,7 +11,7 @@ const TIMEOUT = 100;
 const OVER = '1';
 
 const noScript = () => new Error('NOSCRIPT No matching script.');
-const late = (now: number) => new Error(`HEADGATE_LATE ${now}`);
+const late = (now: number) => `HEADGATE_LATE ${now}`;
 const turn = () => new Promise(setImmediate);
 
 describe('script calls', () => {
@@ -65,7 +65,7 @@ describe('script calls', () => {
   /** Introduces the server: its clock is exactly 9,000 ms ahead, and it knows the script. */
   function introduce(): void {
     ask();
-    answer(late(10_000));
+    answer(undefined, late(10_000));
     answer(undefined, [10_000_000]);
     sent.length = 0;
   }
@@ -74,7 +74,7 @@ describe('script calls', () => {
     const [first, second] = [ask(), ask()];
     expect(written()).to.deep.equal([`eval ${OVER}`]);
     expect(sent[0]!.text).to.equal(script.source);
-    answer(late(10_000));
+    answer(undefined, late(10_000));
     expect(written()).to.deep.equal([`eval ${OVER}`, 'evalsha 10100', 'evalsha 10100']);
     expect(sent[1]!.text).to.equal(script.sha);
     expect(first.callers[0]!.until).to.equal(1100);
@@ -129,9 +129,9 @@ describe('script calls', () => {
   it('are sent again once, if they reached the server too late although its time was known', async () => {
     introduce();
     const question = ask();
-    answer(late(20_000));
+    answer(undefined, late(20_000));
     expect(written()).to.deep.equal(['evalsha 10100', 'evalsha 20100']);
-    answer(late(30_000));
+    answer(undefined, late(30_000));
     await turn();
     expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
     expect(sent).to.have.length(2);
@@ -154,6 +154,7 @@ describe('script calls', () => {
 
   it('of a cluster bring the script to each server that lacks it, and do not wait for each other', async () => {
     Object.assign(commands, { cluster: true });
+    calls = new ScriptCalls(commands, undefined, 'a');
     introduce();
     const all = [ask(), ask()];
     for (const { done } of sent.splice(0)) done(noScript());
@@ -173,7 +174,7 @@ describe('script calls', () => {
     answer(noScript());
     expect(written()).to.deep.equal(['evalsha 10100', 'eval 10100']);
     callers[1]!.abandoned = true;
-    answer(late(20_000));
+    answer(undefined, late(20_000));
     await turn();
     expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
     expect(sent).to.have.length(2);
@@ -183,7 +184,7 @@ describe('script calls', () => {
     introduce();
     const question = ask(1, true);
     expect(written()).to.deep.equal([`evalsha ${OVER}`]);
-    answer(late(10_000));
+    answer(undefined, late(10_000));
     await turn();
     expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
     expect(question.callers[0]!.until).to.equal(0);
@@ -218,14 +219,34 @@ describe('script calls', () => {
     expect(sent).to.have.length(1);
   });
 
+  it('bring the script again after a lost connection, because the server may have lost it', async () => {
+    Object.assign(commands, { losses: 0 });
+    introduce();
+    ask();
+    answer(undefined, [10_000_000]);
+    Object.assign(commands, { losses: 1 });
+    ask();
+    answer(undefined, [10_000_000]);
+    ask();
+    expect(written()).to.deep.equal(['evalsha 10100', 'eval 10100', 'evalsha 10100']);
+  });
+
   it('with a test clock have no deadline: each sends its step, later than the step before', () => {
-    let at = 5;
+    let at = Math.ceil(performance.timeOrigin) + 5000;
     calls = new ScriptCalls(commands, () => at);
     ask();
     answer(undefined, []);
     ask();
-    at = 6;
+    at++;
     ask();
-    expect(written()).to.deep.equal(['eval -5000', 'evalsha -5001', 'evalsha -6000']);
+    const first = 1000 * (at - 1);
+    expect(written()).to.deep.equal([`eval -${first}`, `evalsha -${first + 1}`, `evalsha -${first + 1000}`]);
+  });
+
+  it('with a test clock in the past are refused', async () => {
+    calls = new ScriptCalls(commands, () => 5);
+    const question = ask();
+    await turn();
+    expect([question.outcome, sent]).to.deep.equal(['HEADGATE_INVALID_OPTION', []]);
   });
 });

@@ -19,7 +19,7 @@ describe('scripts', () => {
   it('are valid for every set of algorithms', () => {
     for (const name of scriptNames) {
       for (const set of setsOf(name)) {
-        const { source } = assemble(name, set, name === 'evaluate' || name === 'set-ban');
+        const { source } = assemble(name, set, name === 'evaluate' || name === 'set-ban' ? ['bans'] : []);
         luaparse.parse(source, { luaVersion: '5.1' });
       }
     }
@@ -28,14 +28,11 @@ describe('scripts', () => {
   it('are valid with their parts for usage, ids and thresholds', () => {
     // More sets would take many seconds, and their sections are the same.
     for (const set of combinations.filter(({ length }) => length <= 1 || length === kernels.length)) {
-      for (const [ban, overrides] of [
-        [false, false],
-        [true, true],
-      ] as const) {
+      for (const keyed of [[], ['bans', 'overrides']] as const) {
         for (const extras of [['usage'], ['ids'], ['thresholds'], ['ids', 'thresholds']] as const)
-          luaparse.parse(assemble('evaluate', set, ban, overrides, extras).source, { luaVersion: '5.1' });
+          luaparse.parse(assemble('evaluate', set, [...keyed, ...extras]).source, { luaVersion: '5.1' });
         for (const extras of [['ids'], ['thresholds'], ['ids', 'thresholds']] as const) {
-          const adjust = assemble('adjust', set, false, overrides, extras);
+          const adjust = assemble('adjust', set, [...keyed, ...extras]);
           luaparse.parse(adjust.source, { luaVersion: '5.1' });
           expect(adjust.source).not.to.match(/--|^ |\n\n/m);
         }
@@ -45,30 +42,34 @@ describe('scripts', () => {
 
   it('have no comments and no directives, which the server does not need', () => {
     for (const name of scriptNames) {
-      const overrides = name.startsWith('evaluate') || name === 'adjust';
+      const isLive = name.startsWith('evaluate') || name === 'adjust';
+      const parts = [
+        ...(name === 'evaluate' ? ['bans' as const] : []),
+        ...(isLive ? ['overrides' as const] : []),
+      ];
       for (const set of setsOf(name))
-        expect(assemble(name, set, name === 'evaluate', overrides).source, name).not.to.match(/--|^ |\n\n/m);
+        expect(assemble(name, set, parts).source, name).not.to.match(/--|^ |\n\n/m);
     }
   });
 
   it('contain the parts of a ban, of overrides and of slots only with the feature', () => {
     const has = (script: Script, part: string): boolean => script.source.includes(part);
-    const plain = assemble('evaluate', ['gcra'], false);
-    const full = assemble('evaluate', ['gcra', 'concurrency'], true, true);
+    const plain = assemble('evaluate', ['gcra']);
+    const full = assemble('evaluate', ['gcra', 'concurrency'], ['bans', 'overrides']);
     for (const part of ['ban_strike', 'headgate_override', 'concurrency_release'])
       expect([has(plain, part), has(full, part)], part).to.deep.equal([false, true]);
   });
 
   it('are the same for all sets of the same algorithms; those that charge outright, in the same order', () => {
-    expect(assemble('adjust', ['fixed-window', 'gcra', 'gcra'], false)).to.equal(
-      assemble('adjust', ['gcra', 'fixed-window'], false),
+    expect(assemble('adjust', ['fixed-window', 'gcra', 'gcra'])).to.equal(
+      assemble('adjust', ['gcra', 'fixed-window']),
     );
-    const script = assemble('evaluate', ['gcra', 'fixed-window'], false);
-    expect(assemble('evaluate', ['gcra', 'fixed-window'], false)).to.equal(script);
-    expect(assemble('evaluate', ['fixed-window', 'gcra'], false)).not.to.equal(script);
-    expect(assemble('evaluate', ['gcra', 'fixed-window'], true)).not.to.equal(script);
-    const slots = assemble('evaluate', ['gcra', 'concurrency'], false);
-    expect(assemble('evaluate', ['concurrency', 'gcra'], false)).to.equal(slots);
+    const script = assemble('evaluate', ['gcra', 'fixed-window']);
+    expect(assemble('evaluate', ['gcra', 'fixed-window'])).to.equal(script);
+    expect(assemble('evaluate', ['fixed-window', 'gcra'])).not.to.equal(script);
+    expect(assemble('evaluate', ['gcra', 'fixed-window'], ['bans'])).not.to.equal(script);
+    const slots = assemble('evaluate', ['gcra', 'concurrency']);
+    expect(assemble('evaluate', ['concurrency', 'gcra'])).to.equal(slots);
     expect(script.source).not.to.match(/sliding|concurrency/);
   });
 });

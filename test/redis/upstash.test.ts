@@ -1,4 +1,7 @@
 // Redis over HTTP: the store of headgate/upstash against the documented REST API, over a real Redis.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { Redis as UpstashClient } from '@upstash/redis';
 import {
@@ -13,9 +16,9 @@ import { redisStore as tcpStore } from 'headgate/redis';
 import { redisStore, upstashRedis, type RedisStoreOptions } from 'headgate/upstash';
 import { contractChecks } from 'headgate-testing';
 import type { UpstashCommands } from '../../src/stores/redis/clients/upstash.js';
-import { type Instead, type RestServer, useRest } from '../support/rest-server.js';
+import type { Instead, RestServer } from '../support/rest-server.js';
 import { describeChecks } from '../support/kit.js';
-import { restSubject } from '../support/rest-subject.js';
+import { restSubject, useRest } from '../support/rest-subject.js';
 import { freePort } from '../support/servers.js';
 import { clients, freshPrefix } from '../support/stores.js';
 
@@ -239,6 +242,26 @@ describe('Redis over HTTP', () => {
         expect((await limiter.peek('ada')).remaining).to.equal(4 - 3 * charged);
         await limiter.close();
       });
+
+    it('a redirect is refused, so that no other server receives the keys, and nothing is charged', async () => {
+      for (const status of [301, 302, 303, 307, 308]) {
+        let received = 0;
+        const other = createServer((_, res) => void (received++, res.end('{"result":[]}')));
+        await once(other.listen(0, '127.0.0.1'), 'listening');
+        const location = `http://127.0.0.1:${(other.address() as AddressInfo).port}/`;
+        const redirecting = createServer((_, res) => void res.writeHead(status, { location }).end());
+        await once(redirecting.listen(0, '127.0.0.1'), 'listening');
+        const url = `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}`;
+        const limiter = limiterAt(storeAt({}, url), { onHealth: () => {} });
+        expect((await limiter.consume('ada')).degraded).to.be.true;
+        expect(limiter.health.lastError).to.include({ code: 'HEADGATE_STORE_ERROR' });
+        expect(limiter.health.lastError!.message).to.contain(`status ${status}`).and.contain('redirects');
+        expect(received).to.equal(0);
+        await limiter.close();
+        for (const server of [other, redirecting]) server.closeAllConnections();
+        for (const server of [other, redirecting]) server.close();
+      }
+    });
 
     it('no server: the error has the reason', async () => {
       const url = `http://127.0.0.1:${await freePort()}`;

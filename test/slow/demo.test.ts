@@ -48,7 +48,9 @@ describe('npm run demo', function () {
         expect(output()).to.match(new RegExp(`│ ${name} .*r=\\d.*r=\\d.*│ \\d+`));
       }
       expect(output()).to.contain('HTTP/1.1 429');
-      expect(output()).to.not.contain('\u001b');
+      expect(output())
+        .to.not.contain('\u001b')
+        .and.to.not.match(/\[HEADGATE_(?!BACKGROUND)/);
     });
   }
 

@@ -63,6 +63,13 @@ function message(statement: string): string {
 describe('an editor', function () {
   this.timeout(120_000);
 
+  it('shows the meaning of tiers, and the tiers that a request may have', () => {
+    const tiers = "tiers: { free: '1/1m', pro: '9/1m' }";
+    expect(hover(`rateLimit({ ${tiers}, tier: () => 'pro' })`, 'tiers')).to.match(/^Named sets of policies/);
+    expect(hover(`rateLimit({ ${tiers}, tier: () => 'pro' })`, 'tier')).to.match(/^The request's tier/);
+    expect(message(`rateLimit({ ${tiers}, tier: () => 'gold' })`)).to.contain("Property 'gold' is missing");
+  });
+
   for (const make of ['rateLimit', 'createLimiter']) {
     it(`shows the meaning of the fields of policies in ${make}`, () => {
       expect(hover(`${make}({ limit: 100, window: '1m' })`, 'limit')).to.match(/^Units per window/);

@@ -330,7 +330,7 @@ describe('examples', function () {
   for (const name of ['usage', 'usage-fastify']) {
     it(name, async () => {
       const { url } = await serve(name);
-      const headers = { 'x-api-key': 'ada', Accept: 'application/json' };
+      const headers = { 'x-api-key': 'key-of-ada', Accept: 'application/json' };
       const first = await fetch(url, { headers });
       expect(first.headers.get('RateLimit')).to.contain('"minute";r=59').and.contain('"month";r=9999');
       const usage = (await json(await fetch(`${url}/usage`, { headers }))) as unknown as Usage;
@@ -454,7 +454,7 @@ describe('examples', function () {
     it(`${name}: reserved tokens that were not used come back, and either policy can deny`, async () => {
       const { url } = await serve(name);
       const complete = (user: string, ask: object, init: RequestInit = {}) =>
-        fetch(`${url}/complete`, { ...post(ask, { Authorization: user }), ...init });
+        fetch(`${url}/complete`, { ...post(ask, { Authorization: `token-of-${user}` }), ...init });
       const small = { prompt: 'Hello', maxTokens: 1000 };
       const first = await complete('ada', small);
       expect(first.headers.get('RateLimit-Policy') ?? '"tokens"').to.contain('"tokens"');

@@ -150,6 +150,72 @@ describe('docs/migrating', function () {
     }
   });
 
+  for (const [name, fields] of [
+    ['koa-ratelimit', ['x-ratelimit-limit', 'x-ratelimit-remaining']],
+    ['hono-rate-limiter', ['ratelimit-limit', 'ratelimit-remaining']],
+  ] as const)
+    it(`${name}: the quota, the key, the fields and the exceptions stay`, async () => {
+      const { before, after } = programs(`From ${name}`);
+      for (const code of [before, after]) {
+        const { url } = await serve(
+          code
+            .replace('port });', "port, hostname: '127.0.0.1' });")
+            .replace('(port) =>', '(port, _host) =>'),
+        );
+        const ask = (path: string, account: string) =>
+          fetch(`${url}/${path}`, { headers: { 'x-account': account } });
+        const { headers } = await ask('', 'ada');
+        expect(fields.map((field) => headers.get(field))).to.deep.equal(['3', '2']);
+        expect([(await ask('', 'ada')).status, (await ask('', 'ada')).status]).to.deep.equal([200, 200]);
+        const denied = await ask('', 'ada');
+        expect(denied.status).to.equal(429);
+        expect(Number(denied.headers.get('retry-after'))).to.be.within(50, 60);
+        if (name === 'koa-ratelimit') expect(await denied.text()).to.equal('Slow down');
+        expect((await ask('health', 'ada')).status).to.equal(200);
+        expect((await ask('', 'bob')).status).to.equal(200);
+        if (name === 'koa-ratelimit') expect((await ask('', 'mallory')).status).to.equal(403);
+      }
+    });
+
+  it('@nestjs/throttler: a throttler’s own getTracker and generateKey', async () => {
+    const { before, after } = nestPrograms('throttler-tracker');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      const ask = async (path: string, account?: string): Promise<number> =>
+        (await fetch(`${url}/${path}`, account === undefined ? {} : { headers: { 'x-account': account } }))
+          .status;
+      // The account has one quota for all handlers.
+      expect([await ask('list', 'ada'), await ask('news', 'ada'), await ask('list', 'ada')]).to.deep.equal([
+        200, 200, 429,
+      ]);
+      expect([await ask('list'), await ask('news')]).to.deep.equal([200, 200]);
+      expect(await ask('list')).to.equal(429);
+      expect(await ask('news', 'bob')).to.equal(200);
+    }
+  });
+
+  it('rate-limiter-flexible: a login, with the right password after too many wrong ones', async () => {
+    const { before, after } = programs('A login: `consumedPoints > points`');
+    for (const code of [before, after]) {
+      const { url } = await serve(code);
+      const logIn = async (user: string, password: string): Promise<number> => {
+        const headers = { 'content-type': 'application/json' };
+        const body = JSON.stringify({ user, password });
+        return (await fetch(`${url}/login`, { method: 'POST', headers, body })).status;
+      };
+      const wrong: number[] = [];
+      for (let i = 0; i < 6; i++) wrong.push(await logIn('ada', `guess ${i}`));
+      expect(wrong).to.deep.equal([401, 401, 401, 401, 401, 429]);
+      expect(await logIn('ada', 'correct horse')).to.equal(429);
+      // A login in time forgets the wrong passwords before it.
+      for (const user of ['bob', 'bob', 'bob', 'eve']) expect(await logIn(user, 'guess')).to.equal(401);
+      expect(await logIn('bob', 'correct horse')).to.equal(200);
+      for (let i = 0; i < 5; i++) expect(await logIn('bob', 'guess')).to.equal(401);
+      // The page names the one difference: five wrong passwords are not more than five.
+      expect(await logIn('bob', 'correct horse')).to.equal(code === before ? 200 : 429);
+    }
+  });
+
   it('rate-limiter-flexible with duration 0', async () => {
     const { before, after } = programs('Points that never come back (`duration: 0`)');
     const expected = ['use 1: 2 left', 'use 2: 1 left', 'use 3: 0 left', 'use 4: the trial is over'];

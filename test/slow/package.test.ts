@@ -105,7 +105,8 @@ describe('the packed packages', function () {
       'LICENSE',
       ...['README.md', 'SECURITY.md'],
       // For agents, and for errors, which name the page by its path.
-      ...['llms.txt', 'docs/agents.md', 'docs/errors.md'],
+      ...['llms.txt', 'SKILL.md', 'docs/agents.md', 'docs/errors.md'],
+      ...['docs/decision.md', 'docs/limiter.md', 'docs/options.md'],
       ...['examples/observability/alerts.yml', 'examples/observability/dashboard.json'],
     ]);
     const compiled = files.filter((file) => file.startsWith('dist/'));
@@ -117,7 +118,7 @@ describe('the packed packages', function () {
 
   it('holds the texts of the Redis scripts once, for Node and for edge runtimes', () => {
     const holding = headgate.files.filter((file) =>
-      readFileSync(join(bare, 'node_modules/headgate', file), 'utf8').includes('headgate_life(reset)'),
+      readFileSync(join(bare, 'node_modules/headgate', file), 'utf8').includes('headgate_life(stop - now)'),
     );
     expect(holding).to.deep.equal(['dist/cjs/shared/lua-files.js']);
   });
@@ -289,29 +290,31 @@ describe('the packed packages', function () {
     expect(steady(ours)).to.deep.equal(steady(theirs));
   });
 
-  /** The module settings of each TypeScript version, besides the settings that every version supports. */
+  /** The module settings of each TypeScript version. The oldest and the newest have those that differ most. */
   const typescripts: Record<string, readonly object[]> = {
-    'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
-    'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],
+    'typescript-5.4': [
+      { module: 'node16' },
+      { module: 'esnext', moduleResolution: 'bundler' },
+      { module: 'commonjs', moduleResolution: 'node10' },
+    ],
+    'typescript-5.9': [{ module: 'nodenext' }],
     typescript: [
+      { module: 'nodenext' },
       { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
       { module: 'commonjs', moduleResolution: 'bundler' },
     ],
-    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler', exactOptionalPropertyTypes: true }],
+    'typescript-7': [
+      { module: 'nodenext' },
+      { module: 'commonjs', moduleResolution: 'bundler', exactOptionalPropertyTypes: true },
+    ],
   };
-  const modern = [
-    { module: 'node16' },
-    { module: 'nodenext' },
-    { module: 'esnext', moduleResolution: 'bundler' },
-  ];
-
-  for (const [name, others] of Object.entries(typescripts)) {
+  for (const [name, all] of Object.entries(typescripts)) {
     it(`has types for ${name}, for every sub-path in each module setting`, async () => {
       const used = readFileSync(join(root, 'test/slow/package/every-door.ts'), 'utf8');
       for (const path of subpaths) expect(used).to.contain(`'headgate${path.slice(1)}'`);
       expect(used).to.contain("'headgate-testing'");
       const project = typesProject();
-      for (const [i, settings] of [...modern, ...others].entries()) {
+      for (const [i, settings] of all.entries()) {
         const byExtension = !('moduleResolution' in settings);
         const files = byExtension ? ['every-door.mts', 'every-door.cts'] : ['every-door.ts'];
         const compilerOptions = { ...strict, ...settings, esModuleInterop: true, skipLibCheck: true };

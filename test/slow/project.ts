@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { buildPackage } from '../../scripts/lib/library.js';
+import { ensureBuilt } from '../../scripts/lib/built.mjs';
 import { root } from '../../scripts/lib/run.mjs';
 
 const execute = promisify(execFile);
@@ -12,20 +12,14 @@ const execute = promisify(execFile);
 /** Versions by the names of packages. */
 type Packages = Readonly<Record<string, string>>;
 
-let built: Promise<string> | undefined;
+let built: string | undefined;
 
-/** Builds the package once per process. Returns the package's folder. */
-async function build(): Promise<string> {
+/** Copies the build to a folder of this process. Returns the folder. */
+function copyBuild(): string {
+  ensureBuilt();
   const folder = mkdtempSync(join(tmpdir(), 'headgate-built-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-  // The build loads its own files, which find their dependencies only here.
-  const fresh = join(root, `dist.${process.pid}`);
-  try {
-    if (!(await buildPackage(fresh))) throw new Error('The build has type errors.');
-    cpSync(fresh, join(folder, 'dist'), { recursive: true });
-  } finally {
-    rmSync(fresh, { recursive: true, force: true });
-  }
+  cpSync(join(root, 'dist'), join(folder, 'dist'), { recursive: true });
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as object;
   writeFileSync(
     join(folder, 'package.json'),
@@ -36,7 +30,7 @@ async function build(): Promise<string> {
 
 /** Makes a project with the given packages and Headgate. */
 export async function makeProject(packages: Packages, ...files: string[]): Promise<string> {
-  const headgate = await (built ??= build());
+  const headgate = (built ??= copyBuild());
   const project = mkdtempSync(join(tmpdir(), 'headgate-project-'));
   const dependencies = { ...packages, headgate: `file:${headgate}` };
   mkdirSync(project, { recursive: true });

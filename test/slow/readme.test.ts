@@ -16,6 +16,9 @@ const PREFIXES = [
   'https://raw.githubusercontent.com/headgate/headgate/main/',
 ];
 
+/** The page of a workflow, and its badge. */
+const WORKFLOW = new RegExp(`^${REPOSITORY}/actions/workflows/([\\w.]+?)(?:/badge\\.svg)?$`);
+
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const folders = readdirSync(join(root, 'packages')).map((name) => `packages/${name}`);
 const readmes = ['README.md', ...folders.map((folder) => `${folder}/README.md`)];
@@ -50,6 +53,9 @@ function anchorsOf(page: string): ReadonlySet<string> {
 function faultOf(page: string, target: string): string | undefined {
   if (target.startsWith('#')) return anchorsOf(page).has(target.slice(1)) ? undefined : 'no such heading';
   if (!/^https?:/.test(target)) return 'relative: npm shows a dead link';
+  const [, workflow] = WORKFLOW.exec(target) ?? [];
+  if (workflow !== undefined)
+    return existsSync(join(root, '.github/workflows', workflow)) ? undefined : 'no such workflow';
   const prefix = PREFIXES.find((each) => target.startsWith(each));
   if (!prefix) return target.startsWith(`${REPOSITORY}/`) ? 'not a file of the branch main' : undefined;
   const [path = '', anchor] = target.slice(prefix.length).split('#');
@@ -80,8 +86,8 @@ describe('the pages of npm', () => {
     }
   });
 
-  it('the README has at most 1,200 words, and the version of the package', () => {
-    expect(read('README.md').trim().split(/\s+/).length).to.be.at.most(1200);
+  it('the README has at most 900 words, and the version of the package', () => {
+    expect(read('README.md').trim().split(/\s+/).length).to.be.at.most(900);
     expect(read('README.md')).to.contain(`version ${manifest.version} ·`);
   });
 });
@@ -125,6 +131,25 @@ describe('the files for coding agents', () => {
   it('llms.txt names the guide and the errors first', () => {
     const pages = targetsOf('llms.txt').map((target) => target.slice(target.lastIndexOf('/') + 1));
     expect(pages.slice(0, 2)).to.deep.equal(['agents.md', 'errors.md']);
+  });
+
+  it('llms.txt lists every page, first those of the package', () => {
+    const listed = targetsOf('llms.txt').map((target) => target.replace(/^.*\/main\//, ''));
+    const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.md') && !file.startsWith('api/'))
+      .map((file) => `docs/${file}`);
+    expect(listed).to.have.members([...pages, 'CHANGELOG.md']);
+    const packed = manifest.files.filter((file) => /^docs\/.*\.md$/.test(file));
+    expect(listed.slice(0, packed.length)).to.have.members(packed);
+  });
+
+  it('the skill links only to files of the package, and has a name and a description', () => {
+    const skill = read('SKILL.md');
+    expect(skill).to.match(/^---\nname: headgate\ndescription: .{50,1000}\n---\n/);
+    const packed = manifest.files.map((file) => file.replace(/^\//, ''));
+    const links = [...skill.matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => link!);
+    expect(links).to.have.length.greaterThan(5);
+    expect(links.filter((link) => !packed.includes(link))).to.deep.equal([]);
   });
 });
 

@@ -70,6 +70,27 @@ describe('npm version', function () {
     expect(git('status', '--porcelain')).to.equal('');
   });
 
+  it('releases a version whose section is there, with the changes since then, and without empty headings', () => {
+    const since = '## [Unreleased]\n\n### Added\n\n### Fixed\n\n- A fault.\n';
+    write('CHANGELOG.md', `# Changelog\n\n${since}\n## [0.1.0]\n\nThe first version.\n`);
+    git('commit', '--quiet', '--all', '--message', 'First');
+    const { status, output } = execute('npm', 'version', '0.1.0', '--allow-same-version');
+    expect(status, output).to.equal(0);
+    const today = new Date().toISOString().slice(0, 10);
+    const first = `## [0.1.0] - ${today}\n\n### Fixed\n\n- A fault.\n\nThe first version.\n`;
+    expect(read('CHANGELOG.md')).to.equal(`# Changelog\n\n## [Unreleased]\n\n${first}`);
+  });
+
+  it('the changelog of this repository says what 0.1.0 has in 700 words, and then lists changes', () => {
+    const [, unreleased = '', first = ''] = readFileSync(join(root, 'CHANGELOG.md'), 'utf8').split(
+      /^## .*$/m,
+    );
+    expect(first.split(/\s+/).length).to.be.within(400, 750);
+    const others = unreleased.split('\n').filter((line) => line !== '' && !/^(### |- | {2})/.test(line));
+    expect(others).to.deep.equal([]);
+    expect(unreleased.split(/\s+/).length).to.be.below(2000);
+  });
+
   it('refuses failing checks, and an empty changelog', () => {
     write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-01\n');
     git('commit', '--quiet', '--all', '--message', 'Nothing new');

@@ -1,8 +1,8 @@
 // The public suites over Redis over HTTP: the contract, all laws, identity with memory.
 import { storeChecks } from 'headgate-testing';
 import { describeChecks } from '../support/kit.js';
-import { type RestServer, useRest } from '../support/rest-server.js';
-import { restSubject } from '../support/rest-subject.js';
+import type { RestServer } from '../support/rest-server.js';
+import { restSubject, useRest } from '../support/rest-subject.js';
 import { regressions } from '../vectors/regressions.js';
 
 describe('Redis over HTTP', () => {

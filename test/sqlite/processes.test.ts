@@ -9,7 +9,7 @@ import type { Algorithm, CreateLimiterOptions } from 'headgate';
 import { killChild, startChild } from '../support/processes.js';
 import { windowed as algorithms } from '../support/policies.js';
 import { limiterOn } from '../support/stores.js';
-import { describeSqlite, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
+import { makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
 
 /** The task of a process. With `log` it sends requests without end, and appends the answer of each admitted request to the log. */
 export interface SqliteTask {
@@ -28,7 +28,7 @@ const policyFor = (algorithm: Algorithm, limit: number) =>
 
 const start = (path: string) => startChild('sqlite-child.ts', path);
 
-describeSqlite('SQLite, four processes', function () {
+describe('SQLite, four processes', function () {
   this.timeout(60_000);
   const children: ChildProcess[] = [];
   let path: string;
@@ -50,7 +50,7 @@ describeSqlite('SQLite, four processes', function () {
   }
 });
 
-describeSqlite('SQLite, processes that are killed', function () {
+describe('SQLite, processes that are killed', function () {
   this.timeout(60_000);
 
   it('no two processes get the same unit, and no unit that a process got is lost', async () => {

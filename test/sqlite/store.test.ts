@@ -26,14 +26,7 @@ import {
 import { emittedCodes } from '../../src/common/warnings.js';
 import type { DatabaseClass } from '../../src/stores/sqlite/driver.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';
-import {
-  DatabaseSync,
-  describeSqlite,
-  itOpens,
-  makeDirectory,
-  openDatabase,
-  storeOn,
-} from '../support/sqlite.js';
+import { DatabaseSync, itOpens, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
 
 const policy: CreateLimiterOptions = { name: 'api', algorithm: 'fixed-window', limit: 5, window: '1h' };
 const errorOf = (call: () => unknown): string => {
@@ -95,7 +88,7 @@ describe('the SQLite store: its arguments', () => {
   }
 });
 
-describeSqlite('the SQLite store', () => {
+describe('the SQLite store', () => {
   let directory: string;
   let path: string;
   const open: { close?(): unknown }[] = [];
@@ -149,7 +142,7 @@ describeSqlite('the SQLite store', () => {
     database.prepare = (sql) => {
       const statement = prepare(sql);
       if (sql !== 'BEGIN IMMEDIATE') return statement;
-      return { get: () => undefined, run: () => (begins(), statement.run()) };
+      return { get: () => undefined, all: () => [], run: () => (begins(), statement.run()) };
     };
     const on = limiter({ limit: 100 }, sqliteStore(database));
     await on.consume('first');
@@ -588,7 +581,7 @@ describeSqlite('the SQLite store', () => {
       override prepare(sql: string): SqliteStatement {
         const statement = super.prepare(sql);
         if (!sql.includes('BEGIN')) return statement;
-        return { get: () => undefined, run: () => (refuse(), statement.run()) };
+        return { get: () => undefined, all: () => [], run: () => (refuse(), statement.run()) };
       }
     }
     const on = limiter({ timeout: '10s' }, sqliteStore(keep(new OnRefusingDisk(path))));

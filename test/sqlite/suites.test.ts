@@ -4,14 +4,11 @@ import type { Store } from 'headgate';
 import { sqliteStore } from 'headgate/sqlite';
 import { storeChecks, type StoreUnderTest } from 'headgate-testing';
 import { describeChecks, runsOf } from '../support/kit.js';
-import { BetterSqlite, DatabaseSync, describeSqlite, makeDirectory } from '../support/sqlite.js';
+import { drivers, makeDirectory } from '../support/sqlite.js';
 import { regressions } from '../vectors/regressions.js';
 
-const drivers = { 'node:sqlite': DatabaseSync, 'better-sqlite3': BetterSqlite };
-
-describeSqlite('SQLite', () => {
+describe('SQLite', () => {
   for (const [name, Driver] of Object.entries(drivers)) {
-    if (!Driver) continue;
     const directory = makeDirectory();
     const paths = new WeakMap<Store, string>();
     let made = 0;

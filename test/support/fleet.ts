@@ -1,14 +1,18 @@
 // Processes that wait for one quota, at different distances from the store, in a test's time.
-import { memoryStore, type CreateLimiterOptions, type Decision, type Limiter } from 'headgate';
+import { memoryStore, type CreateLimiterOptions, type Decision, type Key, type Limiter } from 'headgate';
+import { subjectOf } from '../../src/contract/dimensions.js';
+import { idsOf } from '../../src/contract/dimension-sets.js';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { limiterOn } from './clock.js';
+import { waitRequest } from './requests.js';
 import { TestTiming } from './timing.js';
 
 /** An admitted request: its process, and its times of arrival and admission, ms. */
 export interface Grant {
   readonly process: number;
+  readonly key: Key;
   readonly came: number;
   readonly went: number;
 }
@@ -57,7 +61,7 @@ export class Fleet {
       get holdMs() {
         return hold();
       },
-      decide: async (key, cost, set, peek) => {
+      decide: async ({ key, cost, set, peek }) => {
         if (this.dead.has(process)) return new Promise(() => {});
         if (askedAt !== timing.now()) this.calls++;
         askedAt = timing.now();
@@ -79,22 +83,36 @@ export class Fleet {
     return new Promise((resolve) => this.#timing.after(ms, resolve));
   }
 
-  async #wait(process: number): Promise<Decision> {
+  async #wait(process: number, key: Key = 'k'): Promise<Decision> {
     const came = this.#timing.now();
-    const request = { key: 'k', set: this.#limiter.set, ids: ['k'] };
-    const decision = await this.#rooms[process]!.wait(request, 1, Infinity, undefined);
-    this.grants.push({ process, came, went: this.#timing.now() });
+    const { set } = this.#limiter;
+    const ids = idsOf(subjectOf(set, key, []));
+    const decision = await this.#rooms[process]!.wait(waitRequest(key, set), ids);
+    this.grants.push({ process, key, came, went: this.#timing.now() });
     return decision;
   }
 
   /** Keeps workers of each process at work: each waits for a slot, works for some time (ms), and releases the slot. */
   async keepWorking(workers: readonly number[], work: () => number, ms: number): Promise<void> {
-    const ids = ['k'];
-    for (const [process, count] of workers.entries()) {
+    await this.keepCrewsWorking(
+      workers.map((count, process) => ({ process, key: 'k', count })),
+      work,
+      ms,
+    );
+  }
+
+  /** The same for workers with keys of their own. */
+  async keepCrewsWorking(
+    crews: readonly { process: number; key: Key; count: number }[],
+    work: () => number,
+    ms: number,
+  ): Promise<void> {
+    for (const { process, key, count } of crews) {
+      const ids = idsOf(subjectOf(this.#limiter.set, key, []));
       for (let i = 0; i < count; i++) {
         void this.#passed(100 * Math.random()).then(async () => {
           while (!this.dead.has(process)) {
-            const slot = await this.#wait(process);
+            const slot = await this.#wait(process, key);
             const taken = this.#timing.now();
             await this.#passed(work());
             const held = this.#timing.now() - taken;

@@ -62,7 +62,17 @@ const cluster: Store = {
   ban: () => Promise.resolve(),
 };
 
+/** A store that answers after a while. */
+const slow: Store = {
+  ...cluster,
+  decide: async ({ set }) => {
+    await sleep(80);
+    return { now: Date.now(), step: 1, ban: 0, verdicts: set.policies.flatMap(() => [0, 5, 1000]) };
+  },
+};
+
 const limiters = {
+  slow: createLimiter({ name: 'slow', store: slow, timeout: '2s', limit: 10, window: '1s' }),
   cluster: createLimiter({ name: 'cluster', store: cluster, limit: 10, window: '1s' }),
   full: createLimiter({ name: 'full', store: memoryStore({ maxKeys: 100 }), limit: 1, window: '1h' }),
   slots: createLimiter({ name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' }),
@@ -71,6 +81,7 @@ const limiters = {
     ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '30d' },
     ...{ maxWaiting: 10, maxWaitingPerKey: 10 },
   }),
+  forgotten: createLimiter({ name: 'forgotten', limit: 1, window: '1h', overrides: true }),
   banned: createLimiter({ name: 'banned', limit: 1, window: '1h', ban: { after: 2 }, overrides: true }),
 };
 
@@ -83,6 +94,7 @@ async function fill(): Promise<void> {
     void slots.wait('key');
   }
   for (let i = 0; i < 100; i++) await full.consume(`key-${i}`);
+  await limiters.forgotten.overrideAll('2/1h');
 }
 
 const denied = (): Promise<Response> =>
@@ -103,6 +115,7 @@ async function round(url: string, user: string): Promise<void> {
   while (performance.now() < end);
   await response;
   for (const key of ['0', '1']) await limiters.cluster.consume(key);
+  await limiters.slow.consume(user);
   for (let i = 0; i < 3; i++) await limiters.banned.consume(user);
   await limiters.banned.override(user, '2/1h', { by: 'ada' });
   await limiters.banned.wait('waiting', { timeout: 1 }).catch(() => {});

@@ -1,12 +1,12 @@
 // Processes of a test, which end with it.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { compileChild } from './programs.js';
 import { watch } from './servers.js';
 
-/** Starts a script of this folder. Resolves at the script's first message, which reports readiness. */
+/** Starts a script of this folder, or another one by its whole path. Resolves at the script's first message, which reports readiness. */
 export async function startChild(script: string, ...args: readonly string[]): Promise<ChildProcess> {
-  const child = fork(join(import.meta.dirname, script), args, { execArgv: ['--import', 'tsx'] });
+  const child = fork(await compileChild(script), args, { execArgv: [] });
   watch(child);
   await once(child, 'message');
   return child;

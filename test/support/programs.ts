@@ -1,5 +1,6 @@
 // Programs in TypeScript that import Headgate by name, compiled once, because tsx would compile all of `src` at each start of a program.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { build, type BuildOptions } from 'esbuild';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
 
@@ -23,4 +24,21 @@ export async function compilePrograms(options: BuildOptions): Promise<void> {
     ],
     ...options,
   });
+}
+
+const children = new Map<string, Promise<string>>();
+
+/** Compiles the program of child processes once per run. @param script a path from this folder, or a whole one. @returns the compiled file */
+export function compileChild(script: string): Promise<string> {
+  const entry = resolve(import.meta.dirname, script);
+  let child = children.get(entry);
+  if (!child) children.set(entry, (child = compile(entry)));
+  return child;
+}
+
+async function compile(entry: string): Promise<string> {
+  const outfile = join(programDirectory(), 'child.mjs');
+  const tsconfig = resolve(import.meta.dirname, '../../tsconfig.json');
+  await compilePrograms({ entryPoints: [entry], outfile, tsconfig });
+  return outfile;
 }

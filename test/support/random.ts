@@ -21,3 +21,25 @@ export const odd = fc
 
 export const anyBytes = (maxLength: number) =>
   fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes));
+
+/** The runs between two looks at the time. */
+const RUNS_OF_ROUND = 2;
+
+/**
+ * Checks a property on new values until a time is over, and waits for the end of the last run: with `interruptAfterTimeLimit`, this run would
+ * still use servers that the test closes.
+ *
+ * @param options `ms`, the time; `shrinkMs`, the time for which a counterexample shrinks
+ * @throws the error of the counterexample, with its seed and path
+ */
+export async function checkFor<T>(
+  property: fc.IAsyncProperty<[T]>,
+  { seed, ms, shrinkMs }: { seed: number; ms: number; shrinkMs: number },
+): Promise<void> {
+  const end = performance.now() + ms;
+  for (let round = 0; performance.now() < end; round++) {
+    const search = { seed: seed + round, numRuns: RUNS_OF_ROUND };
+    const { counterexamplePath: path } = await fc.check(property, { ...search, endOnFailure: true });
+    if (path !== null) await fc.assert(property, { ...search, path, skipAllAfterTimeLimit: shrinkMs });
+  }
+}

@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Command, type Redis } from 'ioredis';
-import { clients } from './stores.js';
 
 const TOKEN = 'a-token-of-tests';
 
@@ -28,13 +27,6 @@ export interface RestServer {
   /** Decides about the next requests. Undefined: the server answers. */
   instead: ((request: RestRequest) => Instead | undefined) | undefined;
   close(): Promise<void>;
-}
-
-/** Starts a server in front of the shared Redis for the tests of a suite. @param take receives the server before the tests */
-export function useRest(take: (rest: RestServer) => void): void {
-  let rest: RestServer;
-  before(async () => take((rest = await startRest(clients.redis))));
-  after(() => rest.close());
 }
 
 export async function startRest(redis: Redis, port = 0): Promise<RestServer> {

@@ -1,8 +1,8 @@
-// The store over HTTP in the form that headgate-testing expects.
+// The store over HTTP in the form that headgate-testing expects, and its server for a suite.
 import { redisStore, upstashRedis } from 'headgate/upstash';
 import type { StoreUnderTest } from 'headgate-testing';
 import { runsOf, storeUnderPrefix } from './kit.js';
-import type { RestServer } from './rest-server.js';
+import { startRest, type RestServer } from './rest-server.js';
 import { clients } from './stores.js';
 
 /** @param rest called for each store, because the server starts after the checks were made */
@@ -15,4 +15,11 @@ export function restSubject(rest: () => RestServer, onServer: number): StoreUnde
     },
     runsOf('redis', 0, onServer),
   );
+}
+
+/** Starts a server in front of the shared Redis for the tests of a suite. @param take receives the server before the tests */
+export function useRest(take: (rest: RestServer) => void): void {
+  let rest: RestServer;
+  before(async () => take((rest = await startRest(clients.redis))));
+  after(() => rest.close());
 }

@@ -55,25 +55,35 @@ async function carryOut(
   return seen(decision);
 }
 
-/** Fails unless each tenant that is denied is admitted exactly at its `retryAfterMs`, and not before, if no tenant asks meanwhile. */
+/** Fails unless a denied request is admitted exactly at its `retryAfterMs`, and not before, if no tenant asks meanwhile. */
+export async function expectExactRetry(
+  limiter: Limiter,
+  clock: TestClock,
+  asked: { tenant: string; cost: number; weight?: number | undefined },
+  { retryAfterMs = 0 }: Decision,
+): Promise<void> {
+  const { now } = clock;
+  const { tenant, ...options } = asked;
+  const expectAt = async (after: number, isAllowed: boolean) => {
+    clock.now = now + after;
+    assert.equal((await limiter.peek(keyOf(tenant), options)).allowed, isAllowed, `after ${after} ms`);
+  };
+  for (const early of [0.3, 0.7, 0.95, 1])
+    await expectAt(Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early)), false);
+  await expectAt(retryAfterMs, true);
+  clock.now = now;
+}
+
+/** The same for each tenant that is denied. */
 export async function expectExactRetries(
   limiter: Limiter,
   clock: TestClock,
   tenants: readonly string[],
   cost: number,
 ): Promise<void> {
-  const { now } = clock;
-  const isAllowed = async (tenant: string) => (await limiter.peek(keyOf(tenant), { cost })).allowed;
   for (const tenant of tenants) {
-    const { allowed, retryAfterMs = 0 } = await limiter.peek(keyOf(tenant), { cost });
-    if (allowed) continue;
-    for (const early of [0.3, 0.7, 0.95, 1]) {
-      clock.now = now + Math.min(retryAfterMs - 1, Math.floor(retryAfterMs * early));
-      assert.equal(await isAllowed(tenant), false);
-    }
-    clock.now = now + retryAfterMs;
-    assert.equal(await isAllowed(tenant), true);
-    clock.now = now;
+    const decision = await limiter.peek(keyOf(tenant), { cost });
+    if (!decision.allowed) await expectExactRetry(limiter, clock, { tenant, cost }, decision);
   }
 }
 

@@ -77,6 +77,8 @@ interface Tenant {
   served: number;
   asked: number;
   wanted: number;
+  /** Whether the latest request that counts was admitted. Several requests may have one time. */
+  isServedLast: boolean;
 }
 
 /** Decides requests of tenants with weights that do not change, and without renewals. */
@@ -96,7 +98,13 @@ export class SlotOracle {
 
   decide(now: number, name: string, cost: number, weight: number): { allowed: boolean; share: number } {
     this.#leases = this.#leases.filter(({ stop }) => stop > now);
-    const own = this.#tenants.get(name) ?? { weight, served: 0, asked: -Infinity, wanted: 0 };
+    const own = this.#tenants.get(name) ?? {
+      weight,
+      served: 0,
+      asked: -Infinity,
+      wanted: 0,
+      isServedLast: false,
+    };
     own.weight = weight;
     this.#tenants.set(name, own);
     // A turn is forgotten two seconds after the longest time for which its slot is held.
@@ -108,10 +116,10 @@ export class SlotOracle {
     const allowed = isFair && cost <= free;
     if (allowed) {
       this.#leases.push({ name, units: cost, stop: now + this.#lease });
-      own.served = now;
+      Object.assign(own, { served: now, isServedLast: true });
     } else {
       const wanted = Math.max(this.#wantedBy(name, now), isFair ? held + cost : held);
-      if (wanted > 0) Object.assign(own, { asked: now, wanted });
+      if (wanted > 0) Object.assign(own, { asked: now, wanted, isServedLast: false });
     }
     return { allowed, share: this.#shareOf(name, now) };
   }
@@ -132,8 +140,8 @@ export class SlotOracle {
 
   /** The slots wanted since a denial in the last two seconds, unless the tenant got a slot since and returned all. */
   #wantedBy(name: string, now: number): number {
-    const { served, asked, wanted } = this.#tenants.get(name)!;
-    const isOver = asked <= served && this.#heldBy(name) === 0;
+    const { asked, wanted, isServedLast } = this.#tenants.get(name)!;
+    const isOver = isServedLast && this.#heldBy(name) === 0;
     return now < asked + 2000 && !isOver ? wanted : 0;
   }
 

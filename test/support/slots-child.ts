@@ -1,5 +1,5 @@
 // A process whose workers share slots with further processes. A worker waits for a slot, works for some time, and gives the slot back.
-// Arguments: the task as JSON. The process reports each turn, and the code of each failure.
+// Arguments: the task as JSON. The process reports each turn, and its tenant, and the code of each failure.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,12 +20,14 @@ export interface SlotsTask {
   readonly limit: number;
   readonly workers: number;
   readonly workMs: number;
+  /** The tenants that share the slots, each with so many workers. */
+  readonly tenants?: readonly string[];
 }
 
-const { by, store: place, limit, workers, workMs } = JSON.parse(process.argv[2]!) as SlotsTask;
+const { by, store: place, limit, workers, workMs, tenants } = JSON.parse(process.argv[2]!) as SlotsTask;
 const store: Store =
   typeof place === 'string' ? storeOn(place) : redisStore(new Redis(place[0]), { prefix: place[1] });
-const slots = { algorithm: 'concurrency', limit, lease: '10s' } as const;
+const slots = { algorithm: 'concurrency', limit, lease: '10s', ...(tenants && { share: 'tenant' }) } as const;
 const options: CreateLimiterOptions = { name: 'slots', policies: [slots], store, timeout: '5s' };
 
 /** A server that answers after the work. */
@@ -35,13 +37,13 @@ async function listen(app: Parameters<typeof createServer>[1]): Promise<string> 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** A turn of a worker. @returns the code of its failure, or undefined */
-const ways: Record<SlotsTask['by'], () => Promise<() => Promise<string | undefined>>> = {
+/** A turn of a worker of a tenant, if there are tenants. @returns the code of its failure, or undefined */
+const ways: Record<SlotsTask['by'], () => Promise<(tenant?: string) => Promise<string | undefined>>> = {
   async wait() {
     const limiter = createLimiter(options);
     await limiter.peek('k');
-    return async () => {
-      const slot = await limiter.wait('k', { timeout: '20s' });
+    return async (tenant) => {
+      const slot = await limiter.wait(tenant === undefined ? 'k' : { key: 'k', tenant }, { timeout: '20s' });
       await sleep(workMs);
       await slot.release();
       return undefined;
@@ -71,19 +73,19 @@ const ways: Record<SlotsTask['by'], () => Promise<() => Promise<string | undefin
 };
 
 const turn = await ways[by]();
-const work = async (): Promise<never> => {
+const work = async (tenant?: string): Promise<never> => {
   for (;;) {
     let failure: string | undefined;
     try {
-      failure = await turn();
+      failure = await turn(tenant);
     } catch (error) {
       failure = String((error as { code?: string }).code ?? error);
     }
-    process.send!(failure ?? 'turn');
+    process.send!(failure ?? (tenant === undefined ? 'turn' : `turn ${tenant}`));
   }
 };
 process.on('disconnect', () => process.exit());
 process.on('message', () => {
-  for (let i = 0; i < workers; i++) void work();
+  for (const tenant of tenants ?? [undefined]) for (let i = 0; i < workers; i++) void work(tenant);
 });
 process.send!('ready');

@@ -1,43 +1,51 @@
-// SQLite stores for tests. node:sqlite opens a path. On older Nodes, better-sqlite3 opens it, if it is installed.
+// SQLite stores for tests. node:sqlite opens a path. On Node 20, which has no node:sqlite, better-sqlite3 opens the file.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sqliteStore, type SqliteDatabase, type SqliteStoreOptions } from 'headgate/sqlite';
 
-type Class = new (path: string) => SqliteDatabase;
+type Class = new (path: string, options?: object) => SqliteDatabase;
 
 /** The class of node:sqlite, if this Node has it. */
 export const DatabaseSync = (
   process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as { DatabaseSync: Class } | undefined
 )?.DatabaseSync;
 
-/** The class of better-sqlite3, if installed. Headgate does not install better-sqlite3, which must be compiled. */
-export const BetterSqlite = (() => {
-  try {
-    const Database = createRequire(import.meta.url)('better-sqlite3') as Class;
-    // The installed file may be compiled for another Node.
-    new Database(':memory:').close();
-    return Database;
-  } catch {
-    return undefined;
+/**
+ * The class of better-sqlite3. The installed file is compiled for one version of Node, so that `npm run test:nodes` names the drivers of other
+ * versions in `HEADGATE_SQLITE`, and brings a separate better-sqlite3 beside the program of Node 20.
+ */
+function betterSqlite(): Class {
+  const errors: unknown[] = [];
+  for (const base of [import.meta.url, process.execPath]) {
+    try {
+      const Database = createRequire(base)('better-sqlite3') as Class;
+      new Database(':memory:').close();
+      return Database;
+    } catch (error) {
+      errors.push(error);
+    }
   }
-})();
-
-const Driver = DatabaseSync ?? BetterSqlite;
-
-/** Whether there is an SQLite. If not, its tests are skipped. */
-const hasSqlite = Driver !== undefined;
-
-/** `describe` with SQLite. Without SQLite it reports that the tests did not run, because a pending test counts as failed in CI. */
-export function describeSqlite(title: string, tests: (this: Mocha.Suite) => void): void {
-  if (hasSqlite) describe(title, tests);
-  else {
-    console.log(
-      `NOT RUN: ${title}. Node ${process.version} has no node:sqlite, and there is no better-sqlite3. npm run test:nodes runs it.`,
-    );
-  }
+  const message = `better-sqlite3 does not run on Node ${process.version}. Run \`npm ci\` with this Node.`;
+  throw new AggregateError(errors, `${message} ${errors.map(String).join(' ')}`);
 }
+
+/** The only driver to test. `scripts/test.mjs` passes `none` to `npm test` on Node 20, because better-sqlite3 compiles for a minute. */
+const ONLY = process.env['HEADGATE_SQLITE'];
+
+/** The drivers of this Node. A driver that does not load fails every test with SQLite, so that no run leaves it out unnoticed. */
+export const drivers: Readonly<Record<string, Class>> = {
+  ...(DatabaseSync && { 'node:sqlite': DatabaseSync }),
+  ...(ONLY !== 'node:sqlite' && ONLY !== 'none' && { 'better-sqlite3': betterSqlite() }),
+};
+
+const [Driver] = Object.values(drivers) as [Class];
+
+/** `describe`, unless this run leaves SQLite to `npm run test:all`. */
+export const describeSqlite = (title: string, suite: () => void): void => {
+  if (Driver as Class | undefined) describe(title, suite);
+};
 
 /** `it`, if the store can open a path. */
 export function itOpens(title: string, test: Mocha.AsyncFunc): void {
@@ -51,7 +59,7 @@ export function storeOn(path: string, options?: SqliteStoreOptions) {
 
 /** A separate connection, for changes that a test makes without the store. */
 export function openDatabase(path: string): SqliteDatabase {
-  return new Driver!(path);
+  return new Driver(path);
 }
 
 const directories: string[] = [];

@@ -1,6 +1,7 @@
-import { Command } from 'commander';
+import { Command, type Option } from 'commander';
 import {
   checkDimension,
+  checkKey,
   checkNote,
   DEFAULT_SUBNET,
   NOTE_LENGTHS,
@@ -47,6 +48,19 @@ export class CliCommand extends Command {
     return new CliCommand(name);
   }
 
+  /** Refuses an option that is passed twice, because commander would ignore the first value. */
+  override addOption(option: Option): this {
+    super.addOption(option);
+    if (option.isBoolean() || REPEATABLE.has(option.parseArg)) return this;
+    let count = 0;
+    return this.on(`option:${option.name()}`, () => {
+      if (++count === 2)
+        throw usageError(
+          `${option.long}: passed twice. Pass it once, or run the command once for each value.`,
+        );
+    });
+  }
+
   /** Does not quote the value of an unknown option, because it may be a password. */
   unknownOption(flag: string): void {
     unknownOption.call(this, /^(?:--[\w-]*|-.?)/u.exec(flag)![0]);
@@ -77,18 +91,26 @@ export class CliCommand extends Command {
   }
 
   /** The options of commands that change a key in several limiters. */
-  namesOption(): this {
+  namesOption(all = 'all limiters that check for such bans'): this {
+    return this.option('--name <scope>', "the limiter's name, repeatable", collectNames).option(
+      '--all-limiters',
+      all,
+    );
+  }
+
+  policyOptions(): this {
     return this.option(
-      '--name <scope>',
-      "the limiter's name, repeatable",
-      (name: string, before: readonly string[] = []) => collect(checkName(name), before),
-    ).option('--all-limiters', 'all limiters that check for such bans');
+      '--policy <text>',
+      `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`,
+      collect,
+    ).option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name');
   }
 
   limitsOptions(): this {
-    return this.option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, collect)
-      .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
-      .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
+    return this.policyOptions().option(
+      '--tier <name>',
+      "use the policies of this tier of the limiter's `tiers`",
+    );
   }
 
   subnetOption(otherwise = String(DEFAULT_SUBNET)): this {
@@ -150,6 +172,11 @@ export function integer(
 /** Collects the values of a repeatable option. */
 export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
+const collectNames = (name: string, before?: readonly string[]) => collect(checkName(name), before);
+
+/** The parsers of options that can be passed several times. */
+const REPEATABLE: ReadonlySet<unknown> = new Set([collect, collectNames]);
+
 function checkName(name: string): string {
   if (name.length < 1 || name.length > 256) throw usageError('--name: pass 1 to 256 characters.');
   return name;
@@ -193,9 +220,12 @@ export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: 
   return note;
 }
 
-/** The options that determine the meaning of a key. */
-export const keyOptionsOf = ({ raw, dimension, ipv6Subnet }: Omit<Options, 'name'>): KeyOptions => ({
-  raw,
-  dimension,
-  ipv6Subnet,
-});
+/** The options that determine the meaning of a key. @param given the key, which is checked. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function keyOptionsOf(
+  { raw, dimension, ipv6Subnet }: Omit<Options, 'name'>,
+  given?: string,
+): KeyOptions {
+  const options = { raw, dimension, ipv6Subnet };
+  if (given !== undefined) checkKey(given, options);
+  return options;
+}

@@ -47,7 +47,7 @@ export function usageError(message: string): CliError {
 }
 
 /**
- * Returns the result of `read`. An error of `read` means that the command line is wrong. @param say builds the message from the error's
+ * Returns the result of `read`. An error of `read` is a fault of the command line. @param say builds the message from the error's
  * message
  */
 export function orUsage<T>(read: () => T, say = (message: string): string => message): T {
@@ -95,13 +95,13 @@ const FLAGS: Readonly<Record<string, string>> = {
   dimension: '--dimension',
   prefix: '--prefix',
   timeout: '--timeout',
+  for: '--for',
 };
 
 /** The flags of the options at the beginning of a message. Within a message, `by` is the field of a policy. */
 const LEADING_FLAGS: typeof FLAGS = {
   ...FLAGS,
   until: '--until',
-  for: '--for',
   reason: '--reason',
   by: '--by',
 };

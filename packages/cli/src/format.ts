@@ -68,11 +68,23 @@ export function cut(line: string, width: number): string {
   return `${kept}…`;
 }
 
+/** The columns of a table: the cell of a row, by the title. */
+export type Table<T> = Readonly<Record<string, (row: T) => string>>;
+
+/** A table of rows. */
+export function table<T>(io: Io, of: Table<T>, rows: readonly T[]): string {
+  const cells = Object.values(of);
+  return columns(
+    io,
+    Object.keys(of),
+    rows.map((row) => cells.map((cell) => cell(row))),
+  );
+}
+
 /** A list of items: lines of JSON for programs; for people a table, or a sentence if the list is empty. */
 export interface Listing<T> {
   readonly json: (item: T) => object;
-  readonly head: readonly string[];
-  readonly row: (item: T) => string[];
+  readonly table: Table<T>;
   readonly none: string;
 }
 
@@ -81,16 +93,16 @@ export async function writeListing<T>(
   io: Io,
   most: number,
   items: AsyncIterable<T>,
-  { json, head, row, none }: Listing<T>,
+  { json, table: of, none }: Listing<T>,
 ): Promise<void> {
-  const rows: string[][] = [];
+  const rows: T[] = [];
   let told = 0;
   for await (const item of items) {
     if (told++ === most) break;
     if (io.json) await writeJsonLine(io, json(item));
-    else rows.push(row(item));
+    else rows.push(item);
   }
-  if (!io.json) await write(io, rows.length === 0 ? `${none}\n` : columns(io, head, rows));
+  if (!io.json) await write(io, rows.length === 0 ? `${none}\n` : table(io, of, rows));
 }
 
 /** Quotes a word for a shell. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
-import { printableJson, printableLines, type AdminWarning } from 'headgate/admin';
+import { printableJson, printableLines, withoutSecrets, type AdminWarning } from 'headgate/admin';
 import { inFlags, orUsage } from './errors.js';
 
 /** The input and output of a command. Tests pass their own. */
@@ -71,6 +71,11 @@ export function writeJsonLine(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value))}\n`);
 }
 
+/** Writes an answer: JSON for programs, text for people. */
+export function writeAnswer(io: Io, json: unknown, text: () => string): Promise<void> {
+  return io.json ? writeJson(io, json) : write(io, text());
+}
+
 /** Reads a file that the command line names. @throws CliError `USAGE` */
 export const readText = (what: string, file: string, { cwd }: Io): string =>
   orUsage(
@@ -92,6 +97,8 @@ export function warn(io: Io, warnings: readonly (Warning | AdminWarning)[]): voi
 
 /** Writes to standard error: an object for programs, or a text for people. */
 export function complain({ stderr, json }: Io, report: object, text: string): void {
-  const written = json ? printableJson(JSON.stringify(report)) : printableLines(`headgate: ${text}`);
+  const written = withoutSecrets(
+    json ? printableJson(JSON.stringify(report)) : printableLines(`headgate: ${text}`),
+  );
   stderr.write(`${written}\n`);
 }

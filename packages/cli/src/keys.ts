@@ -1,4 +1,11 @@
-import { DEFAULT_DIMENSION, kindOfHash, type Hash, type Subject, type Whose } from 'headgate/admin';
+import {
+  DEFAULT_DIMENSION,
+  dimensionJson,
+  kindOfHash,
+  type Hash,
+  type Subject,
+  type Whose,
+} from 'headgate/admin';
 import { many, printable } from './format.js';
 
 /** The prefix of a shown key, for any dimension except the default dimension. */
@@ -22,33 +29,13 @@ export function subjectJson({ given, keys, dimension }: Subject): object {
     : { network: given, keys: keys.length };
 }
 
-/** The field of the dimension in the JSON output. Absent for the default dimension. */
-export function dimensionJson(dimension: string): { dimension?: string } {
-  return dimension === DEFAULT_DIMENSION ? {} : { dimension };
-}
-
 /** A key for people, with its dimension unless it is the default one, and with the key within which it is counted. */
 export function showKey({ key, dimension = DEFAULT_DIMENSION, within }: Omit<Whose, 'name'>): string {
   if (key === undefined) return 'all keys';
   return prefixOf(dimension) + showText(key) + (within === undefined ? '' : ` in ${printable(within)}`);
 }
 
-/** The fields of the limiter and the key for programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known. */
-export function whoseJson({ name, key, dimension, within }: Whose): object {
-  return {
-    ...textOrHash('name', name),
-    ...(key === undefined ? { all: true } : textOrHash('key', key)),
-    ...(dimension !== undefined && { dimension }),
-    ...(within !== undefined && { within }),
-  };
-}
-
 /** A text for people, or its hash. */
 export function showText(text: string | Hash): string {
   return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
-}
-
-/** A field for programs, or the field of its hash. */
-export function textOrHash(field: string, value: string | Hash): object {
-  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
 }

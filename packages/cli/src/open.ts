@@ -1,14 +1,14 @@
 import {
   createAdmin,
   faultOfSecret,
-  toMilliseconds,
+  exactMilliseconds,
   type Admin,
   type AdminOptions,
   type AdminSource,
 } from 'headgate/admin';
 import type { Options as Shared } from './command.js';
 import { orUsage, usageError } from './errors.js';
-import { readText, type Io } from './io.js';
+import { readText, warn, type Io } from './io.js';
 import { parseAddress, type Target } from './redis/address.js';
 import { connect, explain } from './redis/connection.js';
 import type { Connection } from './redis/packages.js';
@@ -27,19 +27,17 @@ type Use = (source: AdminSource, settings: AdminOptions) => Promise<void>;
 export const withAdmin = (options: Options, io: Io, use: (admin: Admin) => Promise<void>): Promise<void> =>
   withState(options, io, (source, settings) => use(createAdmin(source, settings)));
 
-/** Like `withAdmin`, for commands that need a server. */
-export async function withRedis(
-  options: Options,
+/** Like `withAdmin`, with the warnings about the name of the limiter. */
+export const withNamed = (
+  options: Options & Pick<Shared, 'name'>,
   io: Io,
   use: (admin: Admin) => Promise<void>,
-): Promise<void> {
-  if (options.sqlite !== undefined) {
-    throw usageError(
-      '--sqlite: this command needs counts or publications, which limiters write only to Redis. Pass --redis.',
-    );
-  }
-  await withServer(options, io, (source, settings) => use(createAdmin(source, settings)));
-}
+): Promise<void> =>
+  withAdmin(options, io, async (admin) => {
+    const { name } = options;
+    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
+    await use(admin);
+  });
 
 /** Like `withAdmin`, for commands that need the state itself. @param reconnects whether a lost connection is opened again */
 export async function withState(options: Options, io: Io, use: Use, reconnects = false): Promise<void> {
@@ -85,7 +83,7 @@ function targetOf(options: Options, { env }: Io): Target {
 /** The time limit for an answer, ms. @throws CliError `USAGE` */
 function timeoutOf({ timeout }: Options): number {
   return orUsage(
-    () => toMilliseconds('--timeout', timeout, 1, 60_000),
+    () => exactMilliseconds('--timeout', timeout, { most: 60_000 }),
     () =>
       `--timeout: ${JSON.stringify(timeout)} is not a time from 1ms to 1m. Pass a time such as 500ms or 10s.`,
   );

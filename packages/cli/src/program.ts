@@ -5,6 +5,7 @@ import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
 import * as dashboard from './commands/dashboard.js';
+import * as init from './commands/init.js';
 import * as key from './commands/key.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
@@ -16,6 +17,7 @@ import * as postgresSchema from './commands/postgres-schema.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
+import * as tenants from './commands/tenants.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
 import * as usage from './commands/usage.js';
@@ -30,6 +32,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   top,
   list,
   key,
+  tenants,
   peek,
   reset,
   ban,
@@ -44,6 +47,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   check,
   usage,
   postgresSchema,
+  init,
 ];
 
 /**
@@ -96,7 +100,7 @@ function createProgram(io: Io): CliCommand {
   return program;
 }
 
-/** Converts an error of commander into an error that refers to the help. Removes user and password from a misplaced URL. */
+/** Converts an error of commander into an error that refers to the help. `complain` removes the password of a misplaced URL. */
 function misread(error: CommanderError, program: Command, args: readonly string[]): CliError {
   const command = program.commands.find((known) => args.includes(known.name()));
   const help = `headgate ${command ? `${command.name()} ` : ''}--help`;
@@ -104,7 +108,7 @@ function misread(error: CommanderError, program: Command, args: readonly string[
   const message =
     error.code === 'commander.help'
       ? `a command is missing. Pass one of: ${commands.map((known) => known.name()).join(', ')}.`
-      : error.message.replace(/^error: /, '').replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
+      : error.message.replace(/^error: /, '');
   const takesKey = command?.registeredArguments.some((argument) => argument.name() === 'key');
   const isUnknown = error.code === 'commander.unknownOption' && !message.includes('Did you mean');
   const dash =

@@ -140,6 +140,17 @@ describe('logs of real loggers', () => {
 });
 
 describe('logs of proxies and platforms', () => {
+  // By the documentation of each program, as `# program (page)`, the line, and `= key path status time`.
+  const documented = linesOf('documented').join('\n').split(/^# /m).slice(1);
+  for (const [name = '', line = '', expected] of documented.map((each) => each.split('\n'))) {
+    it(name, () => {
+      const [entry, ...more] = requestsOf([line]);
+      expect(more).to.deep.equal([]);
+      const { key, path, status, time } = entry!;
+      expect(`= ${key as string} ${path} ${status} ${new Date(time).toISOString()}`).to.equal(expected);
+    });
+  }
+
   const cases: Record<
     string,
     { line: string; key: string; path: string; status: number; time: string; method?: string }
@@ -232,6 +243,65 @@ describe('logs of proxies and platforms', () => {
       expect(requestsOf([line], { keys: loggedKeys(['method']) })[0]).to.have.property('key', method);
     });
   }
+
+  // From a page of Render's that a user copied into the repository of an application; the address is another.
+  const render =
+    '[GET]200app.example.com/orders/list?x=1clientIP="192.0.2.7" requestID="bb0c4917-1e0e-4d34" responseTimeMS=2694 responseBytes=333888 userAgent="Mozilla/5.0"';
+  const platforms: Record<string, string> = {
+    'Render, behind the header of its log stream (RFC 5424)': `<134>1 2026-11-27T10:00:00Z host app srv-1 - - ${render}`,
+    // `render logs -o json`, by the page of ControlTheory's Gonzo: a message, a time and labels.
+    'Render, as JSON of its command line': JSON.stringify({
+      message: `     ${render}`,
+      timestamp: '2026-11-27T10:00:00Z',
+      labels: [{ name: 'type', value: 'request' }],
+    }),
+    // `fly logs` in the guide of Livebook; a newer version writes no space after the level.
+    'Fly.io, a line of `fly logs`':
+      '2026-11-27T10:00:00.415426797Z app[44040812] sjc [info] {"remote_ip":"192.0.2.7","path":"/orders/list","status":200}',
+    'Fly.io, a newer line':
+      '2026-11-27T10:00:00Z app[9080123f] sjc [info]192.0.2.7 - - [27/Nov/2026:10:00:00 +0000] "GET /orders/list HTTP/1.1" 200 5',
+    // The fields of fly-log-shipper, as in a file of S3 that Simon Willison's notes quote.
+    'Fly.io, a record of fly-log-shipper': JSON.stringify({
+      ...{
+        event: { provider: 'app' },
+        fly: { app: { instance: '0e286551c30586', name: 'x' }, region: 'sjc' },
+      },
+      ...{ host: '0ad1', log: { level: 'info' } },
+      message: '{"remote_ip":"192.0.2.7","path":"/orders/list","status":200}',
+      timestamp: '2026-11-27T10:00:00.252022967Z',
+    }),
+  };
+  for (const [name, line] of Object.entries(platforms)) {
+    it(name, () => {
+      const entries = requestsOf([line]);
+      expect(shown(entries)).to.deep.equal(['"192.0.2.7" /orders/list 200']);
+      expect(entries[0]!.time - Date.UTC(2026, 10, 27, 10)).to.be.within(0, 999);
+    });
+  }
+
+  it('batches: arrays in one line, and an array with a record in each line', async () => {
+    const logs = new LogDirectory();
+    const records = [1, 2, 3, 4].map((i) =>
+      JSON.stringify({
+        timestamp: 1_573_817_250_283 + i,
+        proxy: { clientIp: `192.0.2.${i}`, statusCode: 200 },
+      }),
+    );
+    try {
+      logs.write('batches.log', [`[${records.slice(0, 3).join()}]`, `[${records[3]}]`, '[{"cut']);
+      logs.write('array.json', ['[', ...records.slice(0, 3).map((each) => `${each},`), records[3]!, ']']);
+      for (const [file, malformed] of [
+        ['batches.log', 1],
+        ['array.json', 0],
+      ] as const) {
+        const { stdout } = await headgate(['replay', '--json', file, '--policy', '5/1s'], { cwd: logs.path });
+        const [log] = (JSON.parse(stdout) as { logs: { requests: number; malformed: number }[] }).logs;
+        expect(log).to.include({ requests: 4, malformed });
+      }
+    } finally {
+      logs.remove();
+    }
+  });
 
   it('lines of Heroku programs do not count beside those of its router', () => {
     const router = cases.Heroku!.line;

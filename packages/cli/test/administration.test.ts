@@ -170,6 +170,19 @@ for (const kind of serverKinds) {
       expect((await limiter.peek('a')).allowed).to.equal(true);
     });
 
+    it('unban keeps the charges, and forgets them with --fresh', async () => {
+      await limiter.consume('a', { cost: 2 });
+      const { remaining } = await limiter.peek('a');
+      await limiter.ban('a', '1h');
+      await json('unban', 'a', ...where);
+      expect((await limiter.peek('a')).remaining).to.equal(remaining);
+      await limiter.ban('a', '1h');
+      const fresh = (await json('unban', 'a', '--fresh', ...where)) as { policies: string[] };
+      expect(fresh).to.include({ wasBanned: true });
+      expect(fresh.policies).to.have.members(['burst', 'day']);
+      expect((await limiter.peek('a')).remaining).to.equal(remaining + 2);
+    });
+
     it('tells people in a line what was done', async () => {
       await limiter.consume('a');
       const said = async (...args: string[]) => (await headgate([...args, ...where])).stdout;
@@ -177,12 +190,22 @@ for (const kind of serverKinds) {
         /^a is banned in the api for 1h 30m, until 20\d\d-.*Z\.\n$/,
       );
       expect(await said('unban', 'a')).to.match(
-        /^a is no longer banned in the api; (1h 30m|1h 29m|90m) of the ban were left\.\n$/,
+        /^a is no longer banned in the api; (1h 30m|1h 29m|90m) of the ban were left\. Its charges stay, so the next request may be denied; --fresh forgets them, too\.\n$/,
       );
       expect(await said('reset', 'a')).to.match(
         /^The charges of a in the api are forgotten: (burst, day|day, burst)\.\n$/,
       );
       expect(await said('reset', 'a')).to.equal('a had no charges in the api.\n');
+      await limiter.consume('a');
+      expect(await said('unban', 'a', '--fresh')).to.match(
+        /^There was no ban of a in the api\. The charges of a in the api are forgotten: (burst, day|day, burst)\.\n$/,
+      );
+      expect(await said('unban', 'a', '--fresh')).to.equal(
+        'There was no ban of a in the api. a had no charges in the api.\n',
+      );
+      expect(await said('unban', '10.0.0.0/30')).to.equal(
+        "Of 4 keys of 10.0.0.0/30, 0 were banned in the api. The keys' charges stay, so the next request may be denied; --fresh forgets them, too.\n",
+      );
     });
 
     it('refuses a key that is empty or blank, and notes that are', async () => {
@@ -231,6 +254,22 @@ for (const kind of serverKinds) {
       await limiter.consume('a', { cost: 4 });
       await json('unban', 'a', ...where);
       expect(await log()).to.match(/unban/);
+    });
+
+    it('reset takes several limiters, or all with a record of the key', async () => {
+      const server = where.slice(0, 4);
+      const charged = async () => [(await limiter.peek('a')).remaining, (await other.peek('a')).remaining];
+      for (const names of [['--all-limiters'], ['--name', 'the api', '--name', 'other']]) {
+        await limiter.consume('a');
+        await other.consume('a');
+        const found = (await json('reset', 'a', ...server, ...names)) as { name: string }[];
+        expect(found.map(({ name }) => name)).to.have.members(['the api', 'other']);
+        expect(await charged()).to.deep.equal([3, 3]);
+      }
+      await other.consume('b');
+      expect(await json('reset', 'b', ...server, '--all-limiters')).to.include({ name: 'other' });
+      const { stdout } = await headgate(['reset', 'c', ...server, '--all-limiters']);
+      expect(stdout).to.equal('No limiter has a record of c.\n');
     });
 
     it('reset leaves a ban alone, and says so', async () => {
@@ -317,7 +356,8 @@ for (const kind of serverKinds) {
           / 256 of them are still banned, for up to /,
         );
         expect((await headgate(['unban', ...args])).stdout).to.equal(
-          'Of 256 keys of 10.7.3.9/24, 256 were banned in the api. These bans have ended.\n',
+          'Of 256 keys of 10.7.3.9/24, 256 were banned in the api. These bans have ended. ' +
+            "The keys' charges stay, so the next request may be denied; --fresh forgets them, too.\n",
         );
         for (const policies of [[], AS_TEXT]) {
           for (const key of ['10.7.3.7', '10.7.3.8', '10.7.4.0']) await limiter.consume(key);

@@ -68,17 +68,21 @@ for (const kind of serverKinds) {
       await other.ban('eve', '1h');
       const found = (lines: readonly Record<string, unknown>[]) =>
         lines.map(({ kind: fact, name, key }) => `${String(fact)} ${String(name)} ${String(key)}`).sort();
-      const all = ['banned login eve', 'limited api partner', 'limited login ada'];
+      const all = ['banned login eve', 'limited api acme', 'limited api partner', 'limited login ada'];
       expect(found(await jsonLines('list', ...where))).to.deep.equal(all);
       expect(found(await jsonLines('list', '--limited', ...where))).to.deep.equal(all.slice(1));
       expect(found(await jsonLines('list', '--banned', ...where))).to.deep.equal(all.slice(0, 1));
       const passed = ['--name', 'api', '--policy', 'all=2/1h share tenant', ...where];
-      expect(found(await jsonLines('list', ...passed))).to.deep.equal(['limited api partner']);
+      expect(found(await jsonLines('list', ...passed))).to.deep.equal([
+        'limited api acme',
+        'limited api partner',
+      ]);
       const answers = async (key: string) => {
         const views = (await json('key', key, '--all', ...where)) as { name: string; allowed: boolean }[];
         return views.map(({ name, allowed }) => `${name} ${allowed}`).sort();
       };
       expect(await answers('ada')).to.include.members(['api true', 'login false']);
+      expect(await answers('acme')).to.include.members(['api false', 'api true', 'login true']);
       expect(await answers('partner')).to.include.members(['api false', 'login true']);
       expect(await json('peek', 'partner', '--name', 'api', ...where)).to.include({ allowed: false });
       expect(await json('reset', 'partner', '--name', 'api', ...where)).to.deep.include({

@@ -20,7 +20,7 @@ describe('hashed keys on the command line', () => {
 
   const open = async () => {
     const prefix = freshPrefix();
-    const store = redisStore(clients[kind], { prefix, hashKeys: SECRET, top: { sample: 1 }, ...TELLING });
+    const store = redisStore(clients[kind], { prefix, hashKeys: SECRET, counts: { sample: 1 }, ...TELLING });
     const policies = [
       { name: 'ip', limit: 2, window: '1h' },
       { name: 'account', limit: 2, window: '1h', by: 'account' },

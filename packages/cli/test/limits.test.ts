@@ -9,9 +9,10 @@ import { VERSION } from '../../../src/common/version.js';
 import manifest from '../../../package.json' with { type: 'json' };
 import { startCluster } from '../../../test/support/cluster.js';
 import { startServer } from '../../../test/support/servers.js';
-import { serverKinds, servers } from '../../../test/support/shared-servers.js';
-import { clients, freshPrefix, limiterOn, TestClock } from '../../../test/support/stores.js';
+import { serverKinds } from '../../../test/support/shared-servers.js';
+import { clients, limiterOn, TestClock } from '../../../test/support/stores.js';
 import { headgate, json, TELLING, told } from './cli.js';
+import { forEachTest } from './places.js';
 
 interface Told {
   readonly instances: { id: string; host: string; pid: number; version: string; more: number }[];
@@ -31,12 +32,7 @@ for (const kind of serverKinds) {
     let where: string[];
     let limiters: Limiter[];
 
-    beforeEach(() => {
-      prefix = freshPrefix();
-      where = ['--redis', servers[kind].url, '--prefix', prefix];
-      limiters = [];
-    });
-    afterEach(() => Promise.all(limiters.map((limiter) => limiter.close())));
+    forEachTest(kind, (place) => ({ prefix, where, limiters } = place));
 
     /** Limiters of one instance of the store. */
     const instance = (
@@ -176,7 +172,7 @@ for (const kind of serverKinds) {
       instance({ api: { policies: [{ limit: 9, window: '1m' }], ban: {} } });
       await told(where, 'api');
       await Promise.all(limiters.map((limiter) => limiter.close()));
-      limiters = [];
+      limiters.length = 0;
       await client.set(publishedKey(prefix), 'x', 'PX', 60_000);
       for (const args of [
         ['limits'],

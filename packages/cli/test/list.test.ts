@@ -34,7 +34,7 @@ for (const kind of serverKinds) {
     beforeEach(() => {
       prefix = freshPrefix();
       where = ['--redis', servers[kind].url, '--prefix', prefix];
-      const store = redisStore(client, { prefix, localDenials: false, publish: false });
+      const store = redisStore(client, { prefix, localDenials: false, publish: false, counts: false });
       api = limiterOn(store, { name: 'api', policies: API, ban: { after: 3, for: '1h' } });
       login = limiterOn(store, { name: 'POST /login: *', limit: 2, window: '1h' });
     });
@@ -54,6 +54,22 @@ for (const kind of serverKinds) {
       const { code, stdout } = await headgate(['list', ...where]);
       expect(code).to.equal(0);
       expect(stdout).to.equal('0 banned, 0 states; 0 keys of Headgate were checked.\n');
+    });
+
+    it('shows the keys above a part of a limit, the most used first', async () => {
+      for (const [key, times] of Object.entries({ full: 3, fresh: 1, half: 2 }))
+        await repeat(times, () => api.consume(key));
+      const keys = async (...args: string[]) => (await list(...API_TEXT, ...args)).map(({ key }) => key);
+      // `fresh` has used 1 of 3 and 1 of 4.
+      expect(await keys('--above', '40')).to.deep.equal(['full', 'half']);
+      expect(await keys('--above', '40', '--limited')).to.deep.equal(['full']);
+      const { stdout } = await headgate(['list', ...where, ...API_TEXT, '--above', '30']);
+      expect(stdout.match(/^(?:full|half|fresh)/gm)).to.deep.equal(['full', 'half', 'fresh']);
+      for (const args of [
+        ['--above', '101'],
+        ['--above', '40', '--all'],
+      ])
+        expect((await headgate(['list', ...where, ...API_TEXT, ...args])).code).to.equal(2);
     });
 
     it('with the limits: who is banned, who is limited, by which policy, for how long', async () => {
@@ -317,7 +333,7 @@ for (const kind of serverKinds) {
     });
 
     it('never reports 0 limited keys alone: limiters with unknown limits, and denials of this moment', async () => {
-      const store = redisStore(client, { prefix, ...TELLING, top: true });
+      const store = redisStore(client, { prefix, ...TELLING, counts: true });
       const known = limiterOn(store, { name: 'known', limit: 1e6, window: '1h' });
       const quick = limiterOn(store, { name: 'quick', limit: 1, window: '5ms' });
       const hidden = limiterOn(redisStore(client, { prefix, publish: false, localDenials: false }), {

@@ -1,8 +1,10 @@
 // The texts around a replay: the notes on the logs, and the forms of numbers and times.
+import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import { count, duration, many, printable, share } from '../src/format.js';
 import { cellsOf, logNotes, moment, type Found } from '../src/replay/tables.js';
 import type { LogSummary } from '../src/replay/log-file.js';
+import { headgate } from './cli.js';
 
 const TIME = Date.UTC(2026, 9, 5, 6, 0, 0);
 
@@ -82,13 +84,29 @@ describe('notes on logs', () => {
     expect(tells(TIME, TIME + 1_001)).to.equal(false);
   });
 
-  it('a client that sent more than half of a thousand requests or more', () => {
+  it('a client that sent more than half of ten requests or more', () => {
     const told = (requests: number, value: number) =>
       logNotes([log], { ...found, requests, busiest: { key: '192.0.2.1', value } }).slice(1);
-    expect(told(1_000, 501)).to.have.lengthOf(1);
-    expect(told(1_000, 501)[0]).to.match(/^192\.0\.2\.1 sent 50 % of the requests\./);
-    expect(told(1_000, 500)).to.deep.equal([]);
-    expect(told(999, 999)).to.deep.equal([]);
+    expect(told(10, 6)).to.have.lengthOf(1);
+    expect(told(10, 6)[0]).to.match(/^192\.0\.2\.1 sent 60 % of the requests\./);
+    expect(told(10, 5)).to.deep.equal([]);
+    expect(told(9, 9)).to.deep.equal([]);
+  });
+
+  it('the note on such a client comes in JSON, too', async () => {
+    const lines = Array.from({ length: 12 }, (_, i) =>
+      JSON.stringify({ time: TIME + i, ip: i < 9 ? '192.0.2.1' : `192.0.2.${i}` }),
+    );
+    for (const args of [
+      ['replay', '-', '--policy', '5/1m'],
+      ['suggest', '-'],
+    ]) {
+      const stdin = Readable.from([`${lines.join('\n')}\n`]);
+      const { stdout } = await headgate(['--json', ...args], { stdin });
+      const { notes } = JSON.parse(stdout) as { notes: string[] };
+      expect(notes).to.have.lengthOf(1);
+      expect(notes[0]).to.match(/^192\.0\.2\.1 sent 75 % of the requests\./);
+    }
   });
 });
 

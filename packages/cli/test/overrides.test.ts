@@ -189,6 +189,11 @@ for (const kind of serverKinds) {
       writeFileSync(file, `${lines}{"name":"login","key":"eva","change":"1/1h"}\n`);
       const other = await headgate(['override', '--file', file, ...of]);
       expect([other.code, /line 4: .* limiter "login"/.test(other.stderr)]).to.deep.equal([2, true]);
+      // A line without a change would end the override.
+      writeFileSync(file, 'ada 11/1h\n{"key":"bob"}\n');
+      const missing = await headgate(['override', '--file', file, ...of]);
+      expect([missing.code, /line 2: .* no "change"/.test(missing.stderr)]).to.deep.equal([2, true]);
+      expect((await limiter.peek('bob')).limit).to.equal(20);
       writeFileSync(file, lines);
       expect((await headgate(['override', '--file', file, ...of])).code).to.equal(0);
       expect(await jsonLines('overrides', ...where)).to.have.length(3);

@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import { createLimiter, type Limiter, type Store } from 'headgate';
+import { until } from '../../../test/admin/stores.js';
 import { headgate, json, jsonLines } from './cli.js';
-import { describeSqlite, makeDirectory, openDatabase, storeOn } from '../../../test/support/sqlite.js';
+import { makeDirectory, openDatabase, storeOn } from '../../../test/support/sqlite.js';
 
-describeSqlite('headgate --sqlite', () => {
+describe('headgate --sqlite', () => {
   let path: string;
   let where: string[];
   let store: Store;
@@ -29,6 +30,13 @@ describeSqlite('headgate --sqlite', () => {
   const fails = async (...args: string[]) => {
     const { code, stderr } = await headgate([...args, ...where]);
     return `${code} ${stderr}`;
+  };
+
+  /** Deletes the limits in the file. */
+  const forget = () => {
+    const database = openDatabase(path);
+    database.exec("DELETE FROM headgate WHERE key LIKE '{options}%'");
+    database.close();
   };
 
   beforeEach(async () => {
@@ -58,6 +66,14 @@ describeSqlite('headgate --sqlite', () => {
       'limited ada',
       'admitted bob',
     ]);
+    // The file has the limits of the limiter.
+    const known = await jsonLines('list', ...where);
+    expect(known.map(({ kind, key, policy = '' }) => [kind, key, policy].join(' '))).to.deep.equal([
+      'banned eve ',
+      'limited ada default',
+    ]);
+    // An earlier version wrote no limits.
+    forget();
     const states = await jsonLines('list', ...where);
     expect(states.map(({ kind, key, algorithm = '' }) => [kind, key, algorithm].join(' '))).to.deep.equal([
       'banned eve ',
@@ -89,7 +105,11 @@ describeSqlite('headgate --sqlite', () => {
     );
   });
 
-  it('reset: needs the policies, which the file does not hold', async () => {
+  it('reset: needs the policies, if the file does not hold them', async () => {
+    expect(await json('reset', 'bob', ...where, '--name', 'api')).to.deep.include({ policies: ['default'] });
+    expect((await api.peek('bob')).remaining).to.equal(5);
+    await api.consume('bob', { cost: 2 });
+    forget();
     expect(await fails('reset', 'ada', '--name', 'api')).to.match(/^2 .*--policy/);
     expect(await json('reset', 'ada', ...where, '--name', 'api', ...policy)).to.deep.include({
       policies: ['default'],
@@ -111,6 +131,24 @@ describeSqlite('headgate --sqlite', () => {
     expect((await api.consume('203.0.113.7')).allowed).to.equal(true);
     await json('ban', '203.0.113.0/30', '2h', ...where, '--name', 'api');
     expect((await api.consume('203.0.113.3')).reason).to.equal('banned');
+  });
+
+  it('unban --fresh takes the policies, without which it changes nothing', async () => {
+    forget();
+    await json('ban', 'ada', '2h', ...where, '--name', 'api');
+    expect(await fails('unban', 'ada', '--fresh', '--name', 'api')).to.match(/^2 .*--policy: missing/);
+    expect((await api.peek('ada')).reason).to.equal('banned');
+    expect(await json('unban', 'ada', '--fresh', ...where, '--name', 'api', ...policy)).to.deep.include({
+      wasBanned: true,
+      policies: ['default'],
+    });
+    expect((await api.peek('ada')).remaining).to.equal(5);
+    expect(await fails('unban', 'bob', '--name', 'api', ...policy)).to.match(/^2 .*--fresh/);
+    // A file of several limiters has the policies of this one.
+    const file = join(makeDirectory(), 'limits.json');
+    writeFileSync(file, JSON.stringify({ api: ['fixed-window 5/1h'], login: ['5/1m'] }));
+    await json('unban', 'bob', '--fresh', ...where, '--name', 'api', '--policies', file);
+    expect((await api.peek('bob')).remaining).to.equal(5);
   });
 
   it('a ban by denials: its remaining time, and the denials that unban forgets', async () => {
@@ -234,6 +272,7 @@ describeSqlite('headgate --sqlite', () => {
     const limits = ['--name', 'orgs', '--policy', 'org=fixed-window 3/1h by org'];
     const peeked = await json('peek', 'acme', ...where, ...limits, '--dimension', 'org');
     expect(peeked).to.deep.include({ allowed: false, stored: true });
+    forget();
     const inTokyo = { name: 'orgs', dimension: 'org', kind: 'state' };
     expect((await jsonLines('list', ...where, '--name', 'orgs')).find(({ keyHash }) => keyHash)).to.include(
       inTokyo,
@@ -251,7 +290,6 @@ describeSqlite('headgate --sqlite', () => {
   it('a file that is missing, or not of a store, is reported, and neither created nor changed', async () => {
     const missing = join(makeDirectory(), 'none.db');
     expect((await headgate(['list', '--sqlite', missing])).stderr).to.contain('none.db');
-    expect((await headgate(['list', '--sqlite', missing])).code).to.equal(4);
     const other = join(makeDirectory(), 'other.db');
     const database = openDatabase(other);
     database.exec('CREATE TABLE orders (id INTEGER)');
@@ -268,14 +306,70 @@ describeSqlite('headgate --sqlite', () => {
     expect(await fails('list', '--prefix', 'other')).to.match(/^2 .*--prefix: /);
   });
 
-  it('shows an empty key in quotes', async () => {
+  it('shows an empty key by its hash, because the file holds no empty names', async () => {
     await api.ban('', '2h');
-    expect((await headgate(['list', ...where, '--banned'])).stdout).to.match(/^'' +banned/m);
+    expect((await headgate(['list', ...where, '--banned'])).stdout).to.match(/^sha256:47DEQpj8\S+ +banned/m);
   });
 
-  it('commands about data that a file does not hold are refused', async () => {
-    for (const command of [['limits'], ['top', '--once']])
-      expect(await fails(...command), command.join(' ')).to.match(/^2 .*--sqlite: .*Redis/);
+  it('limits: the limiters as a process made them last', async () => {
+    const { instances, limiters } = (await json('limits', ...where)) as Record<string, object[]>;
+    expect(instances).to.deep.equal([]);
+    expect(limiters).to.have.lengthOf(1);
+    expect(limiters![0]).to.deep.include({ name: 'api', differ: false, overridden: { keys: 0, all: null } });
+    expect(limiters![0]).to.have.deep.nested.property('configurations[0].policies', ['fixed-window 5/1h']);
+    const { stdout } = await headgate(['limits', ...where]);
+    expect(stdout)
+      .to.match(/fixed-window 5\/1h +by hand +unknown +of 0 keys +unknown/)
+      .and.match(/1 limiter, as a process made each last/);
+    // Another process, with other options.
+    const other = storeOn(path);
+    const changed = createLimiter({ name: 'api', store: other, limit: 9, window: '1m', warnings: false });
+    await changed.consume('ada');
+    // The options are written in a transaction of their own.
+    await until(async () =>
+      /^9\/1m +none +unknown +none/m.test((await headgate(['limits', ...where])).stdout),
+    );
+    await changed.close();
+    await other.close!();
+    forget();
+    expect((await headgate(['limits', ...where])).stdout).to.match(/^The file has no such limiter\./);
+  });
+
+  it('peek and key: by the limits in the file', async () => {
+    expect(await json('peek', 'bob', ...where, '--name', 'api')).to.have.nested.property(
+      'policies[0].remaining',
+      3,
+    );
+    const [view] = (await json('key', 'ada', ...where)) as object[];
+    expect(view).to.include({ name: 'api', allowed: false, reason: 'quota-exceeded' });
+    const { stderr } = await headgate(['ban', '2001:db8::1', '1h', '--name', 'api', ...where]);
+    expect(stderr).to.equal('');
+  });
+
+  it('tenants: share, use and reason of each', async () => {
+    const policies = ['p=10/1h by provider share tenant'];
+    const llm = createLimiter({ name: 'llm', store, policies, warnings: false });
+    await llm.consume({ provider: 'openai', tenant: 'globex' });
+    let used = 0;
+    for (let i = 0; i < 8; i++)
+      if ((await llm.consume({ provider: 'openai', tenant: 'acme' })).allowed) used++;
+    const denied = await llm.consume({ provider: 'openai', tenant: 'acme' }, { cost: 2 });
+    const views = (await json('tenants', ...where)) as Record<string, unknown>[];
+    expect(views.map((view) => [view['key'], view['used'], view['within']])).to.have.deep.members([
+      ['globex', 1, 'provider openai'],
+      ['acme', used, 'provider openai'],
+    ]);
+    expect(views.find(({ key }) => key === 'acme')).to.include({
+      share: denied.policies[0]!.share,
+      limit: 10,
+    });
+    expect((await headgate(['tenants', ...where, '--name', 'api'])).stdout).to.match(
+      /^No tenant of a shared/,
+    );
+    await llm.close();
+  });
+
+  it('a file and a server are refused together', async () => {
     expect(await fails('list', '--redis', 'redis://127.0.0.1:1')).to.match(
       /^2 .*--redis.*--sqlite|^2 .*--sqlite.*--redis/,
     );

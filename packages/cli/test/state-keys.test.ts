@@ -13,8 +13,15 @@ import {
   statePattern,
 } from '../../../src/stores/keys.js';
 import type { PolicySet } from '../../../src/contract/store.js';
+import { tagsOf } from '../../../src/features/features.js';
 import { runs } from '../../../test/support/random.js';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
+
+/** The maker of the Redis keys of a limiter. */
+const makerOf = (prefix: string, name: string): KeyMaker => {
+  const set = setOf(name);
+  return new KeyMaker(prefix, set, escapeKey, tagsOf(set));
+};
 
 const policies: readonly Policy[] = [
   { name: 'default', limit: 1, window: '1s' },
@@ -43,9 +50,9 @@ describe('keys of state', () => {
     fc.assert(
       fc.property(prefixes, awkward, awkward, (prefix, name, key) => {
         const keys: string[] = [];
-        new KeyMaker(prefix, setOf(name)).push(keys, key);
+        makerOf(prefix, name).push(keys, key);
         const read = keys.map((redisKey) => parseStateKey(prefix, redisKey));
-        expect(read.map((state) => state?.id)).to.deep.equal([BAN_TAG, 's3@100msx10', 'g3@1/1s+1:a}b:{c']);
+        expect(read.map((state) => state?.id)).to.deep.equal(['s3@100msx10', 'g3@1/1s+1:a}b:{c', BAN_TAG]);
         for (const [i, state] of read.entries()) {
           expect(state?.name).to.equal(name);
           expect(state?.key).to.equal(key);
@@ -58,7 +65,7 @@ describe('keys of state', () => {
 
   it('hold a hash of what is long', () => {
     const keys: string[] = [];
-    new KeyMaker('hg', setOf('n'.repeat(200))).push(keys, 'k'.repeat(10_000));
+    makerOf('hg', 'n'.repeat(200)).push(keys, 'k'.repeat(10_000));
     for (const redisKey of keys) {
       const state = parseStateKey('hg', redisKey);
       expect(state?.name).to.have.property('hash').of.length(43);
@@ -95,7 +102,7 @@ describe('keys of state', () => {
             const prefix = `${freshPrefix()}*[a]`;
             const keysOf = ([name, key]: [string, string]): string[] => {
               const keys: string[] = [];
-              new KeyMaker(prefix, setOf(name)).push(keys, key);
+              makerOf(prefix, name).push(keys, key);
               return keys;
             };
             const all = [[name, key] as [string, string], ...others].flatMap(keysOf);

@@ -74,17 +74,24 @@ for (const kind of serverKinds) {
       expect(await kinds()).to.deep.equal(['limited']);
       // Without a tier, a key is judged in every tier that reads its state.
       const [find, ...others] = await jsonLines('list', '--limited', ...where);
-      expect(find).to.include({ name: 'api', key: 'user:1', tier: 'free', policy: 'm' });
+      expect(find).to.include({ name: 'api', key: 'user:1', tier: 'free', policy: 'm', certain: false });
       expect(others).to.deep.equal([]);
       const { stdout } = await headgate(['list', '--limited', ...where]);
       expect(stdout)
-        .to.match(/^user:1 +limited in tier free +m /m)
-        .and.contain('\n1 limited; ');
+        .to.match(/^user:1 +would be limited in tier free +m /m)
+        .and.contain('\n0 limited, 1 limited only in some tiers; ');
+      // A key that every tier denies is listed once, and needs no tier.
+      await limiter.consume('user:1', { cost: { m: 85, burst: 1 }, tier: 'pro' });
+      const all = await jsonLines('list', '--limited', ...where);
+      expect(all).to.have.length(1);
+      expect(all[0]).to.include({ key: 'user:1', certain: true });
     });
 
     it('key shows the answer of every tier', async () => {
       const { stdout, code } = await headgate(['key', 'user:1', ...where]);
-      expect(code).to.equal(3);
+      // The key may be of tier pro, which admits it.
+      expect(code).to.equal(0);
+      expect((await headgate(['key', 'user:1', '--tier', 'free', ...where])).code).to.equal(3);
       expect(stdout)
         .to.match(/^api \(tier free\) +user:1 +denied \(quota-exceeded\) +\d.* m: 0 of 10 per 1m +-$/m)
         .and.match(/^api \(tier pro\) +user:1 +allowed +- +m: 85 of 100 per 1m, burst: 15 of 20 per 1h +-$/m);

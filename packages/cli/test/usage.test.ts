@@ -2,10 +2,11 @@
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { serverKinds, servers } from '../../../test/support/shared-servers.js';
-import { clients, freshPrefix, limiterOn } from '../../../test/support/stores.js';
+import { serverKinds } from '../../../test/support/shared-servers.js';
+import { clients, limiterOn } from '../../../test/support/stores.js';
 import { count } from '../src/format.js';
 import { headgate, json, TELLING, told } from './cli.js';
+import { forEachTest } from './places.js';
 
 interface Usage {
   name?: string;
@@ -20,12 +21,7 @@ for (const kind of serverKinds) {
     let where: string[];
     let limiters: Limiter[];
 
-    beforeEach(() => {
-      prefix = freshPrefix();
-      where = ['--redis', servers[kind].url, '--prefix', prefix];
-      limiters = [];
-    });
-    afterEach(() => Promise.all(limiters.map((limiter) => limiter.close())));
+    forEachTest(kind, (place) => ({ prefix, where, limiters } = place));
 
     const on = (name: string, policies: string[]): Limiter => {
       const store = redisStore(clients[kind], { prefix, ...TELLING });

@@ -89,3 +89,33 @@ describe('labels of the report', () => {
     expect(JSON.parse(jsonInHtml(label))).to.equal(label);
   });
 });
+
+describe('an option that is passed twice', () => {
+  for (const args of [
+    ['peek', 'k', '--name', 'a', '--name=b'],
+    ['override', 'k', '100/1m', '--name', 'a', '--name', 'b'],
+    ['ban', 'k', '1h', '--name', 'a', '--reason', 'x', '--reason', 'y'],
+    ['list', '--redis', 'redis://a', '--redis', 'redis://b'],
+    ['postgres-schema', '--table', 'a', '--table', 'b'],
+  ])
+    it(`is refused: ${args.join(' ')}`, async () => {
+      const { code, stderr } = await headgate(args);
+      expect(code).to.equal(2);
+      expect(stderr).to.match(/--\w+: passed twice/);
+    });
+
+  it('is accepted by ban, which takes several names', async () => {
+    const { stderr } = await headgate([
+      'ban',
+      'k',
+      '1 hour',
+      '--name',
+      'a',
+      '--name',
+      'b',
+      '--sqlite',
+      '/none/x',
+    ]);
+    expect(stderr).not.to.match(/passed twice/);
+  });
+});

@@ -17,9 +17,9 @@ export class Cached<T> {
     this.#now = now;
   }
 
-  /** The value, at most `lifeMs` old. */
-  get(): Promise<T> {
-    if (this.#now() - this.#readAt < this.#lifeMs) return Promise.resolve(this.#value!);
+  /** The value. @param ageMs its largest age, ms */
+  get(ageMs = this.#lifeMs): Promise<T> {
+    if (this.#now() - this.#readAt < ageMs) return Promise.resolve(this.#value!);
     this.#reading ??= this.#readNow().finally(() => (this.#reading = undefined));
     return this.#reading;
   }

@@ -1,5 +1,5 @@
 import type { Admin, AdminWarning, OverrideWish } from 'headgate/admin';
-import { choice, flag, optional, refuse, text, type Body } from './input.js';
+import { choice, flag, optional, refuse, text, texts, type Body } from './input.js';
 
 /** The result of a change, for the page. */
 export interface Changed {
@@ -31,7 +31,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     return one(admin.ban(key, length, { name: text(body, 'name'), ...options }));
   },
   unban: (admin, body, note) => {
-    const options = { ...keyOptions(body), ...note };
+    const options = { ...keyOptions(body), ...note, fresh: flag(body, 'fresh') };
     const key = anyText(body, 'key');
     if (flag(body, 'all')) return admin.unbanIn('all', key, options);
     return one(admin.unban(key, { name: text(body, 'name'), ...options }));
@@ -42,8 +42,13 @@ const CHANGES: Readonly<Record<string, Change>> = {
     return overriding(admin, body, { change, ...lengthOf(body), ...note });
   },
   remove: (admin, body, note) => overriding(admin, body, { change: undefined, ...note }),
-  reset: (admin, body, note) =>
-    one(admin.reset(anyText(body, 'key'), { name: text(body, 'name'), ...keyOptions(body), ...note })),
+  reset: async (admin, body, note) => {
+    const [key, options] = [anyText(body, 'key'), { ...keyOptions(body), ...note }];
+    const names = flag(body, 'all') ? texts(body, 'names') : [text(body, 'name')];
+    const results = [];
+    for (const name of names) results.push(await admin.reset(key, { name, ...options }));
+    return results;
+  },
 };
 
 const one = async <T>(change: Promise<T>): Promise<T[]> => [await change];
@@ -71,23 +76,24 @@ export async function change(admin: Admin, body: Body, by: string): Promise<Chan
   const action = choice('action', String(body['action']), Object.keys(CHANGES));
   const reason = text(body, 'reason');
   const results = await CHANGES[action]!(admin, body, { by, reason });
-  return {
-    warnings: results.flatMap(({ warnings }) => warnings),
-    entries: action === 'reset' ? [] : await entriesOf(admin, { action, by, reason }, results.length),
-  };
+  const warnings = results.flatMap((each) => each.warnings);
+  const count = action === 'reset' ? 0 : results.length;
+  return changed(admin, { action, by, reason }, { warnings, count });
+}
+
+/** The result of a change that was made just now. */
+export async function changed(
+  admin: Admin,
+  made: { readonly action: string } & Note,
+  { warnings, count }: { readonly warnings: readonly AdminWarning[]; readonly count: number },
+): Promise<Changed> {
+  return { warnings, entries: count === 0 ? [] : await entriesOf(admin, made, count) };
 }
 
 /** Undoes entries of the log. */
 export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
   const reason = text(body, 'reason');
-  const ids = body['ids'];
-  if (
-    !Array.isArray(ids) ||
-    ids.length === 0 ||
-    ids.length > 1000 ||
-    !ids.every((id) => typeof id === 'string')
-  )
-    return refuse('ids: pass the ids of entries of the log.');
+  const ids = texts(body, 'ids');
   const warnings: AdminWarning[] = [];
   for (const id of ids) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
   return { warnings, entries: [] };
@@ -96,7 +102,7 @@ export async function undo(admin: Admin, body: Body, by: string): Promise<Change
 /** The newest entries of a change that was made just now. */
 async function entriesOf(
   admin: Admin,
-  made: { readonly action: string; readonly by: string; readonly reason: string },
+  made: { readonly action: string } & Note,
   count: number,
 ): Promise<string[]> {
   const ids: string[] = [];

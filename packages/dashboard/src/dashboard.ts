@@ -8,7 +8,7 @@ import { Service } from './service.js';
 /** Options of `dashboard`. */
 export interface WebDashboardOptions extends DashboardOptions {
   /** The path of the page: `'/admin/limits'`. @default '' */
-  basePath?: string;
+  basePath?: string | undefined;
 }
 
 /** Facts about a request's connection. */
@@ -33,7 +33,8 @@ export interface DashboardHandler {
 
 const CALLER = {
   name: 'dashboard',
-  example: "dashboard({ store: redisStore(redis), basePath: '/admin/limits' })",
+  example:
+    "dashboard({ store: redisStore(redis), basePath: '/admin/limits', actions: (request) => sessionOf(request)?.admin ?? null })",
   more: ['basePath'],
 };
 

@@ -21,7 +21,8 @@ export interface DashboardMiddleware {
 /** The path of the page is that of the mount, so there is no option `basePath`. */
 const CALLER = {
   name: 'dashboard',
-  example: "app.use('/admin/limits', dashboard({ store: redisStore(redis) }))",
+  example:
+    "app.use('/admin/limits', requireAdmin, dashboard({ store: redisStore(redis), actions: (req) => ({ by: req.user.email }) }))",
 };
 
 /**

@@ -17,14 +17,17 @@ import { Service } from './service.js';
 export type { Operator } from './options.js';
 
 /** Options of {@link dashboardPlugin}. `prefix` is an option of Fastify. */
-export interface DashboardOptions extends Options<FastifyRequest> {
+export interface DashboardOptions extends Omit<Options<FastifyRequest>, 'prefix'> {
+  /** The path of the page, an option of Fastify. */
+  prefix?: string;
   /** The hooks that authenticate visitors. With such a hook, `auth` is `'upstream'`. */
-  preHandler?: RouteShorthandOptions['preHandler'];
+  preHandler?: RouteShorthandOptions['preHandler'] | undefined;
 }
 
 const CALLER = {
   name: 'dashboardPlugin',
-  example: "fastify.register(dashboardPlugin, { prefix: '/admin/limits', store: redisStore(redis) })",
+  example:
+    "fastify.register(dashboardPlugin, { prefix: '/admin/limits', store: redisStore(redis), preHandler: requireAdmin })",
 };
 
 /**

@@ -18,10 +18,25 @@ export interface Refusal {
 /** The URL of a request. Node's requests have a path only. */
 export const urlOf = (request: Request): URL => new URL(request.url);
 
-/** Refuses clients of other machines, if nothing protects the page. A proxy on this machine makes all clients local, so its fields count, too. */
-export function refuseRemote(request: Request, ip: string | undefined): Refusal | undefined {
+/**
+ * Refuses clients of other machines, if nothing identifies them. A proxy on this machine makes all clients local, so its fields count, too.
+ *
+ * @param hasActions whether there is an option `actions`, which returned no operator
+ */
+export function refuseRemote(
+  request: Request,
+  ip: string | undefined,
+  hasActions: boolean,
+): Refusal | undefined {
   const isForwarded = PROXY_FIELDS.some((name) => request.headers.has(name));
   if (!isForwarded && ip !== undefined && isLoopback(ip) && isLoopback(hostOf(request))) return undefined;
+  if (hasActions)
+    return {
+      status: 403,
+      message:
+        'The dashboard does not know you: `actions` returned no operator, and other readers are served only on its own machine. If code before it ' +
+        "authenticates readers, pass `auth: 'upstream'`. `auth: 'none'` opens it to everybody.",
+    };
   return {
     status: 403,
     message:

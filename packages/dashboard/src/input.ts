@@ -17,13 +17,15 @@ export function refuse(message: string, status = 400): never {
 }
 
 /** The most bytes of a body. A key may have any length, but a body may not. */
-export const MAX_BODY_BYTES = 64_000;
+const MAX_BODY_BYTES = 64_000;
 
-/** @throws RefusedError unless the body is a small JSON object */
-export async function bodyOf(request: Request): Promise<Body> {
+/** The most bytes of the body of an import. */
+export const MAX_IMPORT_BYTES = 256_000;
+
+/** @param most the most bytes @throws RefusedError unless the body is a small JSON object */
+export async function bodyOf(request: Request, most = MAX_BODY_BYTES): Promise<Body> {
   const written = await request.text();
-  if (Buffer.byteLength(written) > MAX_BODY_BYTES)
-    refuse(`The body is larger than ${MAX_BODY_BYTES} bytes.`, 413);
+  if (Buffer.byteLength(written) > most) refuse(`The body is larger than ${most} bytes.`, 413);
   let body: unknown;
   try {
     body = JSON.parse(written);
@@ -39,6 +41,18 @@ export function text(body: Body, field: string): string {
   const value = body[field];
   if (typeof value !== 'string' || value.trim() === '') refuse(`${field}: missing. Pass a text.`);
   return value;
+}
+
+/** The most texts of a list. */
+const MAX_TEXTS = 1000;
+
+/** A list of texts that is not empty. */
+export function texts(body: Body, field: string): readonly string[] {
+  const values = body[field];
+  const isList = Array.isArray(values) && values.length > 0 && values.length <= MAX_TEXTS;
+  if (!isList || !values.every((value) => typeof value === 'string'))
+    refuse(`${field}: pass 1 to ${MAX_TEXTS} texts in an array.`);
+  return values;
 }
 
 export function flag(body: Body, field: string): boolean {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { MAX_BODY_BYTES } from './input.js';
+import { MAX_IMPORT_BYTES } from './input.js';
 
 /** Parsed requests have their body here, as Express and Fastify leave it. */
 type Incoming = IncomingMessage & { readonly body?: unknown };
@@ -24,7 +24,7 @@ export async function webRequest(req: Incoming, path: string, isSecure: boolean)
 async function textOf(req: Incoming): Promise<string> {
   if (req.body !== undefined) return typeof req.body === 'string' ? req.body : JSON.stringify(req.body);
   const chunks: Buffer[] = [];
-  let rest = MAX_BODY_BYTES + 1;
+  let rest = MAX_IMPORT_BYTES + 1;
   for await (const chunk of req as AsyncIterable<Buffer>) {
     if (rest > 0) chunks.push(chunk.subarray(0, rest));
     rest -= chunk.length;

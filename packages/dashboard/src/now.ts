@@ -1,4 +1,13 @@
-import type { Admin, KeyRates, LimiterHistory, LimiterRates, LimiterView, Traffic } from 'headgate/admin';
+import {
+  withoutPage,
+  withoutSecrets,
+  type Admin,
+  type KeyRates,
+  type LimiterHistory,
+  type LimiterRates,
+  type LimiterView,
+  type Traffic,
+} from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import type { Show } from './hidden.js';
@@ -14,6 +23,10 @@ export interface Row {
   readonly shadow: boolean;
   readonly dynamic: boolean;
   readonly bans: boolean;
+  /** The kinds of keys that it bans. */
+  readonly bansBy: readonly string[];
+  /** Whether it limits how many requests run at once. */
+  readonly slots: boolean;
   /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
   readonly overridden: number | null;
   /** Whether all keys have other limits. */
@@ -40,6 +53,9 @@ const LIMITERS_MS = 10_000;
 const MEMORY_MS = 5_000;
 const CHANGES_MS = 4_000;
 
+/** The age of the names in which a name that is unknown is looked for again, ms. */
+const UNKNOWN_MS = 1_000;
+
 /** The minutes of the sparklines, and of later readings, because older minutes do not change. */
 const MINUTES = 15;
 const RECENT_MINUTES = 2;
@@ -53,6 +69,12 @@ const LATEST = 12;
 
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
+
+/** The most processes of the page. */
+const MAX_PROCESSES = 200;
+
+/** The traits of a limiter that is not published. */
+const UNKNOWN = { holdsSlots: false, sharesLimits: false };
 
 const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots: 0 } as const;
 
@@ -72,6 +94,8 @@ export class Now {
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
   #last: Parts = {};
+  /** The time of the last state, ms since 1970, or null before the first one. */
+  #readAt: number | null = null;
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
@@ -83,7 +107,6 @@ export class Now {
 
   /** Never rejects: if the store fails, the last state is marked as old. */
   async read(): Promise<Parts> {
-    const startedAt = performance.now();
     try {
       const [traffic, minutes, limiters, memory, changes] = await Promise.all([
         this.#traffic.get(),
@@ -92,11 +115,12 @@ export class Now {
         this.#memory.get(),
         this.#changes.get(),
       ]);
-      const store = { state: 'up', tookMs: Math.round(performance.now() - startedAt) };
+      this.#readAt = Date.now();
+      const store = { state: 'up', latency: traffic.latency };
       this.#last = { store, memory, changes, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      this.#last = { ...this.#last, store: { state: 'down', message } };
+      const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
+      this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
     }
     return this.#last;
   }
@@ -107,12 +131,30 @@ export class Now {
     return limiters.find((each) => each.name === name)?.keys ?? [];
   }
 
+  /** Whether there is a limiter of this name. A name that is not known yet is looked for at most once a second. */
+  async knows(name: string): Promise<boolean> {
+    const isIn = (views: readonly { name: string }[]): boolean => views.some((each) => each.name === name);
+    if (isIn(await this.#limiters.get())) return true;
+    const { limiters } = await this.#traffic.get();
+    return isIn(limiters) || isIn(await this.#limiters.get(UNKNOWN_MS));
+  }
+
+  /** Whether tenants share a limit of a limiter. */
+  async hasTenants(name: string): Promise<boolean> {
+    const found = (await this.#limiters.get()).find((each) => each.name === name);
+    return found?.traits.sharesLimits ?? false;
+  }
+
   /** Makes the next reading show a change that was made just now. */
   expire(): void {
     this.#limiters.expire();
     this.#changes.expire();
   }
 }
+
+/** A message without its page and its advice, which is for programs: a longer `timeout` does not help a reader of the page. */
+export const causeIn = (message: string): string =>
+  withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
 async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
   const rows: ChangeRow[] = [];
@@ -151,7 +193,7 @@ function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Mi
   const others = traffic.limiters.filter(({ name }) => !known.has(name)).map(({ name }) => name);
   const rows = [
     ...limiters.map((view) => rowOf(view, counted.get(view.name))),
-    ...others.map((name) => rowOf({ name, configurations: [] }, counted.get(name))),
+    ...others.map((name) => rowOf({ name, configurations: [], traits: UNKNOWN }, counted.get(name))),
   ];
   const sparks = [...minutes.limiters].map(([name, each]) => [`spark ${name}`, sparkOf(each)] as const);
   const sum = (field: keyof typeof QUIET): number =>
@@ -164,14 +206,39 @@ function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Mi
       ...{ spanMs, instances, isSampled },
     },
     minutes: minutes.starts,
-    processes,
+    processes: processes.map(({ since, ...each }) => ({ ...each, since: since?.getTime() ?? null })),
+    instances: instancesOf(limiters),
     ...Object.fromEntries(rows.map((row) => [`row ${row.name}`, row])),
     ...Object.fromEntries(sparks),
   };
 }
 
+/** A process as it published its limiters. */
+interface ProcessRow {
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly names: string[];
+  /** The limiters of which another configuration is more common. */
+  readonly differing: string[];
+}
+
+function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
+  const rows = new Map<string, ProcessRow>();
+  for (const { name, configurations } of limiters)
+    for (const [i, { instances }] of configurations.entries())
+      for (const { host, pid, version } of instances) {
+        const id = `${host} ${pid}`;
+        const row = rows.get(id) ?? { host, pid, version, names: [], differing: [] };
+        rows.set(id, row);
+        row.names.push(name);
+        if (i > 0) row.differing.push(name);
+      }
+  return [...rows.values()].slice(0, MAX_PROCESSES);
+}
+
 function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
-  const { name, configurations, overridden } = view;
+  const { name, configurations, traits, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
   const { policies = [], reasons = [] } = counted ?? {};
@@ -186,6 +253,8 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     shadow: most?.shadow ?? false,
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
+    bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
+    slots: traits.holdsSlots,
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,

@@ -13,28 +13,31 @@ export interface DashboardOptions<Req = Request> extends AdminOptions {
   /** The state: a store of Headgate, a Redis client, or the path of an SQLite file, as for `createAdmin`. */
   store: AdminSource;
   /**
-   * Returns the operator of a request. Without an operator, or without this option, the page is read-only.
+   * Returns the operator of a request. Without an operator, or without this option, the page is read-only, and only for readers that `auth`
+   * admits, or on this machine.
    *
    * @example
-   * (req) => (req.user.isAdmin ? { by: req.user.email } : null)
+   * app.use('/admin/limits', requireLogin, dashboard({ store, auth: 'upstream', actions: (req) => (req.user.isAdmin ? { by: req.user.email } : null) }))
    */
-  actions?: (request: Req) => Operator | null | undefined | Promise<Operator | null | undefined>;
+  actions?:
+    ((request: Req) => Operator | null | undefined | Promise<Operator | null | undefined>) | undefined;
   /**
-   * The protection of a page without `actions`. `'upstream'`: code before the dashboard authenticates its visitors. `'none'`: the page is
-   * public. Without `auth` and `actions`, only clients on this machine are served.
+   * Who may read the page without being an operator. `'upstream'`: code before the dashboard authenticates its visitors. `'none'`: everybody.
+   * Without `auth`, the page serves operators of `actions`, and clients on this machine. Nothing shows whether code before a page authenticates,
+   * so a page without both can be mounted, but refuses every other reader (403), with the fix.
    */
-  auth?: 'upstream' | 'none';
+  auth?: 'upstream' | 'none' | undefined;
   /** Whether the page shows hashes in place of keys. @default false */
-  hideKeys?: boolean;
+  hideKeys?: boolean | undefined;
   /** A label beside the name of the page, such as the name of the environment. */
-  title?: string;
+  title?: string | undefined;
 }
 
 /** The checked options, and the administration. */
 export interface Settings<Req = Request> {
   readonly admin: Admin;
   readonly actions: DashboardOptions<Req>['actions'];
-  /** Whether only clients on this machine are served. */
+  /** Whether readers that are not operators must be on this machine. */
   readonly isLocal: boolean;
   readonly hideKeys: boolean;
   readonly title: string;
@@ -76,8 +79,8 @@ export function compileOptions<Req>(
   if (typeof hideKeys !== 'boolean') throw invalid('hideKeys', 'pass true or false.');
   if (typeof title !== 'string' || title.length > MAX_TITLE)
     throw invalid('title', `pass a text of at most ${MAX_TITLE} characters.`);
-  const admin = adminOf(store, { prefix, hashKeys, timeout, from } as AdminOptions, example);
-  return { admin, actions, isLocal: actions === undefined && auth === undefined, hideKeys, title };
+  const admin = adminOf(store, { prefix, hashKeys, timeout, from }, example);
+  return { admin, actions, isLocal: auth === undefined, hideKeys, title };
 }
 
 /** Calls `createAdmin`. An error about the store names the option `store`, and shows a call of the user's function. */

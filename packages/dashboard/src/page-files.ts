@@ -9,8 +9,8 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
-  ...['lib', 'text', 'command', 'state', 'parts', 'charts', 'dialog'],
-  ...['limiter', 'now', 'key', 'what-if', 'log', 'main'],
+  ...['lib', 'text', 'zone', 'command', 'plan', 'state', 'parts', 'charts', 'transfer', 'dialog'],
+  ...['tenants', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
 ];
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');

@@ -1,16 +1,18 @@
 import {
   USE_LEVELS,
   type Admin,
-  type BannedKey,
+  type HistoryOptions,
   type KeyRates,
   type KeyView,
   type OverriddenKey,
 } from 'headgate/admin';
-import { CachedByName } from './cached.js';
+import { Cached, CachedByName } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
+import { Near } from './near.js';
 import type { Now } from './now.js';
+import { isUnknown, Searches, type LimitedKeys } from './searches.js';
 
 /** The most bans and overrides of an opened limiter. */
 const LISTED = 50;
@@ -22,20 +24,20 @@ const LOGGED_OF_KEY = 50;
 /** The newest changes among which those of a key are searched. */
 const SCANNED_OF_KEY = 2_000;
 
-/** The bounds of a search for keys near their limit, so that no visitor causes a search of all keys. */
-const SAMPLED_KEYS = 3_000;
-const SAMPLE_TIMEOUT_MS = 2_000;
-const SAMPLE_SHOWN = 200;
-
 /** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
 const LISTS_MS = 10_000;
 
-/** The ages of the answers about another limit, ms. */
+/** The age of the answers about another limit, ms. */
 const USES_MS = 20_000;
-const SAMPLES_MS = 30_000;
 
 /** A network of addresses, apart from the keys that limiters make of IPv6 addresses. */
 const NETWORK = /^(\d{1,3}(\.\d{1,3}){3}\/(\d|[12]\d|3[01])|[\da-f:]*:[\da-f:]*\/([1-4]?\d|5[0-5]))$/i;
+
+/** The ages of the decisions of the last hour and of the last day, ms. */
+const HOUR_MS = 20_000;
+const DAY_MS = 120_000;
+
+const SPANS = ['1h', '24h'] as const;
 
 const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 
@@ -47,6 +49,8 @@ interface Judged {
   readonly retryAfterMs: number | null;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;
+  /** The tier of the key: empty without a tier. Absent if it may have several. */
+  readonly tier?: string;
 }
 
 interface Lists {
@@ -54,6 +58,10 @@ interface Lists {
   readonly judged: ReadonlyMap<string, Judged>;
   readonly bans: readonly object[];
   readonly overrides: readonly object[];
+  /** The tenants of shared limits. */
+  readonly tenants: readonly object[];
+  /** Null if counts name the denied keys, or if the limits are unknown. */
+  readonly limited: LimitedKeys | null;
 }
 
 /** The answers to the questions of the page. None changes anything. */
@@ -63,7 +71,9 @@ export class Reads {
   readonly #show: Show;
   readonly #lists: CachedByName<Lists>;
   readonly #uses: CachedByName<object>;
-  readonly #samples: CachedByName<object>;
+  readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
+  readonly #near: Near;
+  readonly #searches: Searches;
 
   constructor(admin: Admin, now: Now, show: Show) {
     this.#admin = admin;
@@ -71,19 +81,25 @@ export class Reads {
     this.#show = show;
     this.#lists = new CachedByName(LISTS_MS, (name) => this.#readLists(name));
     this.#uses = new CachedByName(USES_MS, (name) => this.#readUse(name));
-    this.#samples = new CachedByName(SAMPLES_MS, (names) =>
-      this.#readSample(...(JSON.parse(names) as [string, string])),
-    );
+    this.#spans = {
+      '1h': new Cached(HOUR_MS, () => linesOf(admin, { minutes: 60 })),
+      '24h': new Cached(DAY_MS, () => linesOf(admin, { hours: 24 })),
+    };
+    this.#searches = new Searches(admin, show);
+    this.#near = new Near(this.#searches, show);
   }
 
   /** The keys, bans and overrides of an opened limiter. */
   async limiter(name: string): Promise<object> {
-    const [rates, { judged, bans, overrides }] = await Promise.all([
-      this.#now.keysOf(name),
-      this.#lists.get(name),
-    ]);
-    const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), key: this.#show(each.key) }));
-    return { name, keys, bans, overrides };
+    await this.#checkName(name);
+    const [rates, { judged, ...lists }] = await Promise.all([this.#now.keysOf(name), this.#lists.get(name)]);
+    const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), ...this.#hidden(each) }));
+    return { name, keys, ...lists };
+  }
+
+  /** Runs a search of all keys after the searches of other visitors. */
+  inTurn<T>(search: () => Promise<T>): Promise<T> {
+    return this.#searches.inTurn(search);
   }
 
   /** Makes the next reading show a change that was made just now. */
@@ -92,16 +108,23 @@ export class Reads {
   }
 
   async #readLists(name: string): Promise<Lists> {
-    const bans = await firstOf(this.#admin.bans({ name, scan: 'never' }), LISTED);
+    const recorded = await firstOf(this.#admin.bans({ name, scan: 'never' }), LISTED);
     const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
-    const denied = (await this.#now.keysOf(name)).filter((each) => each.denied > 0).slice(0, JUDGED);
+    const counted = await this.#now.keysOf(name);
+    // A tenant is judged with its limit.
+    const denied = counted.filter((each) => each.denied > 0 && each.within === undefined).slice(0, JUDGED);
     const judged = await Promise.all(
       denied.map(async (each) => [idOf(each), await this.#judge(name, each)] as const),
     );
+    const searched = counted.length > 0 ? null : await this.#searches.denied(name);
+    // The record may lack a ban, and the search may end before it.
+    const bans = new Map([...recorded, ...(searched?.bans ?? [])].map((ban) => [idOf(ban), ban]));
     return {
       judged: new Map(judged),
-      bans: bans.map((ban: BannedKey) => ({ ...ban, ...this.#hidden(ban) })),
+      bans: [...bans.values()].slice(0, LISTED).map((ban) => ({ ...ban, ...this.#hidden(ban) })),
       overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
+      tenants: (await this.#now.hasTenants(name)) ? await this.#searches.tenants(name) : [],
+      limited: searched?.limited ?? null,
     };
   }
 
@@ -110,10 +133,22 @@ export class Reads {
     const unknown = { retryAfterMs: null, bannedForMs: 0, isOverridden: false };
     if (typeof key !== 'string') return unknown;
     const options = { name, raw: true, ...(dimension !== undefined && { dimension }) };
-    const [view] = await this.#admin.key(key, options).catch(() => []);
-    if (!view) return unknown;
-    const { retryAfterMs, bannedForMs, override } = view;
-    return { retryAfterMs, bannedForMs, isOverridden: override !== null && !override.all };
+    const views = await this.#admin.key(key, options).catch((error: unknown) => {
+      if (!isUnknown(error)) throw error;
+      return [];
+    });
+    const likely = views.filter((view) => view.likely);
+    const [first] = likely;
+    if (!first) return unknown;
+    const { retryAfterMs, bannedForMs, override } = first;
+    // The tier of the key is unknown, and so is the time if it depends on the tier.
+    const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
+    return {
+      retryAfterMs: isSame ? retryAfterMs : null,
+      bannedForMs,
+      isOverridden: override !== null && !override.all,
+      ...(likely.length === 1 && { tier: first.tier ?? '' }),
+    };
   }
 
   #hidden({ key, within }: { key?: ShownKey; within?: string }): { key?: ShownKey; within?: ShownKey } {
@@ -130,7 +165,8 @@ export class Reads {
     // A network has many keys, and so no single answer. It can be banned and reset.
     const isNetwork = dimension === undefined && NETWORK.test(key);
     const options = { ...(dimension !== undefined && { dimension }) };
-    const views = isNetwork ? [] : await this.#admin.key(key, options);
+    // A key may be a tenant of shared limits, whose state is searched for it.
+    const views = isNetwork ? [] : await this.#searches.inTurn(() => this.#admin.key(key, options));
     const keys = new Set([key, ...views.map((view) => view.key)]);
     const changes: ChangeRow[] = [];
     let scanned = 0;
@@ -144,6 +180,27 @@ export class Reads {
     return { key, isNetwork, views: views satisfies KeyView[], changes };
   }
 
+  /** The decisions of the last hour by the minute, or of the last day by ten minutes, as the first screen has those of the last minutes. */
+  history(query: URLSearchParams): Promise<object> {
+    return this.#spans[choice('span', query.get('span') ?? '1h', SPANS)].get();
+  }
+
+  /** The keys of a limiter that have used 80 % of a limit. */
+  async near(name: string): Promise<object> {
+    await this.#checkName(name);
+    return this.#near.of(name);
+  }
+
+  /** The past denials of a typed key. */
+  async past(body: Body): Promise<object> {
+    const key = text(body, 'key');
+    const dimension = optional(body, 'dimension', text);
+    if (dimension === undefined && NETWORK.test(key)) return { denials: [], isCounted: true };
+    const options = dimension === undefined ? {} : { dimension };
+    const denials = await this.#searches.inTurn(() => this.#admin.denials(key, options));
+    return { denials, isCounted: this.#admin.isCounted };
+  }
+
   /** The changes, the newest first. */
   async log(query: URLSearchParams): Promise<object> {
     const since = choice('since', query.get('since') ?? '1d', AGES);
@@ -154,7 +211,8 @@ export class Reads {
   }
 
   /** The distribution of use of a limiter's policies in the last hour. */
-  use(name: string): Promise<object> {
+  async use(name: string): Promise<object> {
+    await this.#checkName(name);
     return this.#uses.get(name);
   }
 
@@ -168,30 +226,26 @@ export class Reads {
     return { levels: USE_LEVELS, use: Object.fromEntries(sums) as Record<string, number[]> };
   }
 
-  /** A sample of keys, the same for all viewers, with their rest of a policy, the smallest first. */
-  sample(body: Body): Promise<object> {
-    return this.#samples.get(JSON.stringify([text(body, 'name'), text(body, 'policy')]));
+  /** A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. */
+  async sample(body: Body): Promise<object> {
+    const [name, tier] = [text(body, 'name'), optional(body, 'tier', text)];
+    await this.#checkName(name);
+    return this.#searches.sample(name, tier, text(body, 'policy'));
   }
 
-  async #readSample(name: string, policy: string): Promise<object> {
-    const stop = new AbortController();
-    const timer = setTimeout(() => stop.abort(), SAMPLE_TIMEOUT_MS);
-    try {
-      const search = await this.#admin.keys({ name, kinds: ['admitted', 'limited'], signal: stop.signal });
-      const found: { key: ShownKey; remaining: number; limit: number }[] = [];
-      for await (const find of search) {
-        if (find.kind !== 'admitted' && find.kind !== 'limited') continue;
-        const verdict = find.policies.find((each) => each.name === policy);
-        if (!verdict) continue;
-        found.push({ key: this.#show(find.key), remaining: verdict.remaining, limit: verdict.limit });
-        if (found.length >= SAMPLED_KEYS) stop.abort();
-      }
-      found.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
-      return { keys: found.slice(0, SAMPLE_SHOWN), count: found.length, isCut: stop.signal.aborted };
-    } finally {
-      clearTimeout(timer);
-    }
+  /** Refuses invented names, for each of which the store would be searched. */
+  async #checkName(name: string): Promise<void> {
+    if (!(await this.#now.knows(name))) refuse('name: no limiter is called that.', 404);
   }
+}
+
+async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
+  const { minutes, limiters } = await admin.history(span);
+  const sparks = limiters.map(({ name, admitted, denied }): [string, object] => [
+    `spark ${name}`,
+    { admitted, denied, near: 0 },
+  ]);
+  return { minutes, ...(Object.fromEntries(sparks) as Record<string, object>) };
 }
 
 const idOf = ({ key, dimension = '' }: Pick<KeyRates, 'key' | 'dimension'>): string =>

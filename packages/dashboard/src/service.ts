@@ -1,5 +1,4 @@
 import { HeadgateError } from 'headgate';
-import { withoutPage } from 'headgate/admin';
 import { change, undo } from './changes.js';
 import {
   newToken,
@@ -12,13 +11,14 @@ import {
   type Refusal,
 } from './guard.js';
 import { showing } from './hidden.js';
-import { bodyOf, RefusedError, type Body } from './input.js';
-import { Now } from './now.js';
-import { checkOperator, type Settings } from './options.js';
+import { bodyOf, MAX_IMPORT_BYTES, refuse, RefusedError, type Body } from './input.js';
+import { causeIn, Now } from './now.js';
+import { checkOperator, type Operator, type Settings } from './options.js';
 import { PAGE, POLICY } from './page.js';
 import { Poller } from './poller.js';
 import { nameIn, Reads } from './reads.js';
 import { eventStream } from './stream.js';
+import { exportedLines, importLines, previewLines } from './transfers.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -61,8 +61,15 @@ export class Service {
 
   async answer(asked: Asked): Promise<Response> {
     const { request, path, ip } = asked;
-    const refused = this.#settings.isLocal ? refuseRemote(request, ip) : undefined;
-    if (refused) return failed(refused);
+    const { actions, isLocal } = this.#settings;
+    const refused = isLocal ? refuseRemote(request, ip, actions !== undefined) : undefined;
+    if (refused) {
+      // An operator is known, wherever the request comes from.
+      const answer = await answered(async () =>
+        checkOperator(await asked.operator()) ? undefined : failed(refused),
+      );
+      if (answer) return answer;
+    }
     if (path === '') return moved(request);
     const isPage = path === '/' || path === '/index.html';
     if (request.method === 'GET' || request.method === 'HEAD')
@@ -83,10 +90,16 @@ export class Service {
           return json({ full: true, set: await this.#now.read(), gone: [], ...(await this.#visitor(asked)) });
         case '/api/limiter':
           return json(await this.#reads.limiter(nameIn(query)));
+        case '/api/near':
+          return json(await this.#reads.near(nameIn(query)));
         case '/api/use':
           return json(await this.#reads.use(nameIn(query)));
+        case '/api/history':
+          return json(await this.#reads.history(query));
         case '/api/log':
           return json(await this.#reads.log(query));
+        case '/api/export':
+          return await this.#export(asked, query);
         default:
           return failed(NOT_FOUND);
       }
@@ -98,16 +111,23 @@ export class Service {
     const refused = refuseForged(asked.request);
     if (refused) return Promise.resolve(failed(refused));
     return answered(async () => {
-      const body = await bodyOf(asked.request);
+      const isOfFile = asked.path === '/api/import' || asked.path === '/api/preview';
+      const body = await bodyOf(asked.request, isOfFile ? MAX_IMPORT_BYTES : undefined);
       switch (asked.path) {
         case '/api/key':
           return json(await this.#reads.key(body));
+        case '/api/past':
+          return json(await this.#reads.past(body));
         case '/api/sample':
           return json(await this.#reads.sample(body));
         case '/api/change':
           return this.#change(asked, (by) => change(this.#settings.admin, body, by));
         case '/api/undo':
           return this.#change(asked, (by) => undo(this.#settings.admin, body, by));
+        case '/api/preview':
+          return json(await this.#preview(asked, body));
+        case '/api/import':
+          return this.#change(asked, (by) => importLines(this.#settings.admin, body, by));
         default:
           return failed(NOT_FOUND);
       }
@@ -122,10 +142,32 @@ export class Service {
     });
   }
 
-  async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
+  /** The lines of bans or overrides, which have whole keys. */
+  async #export(asked: Asked, query: URLSearchParams): Promise<Response> {
+    await this.#operator(asked);
+    if (this.#settings.hideKeys)
+      refuse('The page hides keys, so it exports none. Use the command line.', 403);
+    const lines = await this.#reads.inTurn(() => exportedLines(this.#settings.admin, query));
+    return new Response(lines, {
+      headers: { ...HEADERS, 'content-type': 'application/x-ndjson; charset=utf-8' },
+    });
+  }
+
+  /** The effects of an import, which only operators need. */
+  async #preview(asked: Asked, body: Body): Promise<object> {
+    await this.#operator(asked);
+    return this.#reads.inTurn(() => previewLines(this.#settings.admin, body));
+  }
+
+  /** @throws RefusedError for a visitor who is not an operator */
+  async #operator(asked: Asked): Promise<Operator> {
     const operator = checkOperator(await asked.operator());
-    if (!operator) return failed({ status: 403, message: 'You may read this page, and not change limits.' });
-    const result = await make(operator.by);
+    return operator ?? refuse('You may read this page, and not change limits.', 403);
+  }
+
+  async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
+    const { by } = await this.#operator(asked);
+    const result = await make(by);
     this.#now.expire();
     this.#reads.expire();
     this.poller.refresh();
@@ -156,7 +198,7 @@ function json(body: Body | object, status = 200, headers: Record<string, string>
 const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
   json({ error: message }, status, headers);
 
-async function answered(answer: () => Promise<Response>): Promise<Response> {
+async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {
   try {
     return await answer();
   } catch (error) {
@@ -164,7 +206,7 @@ async function answered(answer: () => Promise<Response>): Promise<Response> {
     if (!(error instanceof HeadgateError)) throw error;
     const { code, message } = error;
     const isOfStore = code.startsWith('HEADGATE_STORE');
-    return json({ error: withoutPage(message), code }, isOfStore ? 503 : 400);
+    return json({ error: causeIn(message), code }, isOfStore ? 503 : 400);
   }
 }
 

@@ -87,6 +87,14 @@ describe('the command line of a button', () => {
       'api',
       ...end,
     ]);
+    expect(of({ action: 'unban', key: 'k', fresh: true })).to.deep.equal([
+      'unban',
+      'k',
+      '--name',
+      'api',
+      '--fresh',
+      ...end,
+    ]);
     expect(of({ action: 'remove', key: 'k', dimension: 'org' })).to.deep.equal([
       'override',
       'k',
@@ -111,6 +119,38 @@ describe('the command line of a button', () => {
       '2h',
       '--all-limiters',
       ...end,
+    ]);
+  });
+});
+
+describe('the command line of a reset in several limiters', () => {
+  it('has a line for each', () => {
+    const change = {
+      action: 'reset',
+      key: 'k',
+      name: 'api',
+      all: true,
+      names: ['api', 'the login'],
+      reason: 'r',
+    };
+    expect(commandLine(change, 'ada')).to.equal(
+      "headgate reset k --name api --by ada --reason r &&\nheadgate reset k --name 'the login' --by ada --reason r",
+    );
+  });
+});
+
+describe('the command line of an import', () => {
+  const of = (change: object) => wordsIn(commandLine({ action: 'import', ...note, ...change }, 'ada')!);
+
+  it('names the file, and the defaults of its lines', () => {
+    const all = { kind: 'bans', name: 'the api', for: '2h', dimension: 'account', file: '-a b.txt' };
+    expect(of(all)).to.deep.equal([
+      ...['bans', 'import', './-a b.txt', '--name', 'the api', '--for', '2h', '--dimension', 'account'],
+      ...NOTE,
+    ]);
+    expect(of({ kind: 'bans' })).to.deep.equal(['bans', 'import', 'bans.jsonl', ...NOTE]);
+    expect(of({ kind: 'overrides', name: 'api' })).to.deep.equal([
+      ...['override', '--file', 'overrides.jsonl', '--name', 'api', ...NOTE],
     ]);
   });
 });

@@ -74,6 +74,20 @@ for (const [name, start] of Object.entries(frameworks)) {
       await limiter.unban('user:1');
     });
 
+    it('resets a key in several limiters, and refuses a list without names', async () => {
+      const headers = await tokenFields(site.url, 'ada');
+      const reset = async (names: unknown) => {
+        const body = { action: 'reset', name: 'api', all: true, names, key: 'user:2', reason: 'test' };
+        const sent = { method: 'POST', headers, body: JSON.stringify(body) };
+        return (await fetch(`${site.url}api/change`, sent)).status;
+      };
+      await limiter.consume('user:2', { cost: 5 });
+      for (const names of [undefined, [], 'api', [5]]) expect(await reset(names)).to.equal(400);
+      expect((await limiter.peek('user:2')).remaining).to.equal(0);
+      expect(await reset(['api', 'api'])).to.equal(200);
+      expect((await limiter.peek('user:2')).remaining).to.equal(5);
+    });
+
     it('answers 413 as JSON to a body that is too large, in bytes', async () => {
       const headers = await tokenFields(site.url, 'ada');
       for (const key of ['k'.repeat(64_000), 'é'.repeat(32_000), 'k'.repeat(2_000_000)]) {
@@ -132,8 +146,11 @@ describe('dashboard', () => {
   });
 
   it('names the option `store` and a call of the same function', () => {
-    const web = "dashboard({ store: redisStore(redis), basePath: '/admin/limits' })";
-    const middleware = "app.use('/admin/limits', dashboard({ store: redisStore(redis) }))";
+    // Each call knows its readers.
+    const web =
+      "dashboard({ store: redisStore(redis), basePath: '/admin/limits', actions: (request) => sessionOf(request)?.admin ?? null })";
+    const middleware =
+      "app.use('/admin/limits', requireAdmin, dashboard({ store: redisStore(redis), actions: (req) => ({ by: req.user.email }) }))";
     for (const [make, example] of [
       [dashboard, web],
       [expressDashboard, middleware],
@@ -151,7 +168,7 @@ describe('dashboard', () => {
   it('refuses `basePath` where the framework passes the path, with the call to use', async () => {
     const options = { store: memoryStore(), basePath: '/admin' } as never;
     expect(() => expressDashboard(options)).to.throw(
-      /^dashboard: unknown option 'basePath'.*For example: app\.use\('\/admin\/limits', dashboard\(/,
+      /^dashboard: unknown option 'basePath'.*For example: app\.use\('\/admin\/limits', requireAdmin, dashboard\(/,
     );
     const error = await readyError(options);
     expect(error).to.include({ code: 'HEADGATE_UNKNOWN_OPTION' });

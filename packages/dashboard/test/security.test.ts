@@ -135,6 +135,26 @@ describe('dashboard for Request handlers without actions and auth', () => {
     expect((await ask({ auth: 'upstream' }))[0]).to.equal(200);
   });
 
+  it('serves a remote operator, and no other remote reader unless `auth` says who they are', async () => {
+    const actions = (request: Request) =>
+      request.headers.get('cookie') === 'user=ada' ? { by: 'ada' } : null;
+    const from = async (cookie: string, options: Partial<WebDashboardOptions> = {}) => {
+      const page = dashboard({ store: memoryStore(), actions, ...options });
+      const request = (path: string) =>
+        new Request(`https://limits.example.com/${path}`, { headers: { cookie } });
+      const statuses = ['', 'api/now', 'api/log'].map(
+        async (path) => (await page(request(path), { ip: '203.0.113.9' })).status,
+      );
+      return new Set(await Promise.all(statuses));
+    };
+    expect(await from('user=ada')).to.deep.equal(new Set([200]));
+    expect(await from('user=eve')).to.deep.equal(new Set([403]));
+    expect(await from('user=eve', { auth: 'upstream' })).to.deep.equal(new Set([200]));
+    expect(await from('user=eve', { actions: () => ({ by: '' }) })).to.deep.equal(new Set([500]));
+    const [, text] = await ask({ actions: () => null }, '203.0.113.9');
+    expect(text).to.contain("`auth: 'upstream'`");
+  });
+
   it('names the fix', async () => {
     expect((await ask({}))[1])
       .to.contain("`auth: 'upstream'`")

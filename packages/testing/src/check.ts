@@ -62,8 +62,7 @@ const MAX_TRIES = 200;
 /** A check of random cases. The first case that fails is shrunk. */
 export function makeRandomCheck<T>(
   { runs = 25, seed }: Randomness,
-  suite: string,
-  name: string,
+  [suite, name]: readonly [suite: string, name: string],
   cases: fc.Arbitrary<T>,
   holds: (each: T) => Promise<void>,
 ): Check {

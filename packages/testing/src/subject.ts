@@ -132,7 +132,7 @@ export class Suite {
   /** Adds a check of random cases: `holds` plays a case. */
   addRandom<T>(name: string, cases: fc.Arbitrary<T>, holds: (each: T, lab: Lab) => Promise<void>): void {
     const play = (each: T) => inLab(this.subject, (lab) => holds(each, lab));
-    this.checks.push(makeRandomCheck(this.subject, this.#name, name, cases, play));
+    this.checks.push(makeRandomCheck(this.subject, [this.#name, name], cases, play));
   }
 }
 

@@ -190,6 +190,8 @@ const IDS_FOR = '1m';
 interface Decided {
   readonly query: Query;
   readonly reply: Reply;
+  /** Whether the reply repeats an earlier one. */
+  readonly repeated?: boolean;
 }
 
 /** Whether a decision charged the i-th policy. */
@@ -201,9 +203,9 @@ function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean
 }
 
 /** The claim of a decision by its number. */
-function claimOf({ query, reply }: Decided, number: number, units: number) {
+function claimOf({ query, reply, repeated }: Decided, number: number, units: number) {
   const owner = `o${number}`.padEnd(5, '.');
-  return { id: query.id!, step: reply.step, isFirst: !reply.repeated, owner, isLast: units === -100 };
+  return { id: query.id!, step: reply.step, isFirst: !repeated, owner, isLast: units === -100 };
 }
 
 /** The cost of a step for the policies of a set. */
@@ -248,14 +250,25 @@ export async function play(
         const peek = action.peek || costs.cost === 0;
         // A repetition cannot hold slots. Ids across slots are refused. If the clock goes back, a store may have forgotten an id.
         const hasId = remembersIds && !peek && !jumps && !slots?.acrossSlots && action.id !== undefined;
-        const id =
-          hasId && !set.policies.some(({ source }) => countsSlots(source)) ? `${action.id}` : undefined;
+        const isRepeatable = hasId && !set.policies.some(({ source }) => countsSlots(source));
+        // An id belongs to the request's keys.
+        const id = isRepeatable ? JSON.stringify([action.id, keys]) : undefined;
         const query: Query = { set, key, ...costs, peek, lease: `l${i}`, ...(id && { id }) };
         const reply = await store.decide(query);
-        const { repeated } = reply;
-        const at = repeated ? { repeated } : { now: reply.now - start };
-        record({ ...at, ban: reply.ban, verdicts: [...reply.verdicts] });
-        if (!peek && repeated !== 'elsewhere') charged.push({ query, reply });
+        const { first, isIdSpent = false } = reply;
+        if (first) {
+          // A repetition has the query and the answer of an earlier decision, perhaps by other policies. Denials may have the same step.
+          const { by, costs, verdicts } = first;
+          const isSame = ({ query, reply: { step, verdicts: own } }: Decided) =>
+            query.id === id && step === reply.step && own.join() === verdicts.join();
+          const of = charged.find(isSame);
+          record({ first: { of: of && charged.indexOf(of), by, costs, verdicts: [...verdicts] } });
+          if (of) charged.push({ ...of, repeated: true });
+        } else {
+          record({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts], isIdSpent });
+          const known: Query = isIdSpent ? { ...query, id: undefined } : query;
+          if (!peek) charged.push({ query: known, reply });
+        }
         break;
       }
       case 'adjust': {

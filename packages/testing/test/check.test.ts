@@ -13,7 +13,7 @@ async function play(
   cases: fc.Arbitrary<readonly number[]> = numbers,
 ) {
   const played: (readonly number[])[] = [];
-  const check = makeRandomCheck(randomness, 'suite', 'name', cases, async (each) => {
+  const check = makeRandomCheck(randomness, ['suite', 'name'], cases, async (each) => {
     played.push(each);
     if (!isRight(each)) throw new Error(`${each.length} steps are wrong`);
   });

@@ -1,6 +1,6 @@
 import { startServer } from '../../../test/support/servers.js';
 import type { Remote, RigName, RigOptions } from './child.js';
-import { fixed, spread } from './report.js';
+import { fixed, spread } from './figures.js';
 import type { Sample } from './stats.js';
 
 /** A part of the bench: `npm run bench -- <name>`. */

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
 import { endAll, medians, spreads, type Bench } from './part.js';
-import { fixed, rate } from './report.js';
+import { fixed, rate } from './figures.js';
 import type { Sample } from './stats.js';
 
 export const FIXED: RedisSubject = 'headgate fixed-window';

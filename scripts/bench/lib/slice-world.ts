@@ -3,7 +3,7 @@
 import { createLimiter, memoryStore, type Policy } from '../../../src/index.js';
 import { performance } from '../../../src/common/real-time.js';
 import type { Reply } from '../../../src/contract/reply.js';
-import { newCall, type Change, type Query } from '../../../src/contract/store.js';
+import { newCall, type ChargeChange, type Query } from '../../../src/contract/store.js';
 import { admits, waitOf } from '../../../src/contract/verdicts.js';
 import { HotKey, SWEEPS_PER_HOLD } from '../../../src/stores/redis/local/hot-key.js';
 import { Random } from './random.js';
@@ -105,13 +105,13 @@ export async function live(world: World): Promise<Outcome> {
       };
       const store = {
         decide: (query: Query): Promise<Reply> => far(() => server.decide(query) as Reply),
-        giveBack: async (rests: readonly Change[]): Promise<void> => {
+        giveBack: async (rests: readonly ChargeChange[]): Promise<void> => {
           for (const { units } of rests) back -= units[0]!;
           await far(() => rests.forEach((rest) => void server.adjust(rest)));
         },
       };
-      let rests: Change[] = [];
-      const giveBack = (rest: Change): void => void rests.push(rest);
+      let rests: ChargeChange[] = [];
+      const giveBack = (rest: ChargeChange): void => void rests.push(rest);
       const connection = { isLost: false };
       const others = { holds: () => {}, giveBack, connectionOf: () => connection };
       const keeping = { ...others, store: store as never, size: 10_000, hold };

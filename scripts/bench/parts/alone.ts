@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import type { Remote } from '../lib/child.js';
 import { atLeast, atMost, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
 import { redisRigs } from '../lib/redis-rigs.js';
-import { fixed, rate } from '../lib/report.js';
+import { fixed, rate } from '../lib/figures.js';
 import type { RedisSubject } from '../rigs/redis.js';
 
 const PEER = 'rate-limiter-flexible';
@@ -80,7 +80,8 @@ async function callOf(redis: Redis, rig: Rig): Promise<readonly string[]> {
   });
   await rig.round(1, 50, true);
   monitor.disconnect();
-  const [command, sha, count, key, ...args] = last;
+  // MONITOR escapes backslashes, of which packed params have some.
+  const [command, sha, count, key, ...args] = last.map((text) => text.replaceAll('\\\\', '\\'));
   if (sha === undefined || key === undefined) throw new Error('The limiter called no script.');
   const isDeadline = Math.abs(Number(args[0]) - Date.now()) < 60_000;
   if (isDeadline) args[0] = String(Date.now() + 1e9);

@@ -1,6 +1,6 @@
 import { barOf, redisPart, tableOf } from '../lib/part.js';
 import { BUCKET, DEFAULT, FIXED } from '../lib/redis-rigs.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import type { RedisSubject } from '../rigs/redis.js';
 
 const KEYS = 20_000;

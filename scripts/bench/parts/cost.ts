@@ -1,6 +1,6 @@
 import { atMost, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
 import { BUCKET, compareRigs, DEFAULT, FIXED, MINUTE, SECOND } from '../lib/redis-rigs.js';
-import { count, fixed } from '../lib/report.js';
+import { count, fixed } from '../lib/figures.js';
 import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
 
 const MONTH = 30 * 86_400_000;

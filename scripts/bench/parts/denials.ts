@@ -1,6 +1,6 @@
 import { atMost, barOf, endAll, tableOf, type Bench, type Part, type Section } from '../lib/part.js';
 import { BUCKET, DEFAULT, FIXED, MINUTE, SECOND } from '../lib/redis-rigs.js';
-import { count, fixed, spread } from '../lib/report.js';
+import { count, fixed, spread } from '../lib/figures.js';
 import type { Denied, MemorySubject } from '../rigs/memory.js';
 
 const subjects = [DEFAULT, FIXED, BUCKET] as readonly MemorySubject[];

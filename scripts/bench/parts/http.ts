@@ -1,6 +1,6 @@
 import autocannon from 'autocannon';
 import { barOf, redisPart, spreads, tableOf, type Section } from '../lib/part.js';
-import { fixed, rate } from '../lib/report.js';
+import { fixed, rate } from '../lib/figures.js';
 import type { Sample } from '../lib/stats.js';
 import type { HttpRigOptions } from '../rigs/http.js';
 

@@ -1,6 +1,6 @@
 import { atMost, endAll, redisPart, tableOf, type Section } from '../lib/part.js';
 import { column } from '../lib/redis-rigs.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import type { RedisSubject } from '../rigs/redis.js';
 
 const OURS = 'headgate sliding-log';

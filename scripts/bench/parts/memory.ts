@@ -1,6 +1,6 @@
 import { memorySubjects, type MemorySubject } from '../rigs/memory.js';
 import { atLeast, barOf, endAll, spreads, tableOf, type Bar, type Part, type Section } from '../lib/part.js';
-import { count, fixed } from '../lib/report.js';
+import { count, fixed } from '../lib/figures.js';
 
 const DECISIONS = 300_000;
 const sizes = [

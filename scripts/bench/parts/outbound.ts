@@ -7,7 +7,7 @@ import { startServer } from '../../../test/support/servers.js';
 import { StrictServer } from '../../../test/support/strict-server.js';
 import { barOf, type Bar, type Bench, type Part } from '../lib/part.js';
 import { overtakingOf, scriptsRun } from '../lib/redis-rigs.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import { outboundSubjects, PER_SECOND, type OutboundSubject } from '../rigs/outbound.js';
 
 const PROCESSES = 4;

@@ -9,7 +9,7 @@ import {
   type Part,
   type Section,
 } from '../lib/part.js';
-import { fixed, rate } from '../lib/report.js';
+import { fixed, rate } from '../lib/figures.js';
 import { sample } from '../lib/stats.js';
 import type { PostgresRound, PostgresSubject } from '../rigs/postgres.js';
 

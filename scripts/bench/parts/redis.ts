@@ -1,6 +1,6 @@
 import { atLeast, atMost, redisPart, tableOf, type Bar, type Bench, type Section } from '../lib/part.js';
 import { column, DEFAULT, FIXED, least, most, redisRigs, type Results } from '../lib/redis-rigs.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import type { Sample } from '../lib/stats.js';
 import { redisSubjects as all, type RedisSubject } from '../rigs/redis.js';
 

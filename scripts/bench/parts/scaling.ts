@@ -1,6 +1,6 @@
 import { atMost, redisPart, tableOf, type Section } from '../lib/part.js';
 import { column, compareRigs, DEFAULT, type Figure } from '../lib/redis-rigs.js';
-import { count, rate, spread } from '../lib/report.js';
+import { count, rate, spread } from '../lib/figures.js';
 import { sample, type Sample } from '../lib/stats.js';
 import type { RedisOptions } from '../rigs/redis.js';
 

@@ -5,7 +5,7 @@ import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { atMost, barOf, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import { deniedOfLight, lightTenants, serve, type Demand } from '../lib/share-world.js';
 
 /** The requests of a case in each round, one after the other, so that each is a call of its own. */

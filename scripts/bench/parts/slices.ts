@@ -6,7 +6,7 @@ import type { Random } from '../lib/random.js';
 import { worstWindow } from '../../../packages/testing/src/worst-window.js';
 import { barOf, redisPart, type Bar, type Section } from '../lib/part.js';
 import { scriptsRun } from '../lib/redis-rigs.js';
-import { count, fixed } from '../lib/report.js';
+import { count, fixed } from '../lib/figures.js';
 import { live, type Outcome, type World } from '../lib/slice-world.js';
 import { sample } from '../lib/stats.js';
 

@@ -11,7 +11,7 @@ import {
   type Bench,
   type Section,
 } from '../lib/part.js';
-import { fixed, rate } from '../lib/report.js';
+import { fixed, rate } from '../lib/figures.js';
 import { quantile, sample } from '../lib/stats.js';
 import { hasSqlite, type SqliteRound, type SqliteSubject } from '../rigs/sqlite.js';
 

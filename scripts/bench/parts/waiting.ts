@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import type { Policy } from '../../../src/index.js';
 import { barOf, redisPart, type Bar } from '../lib/part.js';
 import { overtakingOf, scriptsRun } from '../lib/redis-rigs.js';
-import { fixed } from '../lib/report.js';
+import { fixed } from '../lib/figures.js';
 import type { Wait } from '../rigs/waiting.js';
 
 const PROCESSES = 4;

@@ -1,11 +1,12 @@
 import { HeadgateError, withoutPage } from '../../common/errors.js';
+import { withoutSecrets } from '../../common/shown.js';
 import { within } from '../../common/within.js';
 import { printable } from '../../common/printable.js';
-import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import type { Reply } from '../../contract/reply.js';
-import { holdsSlots, type PolicySet } from '../../contract/store.js';
-import { BAN_TAG } from '../../stores/keys.js';
-import { argsOf, timeToldBy } from '../../stores/redis/calls/plans.js';
+import type { Clock, PolicySet } from '../../contract/store.js';
+import { looksOf, ownArgs, tagsOf } from '../../features/features.js';
+import { pushRequestArgs } from '../../features/layout.js';
+import { argsOf, partsOfLooks, timeToldBy } from '../../stores/redis/calls/plans.js';
 import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
@@ -20,6 +21,10 @@ const MAX_KEY_LENGTH = 100;
 /** The error for a key of Headgate that another program has written. */
 export class OtherKeyError extends HeadgateError {}
 
+/** Whether the user may not read a key, or another program has written its value. */
+export const isUnreadable = (error: unknown): boolean =>
+  error instanceof OtherKeyError || /NOPERM/.test(String(error));
+
 /** Calls of the administration to the servers of a client. */
 export class Calls {
   readonly commands: Commands;
@@ -28,17 +33,29 @@ export class Calls {
   readonly timeout: number;
   readonly #calls: ScriptCalls;
 
-  constructor(commands: Commands, prefix: string, timeout: number) {
+  /** The clock of a test. */
+  readonly clock: Clock | undefined;
+
+  constructor(commands: Commands, prefix: string, timeout: number, clock?: Clock) {
+    this.clock = clock;
     this.commands = commands;
     this.prefix = prefix;
     this.timeout = timeout;
-    this.#calls = new ScriptCalls(commands, undefined);
+    this.#calls = new ScriptCalls(commands, clock);
   }
 
   /** The servers, once the client is connected. */
   async servers(): Promise<ReturnType<Commands['servers']>> {
     if (!this.commands.ready()) await this.ask(this.commands.connected());
     return this.commands.servers();
+  }
+
+  /** The time by the server's clock, ms since 1970. */
+  async now(): Promise<number> {
+    if (this.clock) return this.clock();
+    const [server] = await this.servers();
+    const [seconds, micros] = (await this.ask(server!.send(['TIME']))) as [string, string];
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
   }
 
   /** Runs a script that limiters do not use. */
@@ -82,18 +99,25 @@ export class Calls {
 
   /** @param serverTime the server's time, if this machine's time is too far from it for a calendar policy */
   async #look(set: PolicySet, heads: readonly string[], serverTime?: number): Promise<(Reply | Error)[]> {
-    const { policies, ban } = set;
-    const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
+    const { policies } = set;
+    const looks = looksOf(set);
+    const ids = [...policies.map(({ id }) => id), ...tagsOf(set).map(({ tag }) => tag)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
-    if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
-    const { evaluateArgs } = argsOf(set, false, serverTime ?? Date.now());
-    const args = [...evaluateArgs, costArg(1, true)];
-    if (holdsSlots(set)) args.push(...heads.map(() => ''));
-    if (set.overrides) args.push('r');
+    const last = looks.flatMap(({ lastOfLooks }) => lastOfLooks ?? []);
+    for (const { tag } of last) keys.push(...heads.map((head) => `${head}}${tag}`));
+    const options = { prefix: this.prefix, stream: false };
+    const own = ownArgs(looks, set, options);
+    const { evaluateArgs } = argsOf(set, false, serverTime ?? this.clock?.() ?? Date.now(), own);
+    const args = [...evaluateArgs];
+    const queries = heads.map(() => ({ set, key: '', cost: 1, peek: true, lease: '' }));
+    for (const { requestArgs } of looks)
+      if (requestArgs) pushRequestArgs(args, requestArgs, queries, options);
+    args.push(costArg(1, true));
+    args.push(...last.map(({ arg }) => arg));
     const kernels = policies.map(({ kernel }) => kernel);
-    const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
+    const script = assemble('evaluate', kernels, partsOfLooks(set));
     try {
-      return decode(await this.run(script, keys, args), heads.length, set);
+      return decode(await this.run(script, keys, args), heads.length, set, looks);
     } catch (error) {
       const time = timeToldBy(error);
       if (time === undefined || serverTime !== undefined) throw error;
@@ -114,4 +138,4 @@ function refuse(error: unknown, keys: readonly string[]): never {
 }
 
 /** The message of an error, for a change that could not be recorded. */
-export const reasonOf = (error: unknown): string => withoutPage((error as Error).message);
+export const reasonOf = (error: unknown): string => withoutSecrets(withoutPage((error as Error).message));

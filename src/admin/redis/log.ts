@@ -1,9 +1,9 @@
 import type { BanNote } from '../../contract/ban-options.js';
-import type { Change, ListedChange } from '../../stores/journal.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
+import type { JournalEntry, ListedChange } from '../../stores/journal.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { BanChange, ChangeLog, Owner } from '../state.js';
-import { OtherKeyError, reasonOf, type Calls } from './calls.js';
+import { isUnreadable, reasonOf, type Calls } from './calls.js';
 
 /** The number of entries that are read at a time. */
 const BATCH_SIZE = 500;
@@ -19,13 +19,12 @@ export class RedisLog implements ChangeLog {
     this.#calls = calls;
   }
 
-  async add(change: Change): Promise<string | undefined> {
-    // A blank name matches no entry of the index.
-    return this.#write(bookArgs(' ', 0, undefined, change)).then(() => undefined, reasonOf);
+  async add(change: JournalEntry): Promise<string | undefined> {
+    return this.#write(logArgs(change)).then(() => undefined, reasonOf);
   }
 
   /** Records bans that already exist. */
-  async note(changes: readonly BanChange[], logged?: Change): Promise<void> {
+  async note(changes: readonly BanChange[], logged?: JournalEntry): Promise<void> {
     const args = changes.flatMap(({ owner, duration, note }, i) =>
       bookArgs(owner.text, duration, note, i === 0 ? logged : undefined),
     );
@@ -33,7 +32,7 @@ export class RedisLog implements ChangeLog {
   }
 
   async #write(args: readonly string[]): Promise<void> {
-    const script = assemble('note-bans', [], false);
+    const script = assemble('note-changes');
     await this.#calls.run(script, bookKeys(this.#calls.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
@@ -45,7 +44,7 @@ export class RedisLog implements ChangeLog {
       return (texts as (string | null)[]).map(parseNote);
     } catch (error) {
       // Bans can be shown without their notes.
-      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return owners.map(() => null);
+      if (isUnreadable(error)) return owners.map(() => null);
       throw error;
     }
   }
@@ -95,10 +94,10 @@ async function* entries(calls: Calls, key: string, since: number, mark: string):
   }
 }
 
-function parse(text: string): Change | undefined {
+function parse(text: string): JournalEntry | undefined {
   try {
-    const change = JSON.parse(text) as Partial<Change> | null;
-    return typeof change?.who === 'string' ? (change as Change) : undefined;
+    const change = JSON.parse(text) as Partial<JournalEntry> | null;
+    return typeof change?.who === 'string' ? (change as JournalEntry) : undefined;
   } catch {
     return undefined;
   }

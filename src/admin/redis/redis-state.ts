@@ -1,37 +1,49 @@
+import type { TenantState } from '../../algorithms/sharing.js';
 import { compileBan, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet, Store } from '../../contract/store.js';
-import type { Change } from '../../stores/journal.js';
+import type { JournalEntry } from '../../stores/journal.js';
+import { CROSSINGS_LIFE_MS } from '../../features/thresholds/crossings.js';
 import {
-  ALL_KEYS,
   BAN_TAG,
   escapeName,
   escapeScope,
   keyTextOf,
   parseStateKey,
-  recordKey,
   resetKey,
   statePattern,
   type Hash,
 } from '../../stores/keys.js';
-import type { Commands } from '../../stores/redis/clients/commands.js';
-import { checkServers, type LiveLimiter } from '../../stores/redis/operators/check.js';
+import { PROBE_SCOPE } from '../../contract/health.js';
+import { overrideIndexKey, ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
+import type { LiveLimiter } from '../../features/overrides/redis-check.js';
+import { bookKeys } from '../../stores/redis/operators/ban-book.js';
+import { checkServers } from '../../stores/redis/operators/check.js';
 import type { Finding } from '../../stores/redis/operators/finding.js';
-import { overrideBookKeys } from '../../stores/redis/operators/override-book.js';
 import { publishedKey } from '../../stores/redis/operators/publisher.js';
+import { readCrossing, readerKeys, type StreamEntry } from '../../features/thresholds/stream.js';
+import type { RedisConnection } from '../../stores/redis/redis.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type { BanChange, BanState, Found, Owner, Search, State } from '../state.js';
+import type {
+  BanChange,
+  BanState,
+  CrossingSource,
+  FoundKey,
+  Owner,
+  Search,
+  State,
+  StateSettings,
+} from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
-import { BanIndex } from './ban-index.js';
-import { Calls, OtherKeyError, reasonOf } from './calls.js';
+import { Calls, isUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
-import { CrossingReader } from './crossing-reader.js';
 import { RedisLog } from './log.js';
 import { MemoryReader } from './memory.js';
+import { readTenant } from './tenant.js';
 
 /**
  * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
@@ -55,9 +67,21 @@ const NO_KEY = -2;
 export class RedisState implements State {
   readonly kind = 'redis';
   readonly timeout: number;
-  readonly index: BanIndex;
   readonly log: RedisLog;
-  readonly crossings: CrossingReader;
+  readonly crossings: CrossingSource = {
+    read: async (group, most, idle) => {
+      const { commands, prefix } = this.#calls;
+      const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
+      const script = assemble('read-crossings');
+      const entries = await this.#calls.run(script, readerKeys(prefix, group), args);
+      const head = `${commands.keyPrefix}${prefix}:{`;
+      return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
+    },
+    ack: async (group, ids) => {
+      const [, , pending] = readerKeys(this.#prefix, group);
+      await this.#calls.call('ZREM', pending, ...ids);
+    },
+  };
   readonly counts: CountReader;
   readonly memory: MemoryReader;
   readonly #calls: Calls;
@@ -66,28 +90,21 @@ export class RedisState implements State {
   readonly #bans: PolicySet;
   readonly #origin: Origin;
 
-  constructor(
-    commands: Commands,
-    prefix: string,
-    hashing: KeyHashing,
-    { timeout, origin }: { readonly timeout: number; readonly origin: Origin },
-  ) {
+  constructor({ commands, prefix, hashing, clock }: RedisConnection, { timeout, origin }: StateSettings) {
     this.timeout = timeout;
     this.#origin = origin;
-    this.#calls = new Calls(commands, prefix, timeout);
+    this.#calls = new Calls(commands, prefix, timeout, clock);
     this.log = new RedisLog(this.#calls);
-    this.crossings = new CrossingReader(this.#calls);
-    this.counts = new CountReader(this.#calls);
+    this.counts = new CountReader(this.#calls, hashing.text);
     this.memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
     this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
-    this.index = new BanIndex(this.#calls, this.log);
   }
 
   openStore(undoes?: string): Store {
     const store = new RedisStore(this.#calls.commands, {
-      ...{ prefix: this.#prefix, hashing: this.#hashing, clock: undefined },
+      ...{ prefix: this.#prefix, hashing: this.#hashing, clock: this.#calls.clock },
       ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
     });
     return unlogged(store, this.#origin, true, undoes);
@@ -96,6 +113,10 @@ export class RedisState implements State {
   ownerOf(name: string | Hash, key: string | Hash, by = DEFAULT_DIMENSION): Owner {
     const scope = escapeScope(name);
     return { scope, name, key, by, text: `${scope}:${keyTextOf(by, key, this.#hashing.text)}` };
+  }
+
+  now(): Promise<number> {
+    return this.#calls.now();
   }
 
   #headOf({ text }: Owner): string {
@@ -121,7 +142,7 @@ export class RedisState implements State {
       );
       texts.forEach((text, i) => instances.push(...parseInstance(some[i]!, text)));
     }
-    return new Published(instances, this.#hashing.mark, true, problem);
+    return new Published(instances, { mark: this.#hashing.mark, isShared: true, problem });
   }
 
   /** Searches the keys of all servers with SCAN, in short steps. */
@@ -132,7 +153,7 @@ export class RedisState implements State {
     count = KEYS_PER_STEP,
     progress,
     signal,
-  }: Search): AsyncGenerator<Found[]> {
+  }: Search): AsyncGenerator<FoundKey[]> {
     const { cluster, keyPrefix } = this.#calls.commands;
     const text = key === undefined ? undefined : this.#hashing.text(key);
     const pattern = keyPrefix.replace(/[*?[\]\\^]/g, '\\$&') + statePattern(this.#prefix, name, text, id);
@@ -152,9 +173,22 @@ export class RedisState implements State {
     }
   }
 
-  #found(redisKey: string): Found[] {
+  async *recorded(name: string | undefined): AsyncGenerator<FoundKey[]> {
+    const [index] = bookKeys(this.#prefix);
+    const isWanted = ({ owner }: FoundKey): boolean => name === undefined || owner.scope === escapeName(name);
+    const range = [String(await this.now()), '+inf', 'LIMIT'];
+    for (let at = 0; ; at += BATCH_SIZE) {
+      const page = this.#calls.call('ZRANGEBYSCORE', index, ...range, String(at), String(BATCH_SIZE));
+      // An index that cannot be read names no bans.
+      const owners = (await page.catch(ignoreUnreadable)) as string[] | undefined;
+      if (!owners?.length) return;
+      yield owners.flatMap((text) => this.#found(`${this.#prefix}:{${text}}${BAN_TAG}`)).filter(isWanted);
+    }
+  }
+
+  #found(redisKey: string): FoundKey[] {
     const parsed = parseStateKey(this.#prefix, redisKey);
-    if (!parsed) return [];
+    if (!parsed || parsed.scope === PROBE_SCOPE) return [];
     const { head, id, ...owner } = parsed;
     return [{ owner: { ...owner, text: head.slice(this.#prefix.length + 2) }, id }];
   }
@@ -166,7 +200,7 @@ export class RedisState implements State {
     );
   }
 
-  async lives(found: readonly Found[]): Promise<(number | null | undefined)[]> {
+  async lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]> {
     const times = await Promise.all(
       found.map(({ owner, id }) => this.#calls.call('PTTL', `${this.#headOf(owner)}}${id}`)),
     );
@@ -190,8 +224,8 @@ export class RedisState implements State {
     return { bannedForMs: ban, ...parseBan(value as string | null, now) };
   }
 
-  async setBans(changes: readonly BanChange[], logged?: Change): Promise<string | undefined> {
-    const script = assemble('set-ban', [], true);
+  async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined> {
+    const script = assemble('set-ban', [], ['bans']);
     const params = Object.values(this.#bans.ban!).map(String);
     let unnoted: string | undefined;
     for (let at = 0; at < changes.length; at += BATCH_SIZE) {
@@ -208,15 +242,16 @@ export class RedisState implements State {
   }
 
   async overridden(): Promise<string[]> {
-    const [index] = overrideBookKeys(this.#prefix);
-    return (await this.#calls.call('ZRANGEBYSCORE', index, String(Date.now()), '+inf')) as string[];
+    return this.#overriddenSince(await this.now());
+  }
+
+  #overriddenSince(time: number): Promise<string[]> {
+    const index = overrideIndexKey(this.#prefix);
+    return this.#calls.call('ZRANGEBYSCORE', index, String(time), '+inf') as Promise<string[]>;
   }
 
   async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
-    const [index] = overrideBookKeys(this.#prefix);
-    const since = String(Date.now() - CLOCK_TOLERANCE_MS);
-    const all = (await this.#calls.call('ZRANGEBYSCORE', index, since, '+inf')) as string[];
-    const wanted = all.filter(isWanted);
+    const wanted = (await this.#overriddenSince((await this.now()) - CLOCK_TOLERANCE_MS)).filter(isWanted);
     for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
       const some = wanted.slice(at, at + BATCH_SIZE);
       const keys = some.map((owner) => recordKey(this.#prefix, owner));
@@ -226,17 +261,26 @@ export class RedisState implements State {
   }
 
   recordOfAll(name: string): Promise<unknown> {
-    return this.#calls.call('GET', recordKey(this.#prefix, `${escapeName(name)}:${ALL_KEYS}`));
+    return this.#calls.call('GET', recordKey(this.#prefix, ownerTextOfAll(name)));
   }
 
-  async forget({ owner, id }: Found): Promise<void> {
+  async forget({ owner, id }: FoundKey): Promise<void> {
     const head = this.#headOf(owner);
     const keys = [`${head}}${id}`, resetKey({ head, id })];
-    await this.#calls.run(assemble('reset', [], false), keys, ['', '0']);
+    await this.#calls.run(assemble('reset'), keys, ['', '0']);
+  }
+
+  /** Without permission to read a state, it is unknown. */
+  tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]> {
+    return Promise.all(
+      found.map(({ owner, id }) =>
+        readTenant(this.#calls, `${this.#headOf(owner)}}${id}`, segments).catch(ignoreUnreadable),
+      ),
+    );
   }
 
   /** Without permission for `MEMORY USAGE`, the sizes are unknown. */
-  async bytes(found: readonly Found[]): Promise<(number | undefined)[]> {
+  async bytes(found: readonly FoundKey[]): Promise<(number | undefined)[]> {
     const { commands } = this.#calls;
     const servers = await this.#calls.servers();
     return Promise.all(
@@ -269,7 +313,12 @@ function ignoreOther(error: unknown): undefined {
   if (!(error instanceof OtherKeyError)) throw error;
 }
 
-/** The other values of a ban's state, as written by `algorithms/ban.lua`. */
+/** Also ignores a missing permission. */
+function ignoreUnreadable(error: unknown): undefined {
+  if (!isUnreadable(error)) throw error;
+}
+
+/** The other values of a ban's state, as written by `features/bans/ban.lua`. */
 function parseBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
   const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
   const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;

@@ -50,7 +50,7 @@ export class ForeignCounter implements Counter {
 
 /** Wraps a store of an older version in the current interface. */
 export function modernized(store: Store | LegacyStore): Store {
-  if (!('incr' in store) || 'increment' in store) return store as Store;
+  if (typeof store !== 'object' || !('incr' in store) || 'increment' in store) return store as Store;
   return {
     increment: (key) =>
       new Promise<ClientRateLimitInfo>((resolve, reject) => {

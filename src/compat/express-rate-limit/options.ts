@@ -169,7 +169,7 @@ export function counterOf(config: Config): Counter {
 }
 
 export function isHeadgateStore(store: Config['store']): store is HeadgateStore {
-  return 'decide' in store;
+  return 'decide' in Object(store);
 }
 
 function checkForeignStore(store: Store): void {

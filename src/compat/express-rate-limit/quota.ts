@@ -1,5 +1,5 @@
 import type { Decision } from '../../common/decision.js';
-import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { exactMilliseconds, type Duration } from '../../common/duration.js';
 import { memo } from '../../common/memo.js';
 import { createLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
@@ -34,7 +34,7 @@ export class Quota implements Counter {
   /** @param now returns the store's time of the latest decision */
   constructor({ store, windowMs, name, timeout }: Scope, now = Date.now) {
     this.#now = now;
-    this.#window = toMilliseconds('windowMs', Math.ceil(windowMs));
+    this.#window = exactMilliseconds('windowMs', Math.ceil(windowMs));
     // The largest possible limit, so that counts are readable for every limit of a request.
     this.#limiter = createLimiter({
       store,
@@ -43,7 +43,7 @@ export class Quota implements Counter {
       ...(timeout !== undefined && { timeout }),
       onStoreError: 'throw',
       // Windows are always in milliseconds here.
-      warnings: ['HEADGATE_SHORT_WINDOW'],
+      warnings: ['HEADGATE_SHORT_WINDOW', 'HEADGATE_LIKELY_SECONDS'],
     });
   }
 

@@ -1,3 +1,4 @@
+import { inBackground } from '../../common/background.js';
 import type { NextFunction, Request, Response } from 'express';
 import { isPromise } from '../../contract/store.js';
 import type { Counted } from './counter.js';
@@ -89,7 +90,7 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
       depth,
     };
     setHeaders(response, data, config);
-    if (outcome) void undoLater(outcome, counted, request, response, config);
+    if (outcome) void undoLater(outcome, counted, { request, response }, config);
     if (!counted.denied) return true;
     // A custom handler may let the request pass. Without header fields, only the handler decides the client's information.
     if (answersDenied || config.legacyHeaders || config.standardHeaders)
@@ -105,7 +106,7 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
     resetKey: (key: string) => {
       const done = counter.resetKey(key);
       // Some callers do not await the result.
-      if (isPromise(done)) done.catch(() => {});
+      if (isPromise(done)) void inBackground('A key was not reset', done);
       return done;
     },
     getKey: (key: string) => {
@@ -157,8 +158,7 @@ function outcomeOf(
 async function undoLater(
   outcome: Promise<boolean>,
   counted: Counted,
-  request: Request,
-  response: Response,
+  { request, response }: { readonly request: Request; readonly response: Response },
   { skipFailedRequests, skipSuccessfulRequests, requestWasSuccessful, logger }: Config,
 ): Promise<void> {
   let doing = 'in requestWasSuccessful callback';

@@ -101,7 +101,7 @@ export class LimiterCounter extends Counter {
       onStoreError: 'throw',
       timeout: '1s',
       // Windows are always in milliseconds here.
-      warnings: ['HEADGATE_SHORT_WINDOW'],
+      warnings: ['HEADGATE_SHORT_WINDOW', 'HEADGATE_LIKELY_SECONDS'],
       ...(penalty && { ban: {} }),
     } as const;
     this.#penalty = penalty;

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { toMilliseconds } from '../../common/duration.js';
+import { exactMilliseconds } from '../../common/duration.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkChoice } from '../../common/validate.js';
 import { DEFAULT_SUBNET, normalizeIP } from './normalize-ip.js';
@@ -69,9 +69,10 @@ function windowOf(value: RateLimitPluginOptions['timeWindow']): number | Callbac
 
 /** Reads a `timeWindow`, also from a function. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function toWindow(value: unknown): number {
-  if (typeof value === 'number') return toMilliseconds('timeWindow', Math.trunc(value));
-  const bare = typeof value === 'string' && DIGITS.test(value);
-  return toMilliseconds('timeWindow', bare ? Number(value) : value);
+  if (typeof value === 'number') return exactMilliseconds('timeWindow', Math.trunc(value));
+  if (typeof value !== 'string') return exactMilliseconds('timeWindow', value);
+  // @fastify/rate-limit reads units in any case, so '1M' is a minute.
+  return exactMilliseconds('timeWindow', DIGITS.test(value) ? Number(value) : value.toLowerCase());
 }
 
 /** Reads the `max` that a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

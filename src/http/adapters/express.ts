@@ -14,7 +14,11 @@ import type { PolicyText } from '../../contract/policy.js';
 export type { HeaderDialect } from '../headers.js';
 
 /** The options of {@link rateLimit}. */
-export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
+export type RateLimitOptions<Req extends Request = Request, Tier extends string = string> = HttpOptions<
+  Req,
+  Response,
+  Tier
+>;
 
 /** The middleware that {@link rateLimit} returns. */
 export interface RateLimitHandler {
@@ -143,8 +147,8 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
-export function rateLimit<Req extends Request = Request, Given = never>(
-  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | PolicyText = {},
+export function rateLimit<Req extends Request = Request, Given = never, const Tier extends string = string>(
+  options: RateLimitOptions<Req, Tier> | Spread<RateLimitOptions<Req>, Given> | PolicyText = {},
 ): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Call the function: app.use(rateLimit()).');

@@ -6,12 +6,13 @@ import type {
   FastifyRequest,
   FastifySchema,
   onRequestHookHandler,
+  preParsingHookHandler,
   RouteGenericInterface,
   RouteOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
-import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { HeadgateError, invalidOption, withoutPage } from '../../common/errors.js';
 import { boolean, choice, readOptions, type OptionTable } from '../../common/options.js';
 import type { Flow } from '../flow.js';
 import { fastifyProxy } from './proxies.js';
@@ -37,15 +38,19 @@ const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as cons
 export type RateLimitHook = (typeof HOOKS)[number];
 
 /** The options of a route's `config.rateLimit` and of `fastify.rateLimit`. The plugin's options are the defaults. */
-export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
+export type RateLimitOptions<Tier extends string = string> = HttpOptions<
+  FastifyRequest,
+  FastifyReply,
+  Tier
+> & {
   /** The hook that limits the request. @default 'onRequest' */
-  hook?: RateLimitHook;
+  hook?: RateLimitHook | undefined;
 };
 
 /** The options of the plugin: its own quota, and the defaults for the limiters of routes. */
 export type RateLimitPluginOptions = RateLimitOptions & {
   /** Whether to limit every route of this context without a `config.rateLimit`, and the context's 404s. @default true */
-  global?: boolean;
+  global?: boolean | undefined;
 };
 
 /** The rows of the options that only this plugin has. */
@@ -70,8 +75,8 @@ declare module 'fastify' {
      * Creates a hook that limits requests. Without options the hook uses the plugin's own quota. `limiter` is the hook's limiter:
      * `fastify.rateLimit().limiter.reset(key)`.
      */
-    rateLimit<Given = never>(
-      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | PolicyText,
+    rateLimit<Given = never, const Tier extends string = string>(
+      options?: RateLimitOptions<Tier> | Spread<RateLimitOptions, Given> | PolicyText,
     ): onRequestHookHandler<
       RawServer,
       RawRequest,
@@ -112,6 +117,7 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   // Fastify changes the type of a reply unless the reply has its own serializer.
   send: (reply, body) => void reply.serializer(asItIs).send(body),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
+  hasLeft: (reply) => nodeResponse.hasLeft(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
   trail: (request: Limited) => request[TRAIL],
   keep: (request: Limited, trail) => {
@@ -175,7 +181,11 @@ class Plugin {
     if (list.length === 0) throw invalidOption(what, settings, 'Pass options, a list of options, or false.');
     const flows = list.map((options: Limits, i) => {
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
-      return this.flow(what, options, { defaultName });
+      try {
+        return this.flow(what, options, { defaultName });
+      } catch (error) {
+        throw located(what, error);
+      }
     });
     this.#routes.set(name, { settings, flows });
     return flows;
@@ -186,33 +196,28 @@ class Plugin {
   }
 }
 
+/** The error of an option, with the place of the option. */
+function located(what: string, error: unknown): unknown {
+  if (!(error instanceof HeadgateError) || error.message.startsWith(what)) return error;
+  return new HeadgateError(error.code, `${what}: ${withoutPage(error.message)}`, { cause: error });
+}
+
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
 
 /** The hook `preParsing` also receives the payload. */
 function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   if (name !== 'preParsing') return hook as onRequestHookHandler;
-  const parsing = function (
-    this: unknown,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    _: unknown,
-    done: Next,
-  ): void {
-    hook.call(this, request, reply, done);
+  const parsing = function (this: unknown, ...[request, reply, , done]: Parameters<preParsingHookHandler>) {
+    hook.call(this, request, reply, done as Next);
   };
   return parsing as unknown as onRequestHookHandler;
 }
 
 /** Runs the limiters in order. */
-function run(
-  flows: readonly FastifyFlow[],
-  request: FastifyRequest,
-  reply: FastifyReply,
-  done: Next,
-  i = 0,
-): void {
-  if (i === flows.length) return done();
-  flows[i]!.run(request, reply, (error) => (error ? done(error) : run(flows, request, reply, done, i + 1)));
+function run(flows: readonly FastifyFlow[], request: FastifyRequest, reply: FastifyReply, done: Next): void {
+  const [flow, ...others] = flows;
+  if (!flow) return done();
+  flow.run(request, reply, (error) => (error ? done(error) : run(others, request, reply, done)));
 }
 
 /** The limiters of a route that was declared before the plugin was loaded. Fastify accepts no more hooks for such a route. */

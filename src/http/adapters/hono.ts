@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Decision } from '../../common/decision.js';
-import { around, platformAddress } from '../around.js';
+import { around, platformAddress } from '../web-requests.js';
 import { createFlow } from '../flow.js';
 import type { Framework, Outcome } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -10,7 +10,7 @@ import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
 
 /** The options of {@link rateLimit}. Callbacks get Hono's context. */
-export type RateLimitOptions = HttpOptions<Context, WebReply>;
+export type RateLimitOptions<Tier extends string = string> = HttpOptions<Context, WebReply, Tier>;
 
 /** The middleware that {@link rateLimit} returns. */
 export type RateLimitHandler = MiddlewareHandler & {
@@ -26,12 +26,7 @@ declare module 'hono' {
 }
 
 /** The values that Hono passes on from Node's server. */
-interface Bindings {
-  incoming?: IncomingMessage;
-  outgoing?: ServerResponse;
-}
-
-const bindingsOf = (c: Context): Bindings => Object(c.env) as Bindings;
+const bindingsOf = (c: Context) => Object(c.env) as { incoming?: IncomingMessage; outgoing?: ServerResponse };
 
 const framework: Framework<Context, WebReply> = {
   handlerSignature: 'handler(c, reply, decision)',
@@ -50,17 +45,25 @@ const framework: Framework<Context, WebReply> = {
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `rateLimit` of `headgate/web`
  */
-export function rateLimit(options: RateLimitOptions | PolicyText = {}): RateLimitHandler {
+export function rateLimit<const Tier extends string = string>(
+  options: RateLimitOptions<Tier> | PolicyText = {},
+): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   const handler: MiddlewareHandler = async (c, next) => {
     // A denial includes the fields of earlier middleware, such as CORS.
     const { headers } = c.res;
     let isAdmitted = false;
     const decide = async (reply: WebReply): Promise<Outcome> => {
-      const outcome = await flow.handle(c, reply);
-      const { rateLimit: decision } = c as { rateLimit?: Decision };
-      if (decision) c.set('rateLimit', decision);
-      return outcome;
+      try {
+        return await flow.handle(c, reply);
+      } catch (error) {
+        // Hono answers an error with a new response.
+        for (const [name, value] of reply.headers) c.header(name, value);
+        throw error;
+      } finally {
+        const { rateLimit: decision } = c as { rateLimit?: Decision };
+        if (decision) c.set('rateLimit', decision);
+      }
     };
     const goOn = async (): Promise<Response> => {
       isAdmitted = true;
@@ -68,7 +71,8 @@ export function rateLimit(options: RateLimitOptions | PolicyText = {}): RateLimi
       return c.res;
     };
     // Middleware may replace `c.req.raw`, such as Hono's bodyLimit, but not the context.
-    const response = await around(c.req.raw, { outgoing: bindingsOf(c).outgoing }, decide, goOn, c);
+    const connection = { outgoing: bindingsOf(c).outgoing, id: c };
+    const response = await around(c.req.raw, connection, decide, goOn);
     for (const [name, value] of isAdmitted ? [] : headers)
       if (!response.headers.has(name) || name === 'set-cookie') response.headers.append(name, value);
     // Without this, Hono adds the fields of the previous response.

@@ -3,6 +3,7 @@ import type { Decision } from '../../common/decision.js';
 import { createFlow } from '../flow.js';
 import { weakTrails, type Framework } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
+import { keepFields } from './koa-errors.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
@@ -11,7 +12,7 @@ import type { PolicyText } from '../../contract/policy.js';
 export type Context = ParameterizedContext;
 
 /** The options of {@link rateLimit}. Callbacks get Koa's context. */
-export type RateLimitOptions = HttpOptions<Context, Context>;
+export type RateLimitOptions<Tier extends string = string> = HttpOptions<Context, Context, Tier>;
 
 /** The middleware that {@link rateLimit} returns. */
 export type RateLimitHandler = Middleware & {
@@ -32,6 +33,7 @@ const framework: Framework<Context, Context> = {
   setStatus: (ctx, status) => void (ctx.status = status),
   send: (ctx, body) => void (ctx.body = body),
   hasEnded: (ctx) => nodeResponse.hasEnded(ctx.res),
+  hasLeft: (ctx) => nodeResponse.hasLeft(ctx.res),
   onEnd: (ctx, ended) => nodeResponse.onEnd(ctx.res, ended),
   keep: (ctx, trail) => {
     weakTrails.keep(ctx, trail);
@@ -49,10 +51,17 @@ const framework: Framework<Context, Context> = {
  * @param options the options, or the text of a single policy
  * @throws HeadgateError as `rateLimit` of `headgate/web`
  */
-export function rateLimit(options: RateLimitOptions | PolicyText = {}): RateLimitHandler {
+export function rateLimit<const Tier extends string = string>(
+  options: RateLimitOptions<Tier> | PolicyText = {},
+): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   const handler: Middleware = async (ctx, next) => {
-    if ((await flow.handle(ctx, ctx)) === 'next') await next();
+    try {
+      if ((await flow.handle(ctx, ctx)) === 'next') await next();
+    } catch (error) {
+      keepFields(ctx);
+      throw error;
+    }
   };
   return Object.assign(handler, { limiter: flow.limiter });
 }

@@ -6,7 +6,7 @@ const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
 
 /** The needed parts of an Express request. Different servers may call Express middleware, too. */
 export interface ExpressRequest {
-  readonly app?: { get(setting: string): unknown };
+  readonly app?: { get?(setting: string): unknown };
   readonly headers?: Proxies['headers'];
   readonly socket?: { readonly remoteAddress?: string | undefined };
 }
@@ -14,10 +14,14 @@ export interface ExpressRequest {
 /** Returns Express' proxy settings. A server without settings trusts no proxy. `undefined` if another middleware has determined the address. */
 export function expressProxy(request: ExpressRequest): Proxies | undefined {
   const { app, headers = {}, socket } = request;
-  if (!app) return 'ip' in request ? undefined : { trusts: 'nobody', headers, peer: socket?.remoteAddress };
+  // A test's mock may have any `app`.
+  if (typeof app?.get !== 'function')
+    return 'ip' in request ? undefined : { trusts: 'nobody', headers, peer: socket?.remoteAddress };
   const trusted = app.get('trust proxy');
   const trustsAddress = app.get('trust proxy fn') as ((address: string, hop: number) => unknown) | undefined;
-  const isAnybody = trusted === true || trustsAddress?.(STRANGER, HOPS.length) === true;
+  const isAnybody =
+    trusted === true ||
+    (typeof trustsAddress === 'function' && trustsAddress(STRANGER, HOPS.length) === true);
   const trusts = isAnybody ? 'anybody' : trusted ? 'some' : 'nobody';
   return { trusts, headers, peer: socket?.remoteAddress };
 }

@@ -1,15 +1,15 @@
-import { addressOf, around, platformAddress } from '../around.js';
+import { addressOf, around, platformAddress } from '../web-requests.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
-import { webResponse, type Connection, type WebReply } from '../web-response.js';
+import { webResponse, type WebConnection, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
 
-export type { Connection };
+export type { WebConnection };
 
 /** The options of {@link rateLimit}. Callbacks get the `Request`. */
-export type RateLimitOptions = HttpOptions<Request, WebReply>;
+export type RateLimitOptions<Tier extends string = string> = HttpOptions<Request, WebReply, Tier>;
 
 /** Answers a request. Further arguments of the platform, such as a route's parameters, are passed on. */
 export type WebHandler<Rest extends unknown[] = []> = (
@@ -22,7 +22,7 @@ export interface WebRateLimit {
   /** Wraps a handler: `export const GET = limit(handler)`. */
   <Rest extends unknown[]>(handler: WebHandler<Rest>): (request: Request, ...rest: Rest) => Promise<Response>;
   /** Limits a request before `next` answers it. More limiters may follow within `next`, for the same request. */
-  (request: Request, next: () => Response | Promise<Response>, connection?: Connection): Promise<Response>;
+  (request: Request, next: () => Response | Promise<Response>, connection?: WebConnection): Promise<Response>;
   /** The limiter. `limit.limiter.reset(key)` resets a key's charges, `limit.limiter.close()` frees the limiter's name. */
   readonly limiter: Limiter;
 }
@@ -45,9 +45,11 @@ const framework: Framework<Request, WebReply> = {
  * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * the error of a callback, or the store's error under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions | PolicyText = {}): WebRateLimit {
+export function rateLimit<const Tier extends string = string>(
+  options: RateLimitOptions<Tier> | PolicyText = {},
+): WebRateLimit {
   const flow = createFlow(framework, options, 'rateLimit');
-  const run = (request: Request, next: () => Response | Promise<Response>, connection: Connection) =>
+  const run = (request: Request, next: () => Response | Promise<Response>, connection: WebConnection) =>
     around(request, connection, (reply) => flow.handle(request, reply), next);
   const limit = (
     first: Request | WebHandler<unknown[]>,

@@ -1,8 +1,9 @@
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
+import { oncePer } from '../../common/lazy.js';
 import { notifyUser, type Warn } from '../../common/warnings.js';
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import type { Health } from '../../contract/health.js';
-import { partsOf } from '../../contract/parts.js';
+import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { Store, Subject } from '../../contract/store.js';
 import { isLoss, isOfRequest, isRefused } from '../../stores/store-error.js';
 import { Circuit, type Prober } from './circuit.js';
@@ -171,14 +172,8 @@ export class Breaker {
 function partsApart(subject: Subject): readonly Subject[] {
   const { set, key } = subject;
   if (typeof key === 'string' || set.dimensions?.slotBy !== undefined) return [subject];
-  return [...partsOf(set).map((part) => ({ set: part.set, key: part.keyOf(key) })), subject];
+  return [...setsByDimension(set).map((part) => ({ set: part.set, key: part.keyOf(key) })), subject];
 }
-
-const breakers = new WeakMap<Store, Breaker>();
 
 /** The breaker of a store. */
-export function breakerOf(store: Store): Breaker {
-  let breaker = breakers.get(store);
-  if (!breaker) breakers.set(store, (breaker = new Breaker(store)));
-  return breaker;
-}
+export const breakerOf = oncePer((store: Store) => new Breaker(store));

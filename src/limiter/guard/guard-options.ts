@@ -8,27 +8,27 @@ export interface FailureOptions {
    * The answer when the store fails or is late. `'local'`: decide in an embedded memory store. `'allow'`: admit. `'deny'`: deny (503).
    * `'throw'`: throw the store's error. @default 'local'
    */
-  onStoreError?: 'local' | 'allow' | 'deny' | 'throw';
+  onStoreError?: 'local' | 'allow' | 'deny' | 'throw' | undefined;
   /**
    * For `'local'`: this process' share of each limit, above 0 and up to 1. The result is rounded down, but is at least 1: a share of 0.1 of a
    * limit of 5 is 1. @default 1
    */
-  localShare?: number;
+  localShare?: number | undefined;
   /**
    * The store's time for an answer after the question is sent, `'1ms'` to `'1m'`. The time in which this process is busy, and cannot read
    * answers, does not count. @default '100ms'
    */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /**
    * The time for which a question waits for a connection until the store has answered once, `'1ms'` to `'1m'`. Afterwards, or if `timeout` is
    * longer, `timeout` applies. A refused connection fails at once. @default '2s'
    */
-  connectTimeout?: Duration;
+  connectTimeout?: Duration | undefined;
   /**
    * Called when the store, or one server of a cluster, goes down or comes back. Also, with `lastError`, when the file of a SQLite store was
    * deleted, emptied or replaced. Errors of the function become process warnings.
    */
-  onHealth?: (health: Health) => void;
+  onHealth?: ((health: Health) => void) | undefined;
 }
 
 /** The longest time that a decision may wait for a store, ms. */
@@ -38,8 +38,8 @@ const MAX_TIMEOUT_MS = 60_000;
 export const FAILURE_TABLE = {
   onStoreError: choice(['local', 'allow', 'deny', 'throw'], 'local'),
   localShare: number(0, 1, 1, true),
-  timeout: duration('100ms', { most: MAX_TIMEOUT_MS }),
-  connectTimeout: duration('2s', { most: MAX_TIMEOUT_MS }),
+  timeout: duration('100ms', { most: MAX_TIMEOUT_MS, usual: 'brief' }),
+  connectTimeout: duration('2s', { most: MAX_TIMEOUT_MS, usual: 'brief' }),
   onHealth: fn(),
 } satisfies OptionTable<FailureOptions>;
 

@@ -1,17 +1,17 @@
-import { compilePolicies } from '../../contract/compile-policies.js';
+import { compilePolicies, orUnlimited } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
 import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { ChangeReply, Reply } from '../../contract/reply.js';
-import {
-  perSet,
-  type Change,
-  type LeaseChange,
-  type MaybePromise,
-  type PolicySet,
-  type Query,
-  type Store,
+import type {
+  ChargeChange,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Store,
 } from '../../contract/store.js';
+import { variant } from '../../contract/variant.js';
 
 /** The substitute of each store that is down. Limiters with the same name share their quota here, too. */
 const stores = new WeakMap<Store, Store>();
@@ -23,7 +23,7 @@ export class Local {
 
   constructor(of: Store, share: number) {
     this.#of = of;
-    this.#set = perSet((set) => localSet(set, share));
+    this.#set = (set) => variant(set, 'local', () => localFields(set, share), share);
   }
 
   decide(query: Query): Reply {
@@ -31,7 +31,7 @@ export class Local {
     return { ...reply, degraded: 'local' };
   }
 
-  adjust(change: Change): MaybePromise<ChangeReply> {
+  adjust(change: ChargeChange): MaybePromise<ChangeReply> {
     return this.#store.adjust({ ...change, set: this.#set(change.set) });
   }
 
@@ -50,8 +50,8 @@ export class Local {
   }
 }
 
-/** The set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
-function localSet(set: PolicySet, share: number): PolicySet {
+/** The fields of a set with this process' share of each limit, at least 1, because otherwise nothing would be admitted. */
+function localFields(set: PolicySet, share: number): Partial<PolicySet> {
   const scale = (units: number): number => Math.max(1, Math.floor(units * share));
   // No other process waits for the substitute.
   const own = visiblePolicies(set.policies).filter(({ kernel }) => kernel !== 'line');
@@ -60,10 +60,10 @@ function localSet(set: PolicySet, share: number): PolicySet {
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
   // A waiting request is not an attempt: see `patient`.
-  const compiled = compilePolicies('policies', policies).map((policy, i) => {
+  const compiled = compilePolicies('policies', orUnlimited(policies)).map((policy, i) => {
     // Every process has a substitute, and a threshold is reported once.
     return { ...policy, attempts: own[i]?.attempts ?? false, thresholds: undefined };
   });
   // The substitute has no override records, so the overrides known now decide.
-  return { ...set, policies: compiled, overrides: undefined, isInLine: false };
+  return { policies: compiled, overrides: undefined, isInLine: false, scaledFrom: set };
 }

@@ -1,27 +1,20 @@
+import { lazy } from '../../common/lazy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
-import {
-  newCall,
-  perSet,
-  type Keys,
-  type PolicySet,
-  type Query,
-  type Store,
-  type Subject,
-} from '../../contract/store.js';
+import { PROBE_SCOPE } from '../../contract/health.js';
+import { newCall, type Keys, type Query, type Store, type Subject } from '../../contract/store.js';
+import { variant } from '../../contract/variant.js';
 import { MAX_KEY_TRIES, MAX_SILENCE_MS, PROBE_KEYS } from './guard-options.js';
 
-const PLAIN = compilePolicies('policies', [
-  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
-]);
+const plain = lazy(() =>
+  compilePolicies('policies', [{ name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' }]),
+);
 
 /** The subject to probe with until a call has failed. */
 export function idleProbe(timeout: number): Subject {
-  return { set: { name: 'headgate-probe', policies: PLAIN, ban: undefined, timeout }, key: 'idle' };
+  return { set: { name: PROBE_SCOPE, policies: plain(), ban: undefined, timeout }, key: 'idle' };
 }
 
-/** The set whose keys probes charge: the policies of a set, in a scope of their own. */
-const probeSetOf = perSet((set): PolicySet => ({ ...set, name: 'headgate-probe', ban: undefined }));
 let probes = 0;
 
 /**
@@ -43,7 +36,7 @@ export function probesOf(
   // A question about every key of a limiter has no policies, and cannot prove anything.
   const decided = failed && failed.set.policies.length > 0 ? failed : undefined;
   const { set, key } = decided ?? idle;
-  const probeSet = probeSetOf(set);
+  const probeSet = variant(set, 'probe', () => ({ name: PROBE_SCOPE, ban: undefined }));
   // A cluster may have moved the key to another server, whose answer would prove nothing.
   const isThere = decided && (server === undefined || store.serverOf?.(decided) === server);
   const first = (probes++ % PROBE_KEYS) * MAX_KEY_TRIES;

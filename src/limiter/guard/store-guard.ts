@@ -1,3 +1,4 @@
+import { inBackground } from '../../common/background.js';
 import type { Warn } from '../../common/warnings.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
@@ -14,16 +15,16 @@ import {
   hasCharges,
   isPromise,
   newCall,
-  type Change,
+  type ChargeChange,
   type LeaseChange,
   type MaybePromise,
   type OverridePlace,
   type OverrideStore,
-  type PolicySet,
   type Query,
   type Store,
   type Subject,
 } from '../../contract/store.js';
+import { nothingOf } from '../../contract/variant.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
 import { breakerOf, type Breaker } from './breaker.js';
@@ -95,7 +96,7 @@ class StoreGuard implements Store, Asker {
     return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
   }
 
-  get remembersIds(): boolean | undefined {
+  get remembersIds(): Store['remembersIds'] {
     return this.#store.remembersIds;
   }
 
@@ -111,7 +112,9 @@ class StoreGuard implements Store, Asker {
     const ask = <T>(place: OverridePlace, send: Send<OverridePlace, T>): Promise<T> =>
       'subject' in place
         ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
-        : this.#ask(allOf(place.set), ({ call }) => send({ ...place, call }));
+        : this.#ask<Subject, T>({ set: nothingOf(place.set), key: '' }, ({ call }) =>
+            send({ ...place, call }),
+          );
     return {
       change: (place, change) => ask(place, (asked) => overrides.change(asked, change)),
       read: (place) => ask(place, (asked) => overrides.read(asked)),
@@ -187,23 +190,24 @@ class StoreGuard implements Store, Asker {
     if (peek || cost === 0 || !isAdmitted) return;
     this.#release(query);
     // The caller may repeat an id, and the repetition relies on the charge.
-    if (query.id !== undefined) return;
+    if (query.id !== undefined && !reply.isIdSpent) return;
     // Otherwise the request went on, so its charge stays.
     if (!this.#strategy.isTurnedAway) return;
     const units = set.policies.map((_, i) => (isCharged(i) ? 0 - costAt(query, i) : 0));
     const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
-    this.adjust(change).catch(() => {});
+    void inBackground('A late charge was not given back', this.adjust(change), this.#warn);
   }
 
   /** Frees the store's slots of a request if the caller got another answer. */
   #release({ set, key, cost, costs, lease }: Query): void {
     if (lease === '') return;
-    this.lease({ set, key, cost, costs, lease, action: 'release', degraded: undefined }).catch(() => {});
+    const change = { set, key, cost, costs, lease, action: 'release', degraded: undefined } as const;
+    void inBackground('A late slot was not given back', this.lease(change), this.#warn);
   }
 
-  async adjust(change: Change): Promise<ChangeReply> {
+  async adjust(change: ChargeChange): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
-    const send: Send<Change, ChangeReply> = (question) => this.#store.adjust(question);
+    const send: Send<ChargeChange, ChangeReply> = (question) => this.#store.adjust(question);
     // Only the refund of a decision's charge is repeated. A caller that refunds by hand sees the error, and can try again.
     if (change.charged) return this.#giveBack(change, send, NOTHING, false);
     const reply = await this.#ask(change, send);
@@ -257,9 +261,4 @@ class StoreGuard implements Store, Asker {
     await this.timeouts.idle();
     this.breaker.unwatch(this);
   }
-}
-
-/** The subject for every key of a limiter. */
-function allOf(set: PolicySet): Subject {
-  return { set: { ...set, policies: [], ban: undefined }, key: '' };
 }

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { HeadgateError, invalidOption, show } from '../../common/errors.js';
 import { checkShape } from '../../common/validate.js';
 import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
-import { POLICY_FIELDS } from '../../contract/compile-policies.js';
+import { isUnlimited, POLICY_FIELDS } from '../../contract/compile-policies.js';
 import { recordDimensions } from '../../contract/overrides.js';
 import { limitDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -13,25 +13,26 @@ import type { OverrideChange } from './override.js';
 /** The change of each policy by its name; `false` leaves the policy out. */
 export type ChangesByPolicy = ReadonlyMap<string, string | PolicyChange | false>;
 
-const EXAMPLE = "Pass a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
+const EXAMPLE =
+  "Pass a policy ('1000/1m' or 'unlimited'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
 
 /** Checks changes against the policies and tiers of a limiter. */
 export class ChangeChecks {
   readonly #tiers: Tiers;
-  readonly #dynamic: boolean;
+  readonly isDynamic: boolean;
   /** The dimensions by which every tier has a policy. A key of these dimensions may have another tier. */
   readonly tierDimensions: readonly string[];
 
-  /** @param dynamic whether the policies come with each request, so that no name can be checked */
-  constructor(tiers: Tiers, dynamic: boolean) {
+  /** @param isDynamic whether the policies come with each request, so that no name can be checked */
+  constructor(tiers: Tiers, isDynamic: boolean) {
     this.#tiers = tiers;
-    this.#dynamic = dynamic;
-    this.tierDimensions = tiers.sets.size === 0 ? [] : sharedDimensions(tiers.all);
+    this.isDynamic = isDynamic;
+    this.tierDimensions = tiers.sets.size === 0 ? [] : sharedDimensions(tiers.all.filter(isLimited));
   }
 
   /** The policies of each tier by a dimension. @param by undefined for all dimensions */
   policiesBy(by: string | undefined): CompiledPolicy[][] {
-    return this.#dynamic
+    return this.isDynamic
       ? []
       : this.#tiers.all.map(({ policies }) => visiblePolicies(policies).filter(isOf(by)));
   }
@@ -49,18 +50,19 @@ export class ChangeChecks {
     change: OverrideChange,
     by: string | undefined,
     sets: readonly (readonly CompiledPolicy[])[],
-    isSole = this.#dynamic || sets.every((policies) => policies.length <= 1),
+    isSole = this.isDynamic || sets.every((policies) => policies.length <= 1),
   ): ChangesByPolicy | undefined {
     const names = [...new Set(sets.flat().map(({ name }) => name))];
     if (typeof change !== 'string' && isEmpty(change)) throw invalidOption('override', change, EXAMPLE);
     const fields = typeof change === 'string' ? [] : Object.keys(change);
     if (fields.includes('tier') && !names.includes('tier')) {
       if (fields.length > 1) throw invalidOption('override', change, 'Pass { tier } alone.');
-      if (!this.#dynamic) this.#tiers.of(tierOf(change));
+      if (!this.isDynamic) this.#tiers.of(tierOf(change));
       this.#checkTierDimension(change, by);
       return undefined;
     }
     const isPolicy = fields.every((field) => POLICY_FIELDS.includes(field) && !names.includes(field));
+    if (isUnlimited(change) && !isTenantOf(by)) return new Map(names.map((name) => [name, false]));
     if (isSole && isPolicy) {
       const policy = change as string | PolicyChange;
       checkPolicyChange('override', policy, by);
@@ -70,10 +72,10 @@ export class ChangeChecks {
     const unknown = fields.find((field) => !names.includes(field));
     if (unknown !== undefined && POLICY_FIELDS.includes(unknown) && !isSole)
       throw severalPolicies(change, names);
-    if (unknown !== undefined && !this.#dynamic) throw unknownPolicy(unknown, names, isSole);
+    if (unknown !== undefined && !this.isDynamic) throw unknownPolicy(unknown, names, isSole);
     const byName = Object.entries(change) as [string, string | PolicyChange | false][];
     for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own, by);
-    return new Map(byName);
+    return new Map(byName.map(([name, own]) => [name, isUnlimited(own) ? false : own]));
   }
 
   /**
@@ -82,8 +84,9 @@ export class ChangeChecks {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`
    */
   #checkTierDimension(change: OverrideChange, by: string | undefined): void {
-    if (by === undefined || this.#dynamic || this.tierDimensions.includes(by)) return;
-    const [tier] = [...this.#tiers.sets].find(([, { policies }]) => !policies.some(isOf(by))) ?? [];
+    if (by === undefined || this.isDynamic || this.tierDimensions.includes(by)) return;
+    const [tier] =
+      [...this.#tiers.sets].find(([, set]) => isLimited(set) && !set.policies.some(isOf(by))) ?? [];
     const without = tier === undefined ? 'without a tier' : `of the tier ${show(tier)}`;
     throw invalidOption(
       'override',
@@ -94,14 +97,19 @@ export class ChangeChecks {
   }
 }
 
+/** Whether a tier has policies. A plan without a limit has none. */
+function isLimited({ policies }: PolicySet): boolean {
+  return policies.length > 0;
+}
+
 /** The name of the tier in a change to another tier. */
 export function tierOf(change: OverrideChange): string {
   return (change as { tier: string }).tier;
 }
 
-/** Identifies a change, so that a store and a process can compare theirs. */
-export function revisionOf(change: OverrideChange): string {
-  return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
+/** Identifies an override, so that a store and a process can compare theirs. The same change may return with another end. */
+export function newRevision(): string {
+  return randomBytes(12).toString('base64url');
 }
 
 /** Whether a policy is by a dimension, or shared by tenants of that dimension. @param by undefined for all dimensions */
@@ -112,7 +120,7 @@ export function isOf(by: string | undefined): (policy: CompiledPolicy) => boolea
 /** The dimensions by which each of the sets has a policy. */
 function sharedDimensions(sets: readonly PolicySet[]): string[] {
   const [first, ...others] = sets;
-  const dimensions = recordDimensions(first!);
+  const dimensions = first ? recordDimensions(first) : [];
   return dimensions.filter((by) => others.every(({ policies }) => policies.some(isOf(by))));
 }
 
@@ -146,12 +154,16 @@ function isEmpty(change: unknown): boolean {
   );
 }
 
+function isTenantOf(by: string | undefined): boolean {
+  return by !== undefined && limitDimension(by) !== undefined;
+}
+
 /**
  * @param by the dimension of the key. Of a tenant, only the weight can change
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless the change is a policy as text, or some fields of one
  */
 function checkPolicyChange(name: string, change: unknown, by: string | undefined): void {
-  const isTenant = by !== undefined && limitDimension(by) !== undefined;
+  const isTenant = isTenantOf(by);
   if (typeof change === 'string' && !isTenant) return;
   const isWeight = typeof change === 'object' && change !== null && Object.keys(change).join() === 'weight';
   if (isTenant && !isWeight)

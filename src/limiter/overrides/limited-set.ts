@@ -1,18 +1,13 @@
-import { memo } from '../../common/memo.js';
 import { changedPolicy } from '../../contract/change-policy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { perSet, type PolicySet } from '../../contract/store.js';
+import type { PolicySet } from '../../contract/store.js';
+import { variant } from '../../contract/variant.js';
 
-const MAX_LIMITED_SETS = 1000;
-
-/** The policies of a reply with the limits of an override. */
-export const withLimits = perSet((set) => {
-  const limited = memo(MAX_LIMITED_SETS, (_: string, limits: readonly number[]): PolicySet => {
-    const policies = set.policies.map((policy, i) => limitedTo(policy, limits[i]!));
-    return { ...set, policies };
-  });
-  return (limits: readonly number[]): PolicySet => limited(limits.join(' '), limits);
-});
+/** A set with the limits of an override, as a reply contains them. */
+export const withLimits = (set: PolicySet, limits: readonly number[]): PolicySet => {
+  const change = () => ({ policies: set.policies.map((policy, i) => limitedTo(policy, limits[i]!)) });
+  return variant(set, 'limits', change, limits.join(' '));
+};
 
 /** A policy with the limit of an override, for readers of a decision. */
 function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {

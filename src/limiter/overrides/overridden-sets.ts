@@ -1,22 +1,30 @@
 import { visiblePolicies } from '../../contract/shares.js';
 import { withHidden } from '../../contract/compile-policies.js';
+import { lazy } from '../../common/lazy.js';
 import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';
-import { changedPolicy } from '../../contract/change-policy.js';
+import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
 import { withPolicies } from '../../contract/dimensions.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { show } from '../../common/errors.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import {
   AS_CONFIGURED,
+  clientChangeOf,
+  LIMITS_PREFIX,
+  recordDimensions,
   TIER_PREFIX,
+  UNREADABLE,
+  type AppliedOverrides,
   type OverrideEntry,
   type OverrideRecord,
 } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Store } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
-import { asPatient } from '../waiting/patient.js';
+import { asPatient } from '../waiting/waiting-set.js';
 import { asInLine, outOfLine } from '../waiting/process-line.js';
-import { isOf, tierOf, type ChangeChecks } from './changes.js';
+import { isOf, tierOf, type ChangeChecks, type ChangesByPolicy } from './changes.js';
 import type { OverrideChange } from './override.js';
 
 /** The client changes of a key by dimension, as in `Reply.clientChanges`. */
@@ -25,11 +33,16 @@ export type ClientChanges = Readonly<Record<string, string>>;
 /** The most sets that are kept for the client changes of keys. */
 const MAX_SETS = 1000;
 
+/** The interval at which the override of all keys is read, ms. */
+export const POLL_MS = 1000;
+
 /** A client change of a key. */
 interface KeyChange {
   readonly by: string;
   readonly revision: string;
   readonly json: string;
+  /** The end, ms since the epoch; Infinity if it is not known. */
+  readonly until: number;
   readonly isTier: boolean;
 }
 
@@ -50,6 +63,8 @@ export class OverriddenSets {
   /** The record of all keys, and the record's entry in force. */
   readonly record: OverrideRecord;
   readonly entry: OverrideEntry | undefined;
+  /** The revision with which to ask about a key without a client change: the store returns changes of limits alone if they matter. */
+  readonly unknown: string;
   readonly #sets = perSet((set) => this.#setsOf(set));
   readonly #changeSets = perSet((set) => this.#withRecord(set));
 
@@ -57,6 +72,7 @@ export class OverriddenSets {
     this.#parts = parts;
     this.record = record;
     this.entry = entry;
+    this.unknown = isOfPolicies(entry) ? LIMITS_PREFIX : '';
   }
 
   /** The set that decides about a key. @param changes the client changes of the key; undefined for a key without client changes */
@@ -72,13 +88,43 @@ export class OverriddenSets {
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {
     const create = (_: string, changes: ClientChanges): PolicySet => {
       const visible = outOfLine(set);
-      const own = asPatient(this.#overridden(visible, changes), visible);
+      const own = this.#ending(visible, this.#keyChanges(changes), this.entry);
       if (own !== visible) this.#parts.scope.remember(own.policies, true);
       return asInLine(own, set);
     };
     const withoutChanges = create('', {});
     const withChanges = memo(MAX_SETS, create);
     return (changes) => (changes ? withChanges(JSON.stringify(changes), changes) : withoutChanges);
+  }
+
+  /**
+   * A set as overrides change it, with the set that follows at the next end of a client change.
+   *
+   * @param behind set for a set that follows: its start, and the revisions that are in force now
+   */
+  #ending(
+    set: PolicySet,
+    keyChanges: readonly KeyChange[],
+    entry: OverrideEntry | undefined,
+    behind?: Pick<AppliedOverrides, 'revisions' | 'from'>,
+  ): PolicySet {
+    const { store, scope } = this.#parts;
+    const overridden = asPatient(this.#overridden(set, keyChanges, entry), set);
+    const own = behind ? applying(overridden, behind) : overridden;
+    // Another process reads later that the change of all keys has ended.
+    const endOfAll =
+      clientChangeOf(entry) === '' ? Infinity : entry!.until + (store.embedded ? 0 : 2 * POLL_MS);
+    const at = Math.min(endOfAll, ...keyChanges.map(({ until }) => until));
+    if (at === Infinity) return own;
+    const names = scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
+    const revisions = behind?.revisions ?? {
+      ...Object.fromEntries(names.map((by) => [by, this.unknown])),
+      ...Object.fromEntries(keyChanges.map((change) => [change.by, change.revision])),
+    };
+    const left = keyChanges.filter(({ until }) => until > at);
+    const next = endOfAll > at ? entry : undefined;
+    const later = lazy(() => this.#ending(set, left, next, { revisions, from: at }));
+    return applying(own, { later: { at, set: later } });
   }
 
   /**
@@ -89,47 +135,66 @@ export class OverriddenSets {
     const { overrides = AS_CONFIGURED, policies } = set;
     const isNeeded = this.entry?.revision === '' || policies.some(({ traits }) => traits.drains);
     const all = isNeeded ? this.record : '';
-    return all === overrides.all ? set : { ...set, overrides: { ...overrides, all } };
+    return all === overrides.all ? set : applying(set, { all });
   }
 
   /**
    * A set as overrides change it, in the only place that knows the order of changes. The tier comes first: the tier of a key, or else of all
    * keys; of two keys with a tier, the key of the dimension that the limiter names last. The changes of the tier's policies follow: the change
-   * of all keys, except where a key has a separate tier, and the changes of each key. The store itself applies changes of limits alone.
+   * of all keys, except for policies that a key's own change names, or where a key has a separate tier, and the changes of each key. The store
+   * itself applies changes of limits alone.
    */
-  #overridden(set: PolicySet, changes: ClientChanges): PolicySet {
-    const keyChanges = this.#keyChanges(changes);
-    const { revision = '', json = '' } = this.entry ?? {};
+  #overridden(set: PolicySet, keyChanges: readonly KeyChange[], entry: OverrideEntry | undefined): PolicySet {
+    const { revision = '', json = '' } = entry ?? {};
     const isTier = revision.startsWith(TIER_PREFIX);
     const applied = new Set<string>();
     let own = isTier ? this.#apply(set, json, undefined) : set;
     const apply = (change: KeyChange): void => {
+      if (change.revision === UNREADABLE || change.revision.startsWith(LIMITS_PREFIX)) return;
       const changed = this.#apply(own, change.json, change.by);
       if (changed !== own) applied.add(change.by);
       own = changed;
     };
     for (const change of keyChanges) if (change.isTier) apply(change);
-    if (revision !== '' && !isTier)
-      own = this.#apply(
-        own,
-        json,
-        undefined,
-        ({ by }) => !keyChanges.some((change) => change.isTier && change.by === by),
-      );
+    const ofAll = isOfPolicies(entry) ? recordDimensions({ policies: visiblePolicies(own.policies) }) : [];
+    if (ofAll.length > 0) {
+      const named = this.#named(own, keyChanges);
+      own = this.#apply(own, json, undefined, (policy) => !named(policy));
+    }
     for (const change of keyChanges) if (!change.isTier && own.policies.some(isOf(change.by))) apply(change);
     // The store compares the revisions of every record it reads, including changes without effect here.
     const read = keyChanges.filter(({ by }) => applied.has(by) || own.policies.some(isOf(by)));
-    if (read.length === 0) return this.#withRecord(own);
-    const revisions = Object.fromEntries(read.map((change) => [change.by, change.revision]));
-    return this.#withRecord({ ...own, overrides: { ...AS_CONFIGURED, revisions } });
+    if (read.length === 0 && ofAll.length === 0) return this.#withRecord(own);
+    const revisions = Object.fromEntries([
+      ...ofAll.map((by) => [by, LIMITS_PREFIX] as const),
+      ...read.map((change) => [change.by, change.revision] as const),
+    ]);
+    return this.#withRecord(applying(own, { revisions }));
+  }
+
+  /** Finds the policies that the change of all keys leaves alone, because a key's own change names the policy or gives another tier. */
+  #named(set: PolicySet, keyChanges: readonly KeyChange[]): (policy: CompiledPolicy) => boolean {
+    const names = keyChanges.map(({ by, json, isTier }) => {
+      if (isTier) return undefined;
+      try {
+        return new Set(this.#changesOf(set, json, by)?.keys());
+      } catch (error) {
+        reportUnreadable(this.#parts, json, messageOf(error));
+        return new Set<string>();
+      }
+    });
+    return ({ by, name }) =>
+      keyChanges.some((change, i) => change.by === by && (names[i]?.has(name) ?? true));
   }
 
   /** The client changes in the order of the limiter's dimensions. */
   #keyChanges(changes: ClientChanges): KeyChange[] {
     const names = this.#parts.scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
     return names.flatMap((by) => {
-      const [revision = '', json = ''] = (changes[by] ?? '').split('\t');
-      return revision === '' ? [] : [{ by, revision, json, isTier: revision.startsWith(TIER_PREFIX) }];
+      const [revision = '', json = '', until = ''] = (changes[by] ?? '').split('\t');
+      if (revision === '' || (revision.startsWith(LIMITS_PREFIX) && this.unknown === '')) return [];
+      const isTier = revision.startsWith(TIER_PREFIX);
+      return [{ by, revision, json, until: Number(until) || Infinity, isTier }];
     });
   }
 
@@ -140,37 +205,68 @@ export class OverriddenSets {
    * @param applies whether a policy may change
    */
   #apply(set: PolicySet, json: string, by: string | undefined, applies = isOf(by)): PolicySet {
-    const { checks, tiers, scope, store } = this.#parts;
+    const { tiers, scope, store } = this.#parts;
     try {
-      const { change } = JSON.parse(json) as { change: OverrideChange };
-      // A change may name policies that only other tiers, or other requests, have.
-      const visible = visiblePolicies(set.policies);
-      const sets = [visible.filter(isOf(by)), ...checks.policiesBy(by)];
-      const isSole = sets.every((policies) => policies.length <= 1);
-      const changes = checks.byPolicy(change, by, sets, isSole);
+      const changes = this.#changesOf(set, json, by);
       if (!changes) {
-        const tier = tierOf(change);
+        const tier = tierOf(changeIn(json));
         return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
       }
-      const policies = visible.flatMap((policy) => {
+      const policies = visiblePolicies(set.policies).flatMap((policy) => {
         const own = applies(policy) ? changes.get(policy.name) : undefined;
-        return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
+        return own === undefined ? [policy] : own === false ? [] : [this.#changed(policy, own)];
       });
       const changed = withPolicies(set, withHidden(policies), scope.by);
       store.checkDimensions?.(changed);
       return changed;
     } catch (error) {
-      reportUnreadable(this.#parts, json, String(error instanceof Error ? error.message : error));
+      reportUnreadable(this.#parts, json, messageOf(error));
       return set;
     }
   }
+
+  /** A changed policy; or the policy itself if the store applies its limits, which keeps the charges of a bucket. */
+  #changed(policy: CompiledPolicy, change: string | PolicyChange): CompiledPolicy {
+    const changed = changedPolicy(policy, change);
+    const { isDynamic } = this.#parts.checks;
+    return policy.traits.drains && !isDynamic && limitsOf(policy, changed) ? policy : changed;
+  }
+
+  /** A change by the names of policies. Undefined for another tier. @throws if the change does not fit */
+  #changesOf(set: PolicySet, json: string, by: string | undefined): ChangesByPolicy | undefined {
+    const { checks } = this.#parts;
+    // A change may name policies that only other tiers, or other requests, have.
+    const sets = [visiblePolicies(set.policies).filter(isOf(by)), ...checks.policiesBy(by)];
+    const isSole = sets.every((policies) => policies.length <= 1);
+    return checks.byPolicy(changeIn(json), by, sets, isSole);
+  }
 }
 
-/** Warns of an override that the limiter cannot apply. @param text the record or the change */
-export function reportUnreadable({ warn, name }: SetParts, text: string, reason: string): void {
+/** A set to which overrides apply. */
+function applying(set: PolicySet, change: Partial<PolicySet['overrides']>): PolicySet {
+  return { ...set, overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } };
+}
+
+/** Whether an entry of all keys is a client change of policies. Another tier concerns each key in the same way. */
+function isOfPolicies(entry: OverrideEntry | undefined): boolean {
+  return entry !== undefined && entry.revision !== '' && !entry.revision.startsWith(TIER_PREFIX);
+}
+
+function changeIn(json: string): OverrideChange {
+  return (JSON.parse(json) as { change: OverrideChange }).change;
+}
+
+function messageOf(error: unknown): string {
+  return String(error instanceof Error ? error.message : error);
+}
+
+/** Warns of an override that the limiter cannot apply, once for each text or key. @param text the record or the change @param key its key */
+export function reportUnreadable({ warn, name }: SetParts, text: string, reason: string, key?: Key): void {
+  const of = key === undefined ? '' : ` of ${show(key)}`;
   warn(
     'HEADGATE_OVERRIDE_UNREADABLE',
-    `The limiter ${JSON.stringify(name)} cannot apply an override, so the configured limits stay in force: ${text} (${reason}) ` +
+    `The limiter ${JSON.stringify(name)} cannot apply an override${of}, so the configured limits stay in force: ${text} (${reason}) ` +
       "Remove the override, or replace it by one that fits the limiter's policies.",
+    `${name} ${key === undefined ? text : JSON.stringify(key)}`,
   );
 }

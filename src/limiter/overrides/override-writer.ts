@@ -1,5 +1,7 @@
 import { HeadgateError, show } from '../../common/errors.js';
+import { warnOfSeconds } from '../../common/duration.js';
 import { checkShape } from '../../common/validate.js';
+import type { Warn } from '../../common/warnings.js';
 import { checkNote, type BanNoteOptions } from '../../contract/ban-options.js';
 import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
@@ -16,7 +18,7 @@ import {
 import { limitDimension, tenantsOf } from '../../contract/shares.js';
 import type { OverridePlace, OverrideStore, PolicySet } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
-import { revisionOf, type ChangeChecks } from './changes.js';
+import { newRevision, type ChangeChecks } from './changes.js';
 import { durationOf, overrideOf, type Override, type OverrideChange, type OverrideNote } from './override.js';
 
 /** The parts of a limiter that a writer needs. */
@@ -27,8 +29,18 @@ export interface WriterParts {
   readonly scope: Scope;
   readonly checks: ChangeChecks;
   readonly dynamic: boolean;
+  readonly warn: Warn;
   /** Called after the override of all keys was changed. */
   readonly onChangeOfAll: () => Promise<void>;
+}
+
+/** A checked change of an override. */
+interface CheckedChange {
+  readonly place: OverridePlace;
+  readonly entry: string;
+  readonly duration: number;
+  /** The longest time for which a charge to a changed policy counts, ms. */
+  readonly life: number;
 }
 
 /** Sets, reads and removes overrides for the operator of a limiter. */
@@ -41,17 +53,13 @@ export class OverrideWriter {
 
   /** Sets an override. @returns its place @throws HeadgateError as `Limiter.override` */
   async set(key: Key | undefined, change: OverrideChange, note: OverrideNote = {}): Promise<OverridePlace> {
-    const { place, entry, duration } = this.check(key, change, note);
-    await this.#write(place, entry, duration);
-    return place;
+    const checked = this.check(key, change, note);
+    await this.#write(checked);
+    return checked.place;
   }
 
   /** The entry that `set` would write. @throws HeadgateError as `Limiter.override` */
-  check(
-    key: Key | undefined,
-    change: OverrideChange,
-    note: OverrideNote,
-  ): { readonly place: OverridePlace; readonly entry: string; readonly duration: number } {
+  check(key: Key | undefined, change: OverrideChange, note: OverrideNote): CheckedChange {
     checkShape('override', note, ['for', 'until', 'by', 'reason']);
     const duration = durationOf(note);
     const { by, reason } = checkNote('override', {
@@ -59,9 +67,10 @@ export class OverrideWriter {
       ...(note.reason !== undefined && { reason: note.reason }),
     });
     const place = this.#placeOf(key);
-    const limits = this.#limitsOf(change, dimensionOf(place));
+    const { limits, life } = this.#limitsOf(change, dimensionOf(place));
+    warnOfSpans(change, note, this.#parts.warn);
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
-    return { place, entry: entryText(limits, json), duration };
+    return { place, entry: entryText(limits, json), duration, life };
   }
 
   /** Ends an override. @returns its place, and whether there was an override */
@@ -69,7 +78,7 @@ export class OverrideWriter {
     const { by, reason } = checkNote('removeOverride', given);
     const place = this.#placeOf(key);
     const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
-    const [before, now] = await this.#write(place, '', 0, note);
+    const [before, now] = await this.#write({ place, entry: '', duration: 0, life: 0 }, note);
     return [place, entryInForce(before, now) !== undefined];
   }
 
@@ -87,14 +96,14 @@ export class OverrideWriter {
   }
 
   async #write(
-    place: OverridePlace,
-    entry: string,
-    duration: number,
+    { place, entry, duration, life: newLife }: CheckedChange,
     note?: BanNoteOptions,
   ): Promise<readonly [OverrideRecord, number]> {
     const { records, scope, onChangeOfAll } = this.#parts;
     const life = Math.max(0, ...scope.everything.policies.map((policy) => policy.life));
-    const before = await records.change(place, { entry, duration, life, ...(note && { note }) });
+    // At the end of an override, the configured rate may be the lower one.
+    const debtLife = (duration > 0 ? Math.min(duration, newLife) : newLife) + life;
+    const before = await records.change(place, { entry, duration, life, debtLife, ...(note && { note }) });
     if (!('subject' in place)) await onChangeOfAll();
     return before;
   }
@@ -118,12 +127,19 @@ export class OverrideWriter {
     return { subject: scope.subject(later, key), by };
   }
 
-  /** The limits in the entry of a change, or the revision of a client change. @throws HeadgateError */
-  #limitsOf(change: OverrideChange, by: string | undefined): Map<string, readonly number[] | string> {
+  /**
+   * The limits in the entry of a change, or the revision of a client change; and the longest time for which a charge to a changed policy
+   * counts, ms. @throws HeadgateError
+   */
+  #limitsOf(
+    change: OverrideChange,
+    by: string | undefined,
+  ): { readonly limits: ReadonlyMap<string, readonly number[] | string>; readonly life: number } {
     const { checks, dynamic } = this.#parts;
     const sets = checks.policiesBy(by);
     const changes = checks.byPolicy(change, by, sets);
-    if (!changes) return new Map([[CLIENT_CHANGE_ID, TIER_PREFIX + revisionOf(change)]]);
+    if (!changes) return { limits: new Map([[CLIENT_CHANGE_ID, TIER_PREFIX + newRevision()]]), life: 0 };
+    let life = 0;
     const limits = new Map<string, readonly number[]>();
     // The weight of a tenant is not a number of the shared policy itself.
     const isWeight = by !== undefined && limitDimension(by) !== undefined;
@@ -135,14 +151,28 @@ export class OverrideWriter {
         changedPolicy(policy, own as PolicyChange);
         continue;
       }
-      const changed = own === false ? undefined : limitsOf(policy, changedPolicy(policy, own));
-      if (changed) limits.set(policy.id, changed);
+      const changed = own === false ? undefined : changedPolicy(policy, own);
+      const numbers = changed && limitsOf(policy, changed);
+      if (numbers) limits.set(policy.id, numbers);
       else isClientChange = true;
+      life = Math.max(life, changed?.life ?? 0);
     }
-    return isClientChange
-      ? new Map<string, readonly number[] | string>([[CLIENT_CHANGE_ID, revisionOf(change)], ...limits])
-      : limits;
+    if (!isClientChange) return { limits, life };
+    return {
+      limits: new Map<string, readonly number[] | string>([[CLIENT_CHANGE_ID, newRevision()], ...limits]),
+      life,
+    };
   }
+}
+
+/** Warns of times in an override that were probably meant in seconds. @param warn emits the warning */
+export function warnOfSpans(change: OverrideChange, note: OverrideNote, warn?: Warn): void {
+  warnOfSeconds('for', note.for, 'long', warn);
+  if (typeof change === 'string') return;
+  for (const fields of [change, ...(Object.values(change) as unknown[])] as (Readonly<
+    Record<string, unknown>
+  > | null)[])
+    for (const span of ['window', 'lease']) warnOfSeconds(`override.${span}`, fields?.[span], 'long', warn);
 }
 
 function dimensionOf(place: OverridePlace): string | undefined {

@@ -1,4 +1,4 @@
-import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { exactMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
 import type { BanNoteOptions } from '../../contract/ban-options.js';
 import type { PolicyChange } from '../../contract/change-policy.js';
@@ -21,12 +21,12 @@ export type OverrideChange =
 /** The duration of an override, the operator, and the reason. */
 export interface OverrideNote extends BanNoteOptions {
   /** The duration: ms or `'1d'`, up to 366 days. By default the override lasts until it is removed. */
-  for?: Duration;
+  for?: Duration | undefined;
   /**
    * The end, instead of a duration: a `Date`, ms since 1970, or an ISO 8601 text, in the future and within a hundred years. The store's
    * clock measures the time that is left, so the override may end some milliseconds later over a network.
    */
-  until?: Date | number | string;
+  until?: Date | number | string | undefined;
 }
 
 /** The current override of a key. */
@@ -60,7 +60,7 @@ export function overrideOf({ since, until, json }: OverrideEntry): Override | un
 export function durationOf({ for: span, until }: OverrideNote): number {
   if (span !== undefined && until !== undefined)
     throw invalidOption('for, until', { for: span, until }, 'Pass one of them.');
-  if (span !== undefined) return toMilliseconds('for', span);
+  if (span !== undefined) return exactMilliseconds('for', span);
   if (until === undefined) return 0;
   const left = new Date(until).getTime() - Date.now();
   if (left >= 1 && left <= UNENDED_RECORD_MS && isOnCalendar(until)) return Math.ceil(left);

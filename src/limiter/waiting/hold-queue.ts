@@ -1,7 +1,7 @@
 import { onAbort } from '../../common/abort.js';
-import { idsOf, joined } from '../../contract/parts.js';
+import { idsOf, joined } from '../../contract/dimension-sets.js';
 import type { LimiterDecision } from '../decision.js';
-import { Line, Lines } from './lines.js';
+import { WaitingQueue, WaitingQueues } from './lines.js';
 import { List, type Link } from '../../common/list.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Timing } from '../../common/timing.js';
@@ -46,7 +46,7 @@ interface Turns {
  * because the first request in line takes the earliest turns. So a leaving request only removes the last turns, and all requests behind the
  * leaving request move up.
  */
-class HeldLine extends Line<Held> {
+class HeldLine extends WaitingQueue<Held> {
   /** The turns, which have as many units as the requests cost together. */
   readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
@@ -113,7 +113,7 @@ class HeldLine extends Line<Held> {
  */
 export class HoldQueue {
   readonly #timing: Timing;
-  readonly #lines: Lines<Held, HeldLine>;
+  readonly #lines: WaitingQueues<Held, HeldLine>;
 
   /**
    * @param most the most requests held at a time
@@ -126,7 +126,7 @@ export class HoldQueue {
       while (link.value.isUnbounded) link = link.before!;
       this.#leave(line, link, 'full');
     };
-    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key), giveWay);
+    this.#lines = new WaitingQueues(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
   /** The number of requests that are held now. */
@@ -184,7 +184,9 @@ export class HoldQueue {
     for (let link = line.first; link; link = line.first) {
       const at = line.due();
       if (at > now) {
-        line.stopTimer = this.#timing.after(at - now, () => this.#arm(line, at));
+        // Timers fire a little late, which must not add up. Fake timers may leave the clock unchanged.
+        const arm = (): void => this.#arm(line, Math.max(at, this.#timing.now()));
+        line.stopTimer = this.#timing.after(at - now, arm);
         return;
       }
       line.pass();

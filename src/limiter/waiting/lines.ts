@@ -1,7 +1,7 @@
 import { List, type Link } from '../../common/list.js';
 
-/** The requests that wait for a key, in order. Only {@link Lines} adds and removes requests. */
-export class Line<T> extends List<T> {
+/** The requests that wait for a key, in order. Only {@link WaitingQueues} adds and removes requests. */
+export class WaitingQueue<T> extends List<T> {
   readonly key: string;
   /** The number of bounded requests that have a place. */
   size = 0;
@@ -19,7 +19,7 @@ export class Line<T> extends List<T> {
  * if the newcomer's line remains shorter than the longest line. So a key with less than an equal part of the places always gets a place.
  * Every step takes constant time.
  */
-export class Lines<T, L extends Line<T>> {
+export class WaitingQueues<T, L extends WaitingQueue<T>> {
   readonly #most: number;
   readonly #mostPerKey: number;
   readonly #make: (key: string) => L;

@@ -4,20 +4,34 @@ import { lazy } from '../../common/lazy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import { tenantsOf } from '../../contract/shares.js';
-import { perSet, type PolicySet, type Query } from '../../contract/store.js';
+import type { PolicySet, Query } from '../../contract/store.js';
+import { originOf, variant } from '../../contract/variant.js';
 import { LINE_TAG } from '../../stores/keys.js';
+import type { LimiterDecision } from '../decision.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
 
 /** The number of this process in lines. */
 export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));
 
 /** The position of the first enforced policy of slots, or -1. */
-const slotsAt = perSet(({ policies }) =>
-  policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow),
-);
+function slotsAt({ policies }: PolicySet): number {
+  return policies.findIndex(({ shadow, traits }) => traits.holdsSlots && !shadow);
+}
 
 /** The time of a round, ms: a process may be ahead of another process by its part of the turns in a round. */
 const ROUND_MS = 1000;
+/** Whether tenants share the slots for which requests wait. */
+export function sharesSlots(set: PolicySet): boolean {
+  return set.policies[slotsAt(set)]?.share !== undefined;
+}
+
+/** Whether slots that tenants share are the reason of a denial. */
+export function isOfSharedSlots({ set: { policies }, policy: decider }: LimiterDecision): boolean {
+  return policies.some(
+    ({ name, share, traits }) => name === decider && share !== undefined && traits.holdsSlots,
+  );
+}
+
 /** The assumed time for which slots are held, ms, until this process has released a slot. */
 const UNKNOWN_HOLD_MS = 100;
 
@@ -30,9 +44,6 @@ export interface LineQuestion {
   readonly holdMs: number | undefined;
 }
 
-/** The sets with a line, by their params. */
-const linedSets = perSet(() => new Map<string, PolicySet>());
-
 /**
  * A set that also asks whether it is the turn of this process. Slots come back by a release, which only the releasing process notices, so the
  * same process would take the slots again and again. A hidden policy, the last, therefore counts the slots taken by each waiting process.
@@ -44,11 +55,7 @@ export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion)
   const turns = (ROUND_MS * slots.limit) / Math.max(1, holdMs ?? UNKNOWN_HOLD_MS);
   // Rounded to a power of two, so that there are few sets.
   const params = { process, waits: waits ? 1 : 0, round: 2 ** Math.max(0, Math.round(Math.log2(turns))) };
-  const sets = linedSets(set);
-  const id = Object.values(params).join();
-  let lined = sets.get(id);
-  if (!lined) sets.set(id, (lined = withLine(set, lineOf(slots, params))));
-  return lined;
+  return withLine(set, () => lineOf(slots, params), Object.values(params).join());
 }
 
 function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): CompiledPolicy {
@@ -57,6 +64,7 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
     name: '',
     by: tenantsOf(slots) ?? slots.by,
     share: undefined,
+    thresholds: undefined,
     kernel: 'line',
     params,
     id: `${LINE_TAG}:${slots.id}`,
@@ -64,30 +72,25 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
   };
 }
 
-/** The sets with a line, and the same sets without. */
-const originals = new WeakMap<PolicySet, PolicySet>();
-
-function withLine(set: PolicySet, line: CompiledPolicy): PolicySet {
-  const lined = { ...set, policies: [...set.policies, line], isInLine: true };
-  originals.set(lined, set);
-  return lined;
-}
+const withLine = (set: PolicySet, line: () => CompiledPolicy, id: string): PolicySet =>
+  variant(set, 'line', () => ({ policies: [...set.policies, line()], isInLine: true }), id);
 
 /** The set without the line. A request without some keys has a part of a set, which may have no line any more. */
 export function outOfLine(set: PolicySet): PolicySet {
-  return originals.get(set) ?? (set.isInLine ? visiblePart(set) : set);
+  return originOf(set, 'line') ?? (set.isInLine ? visiblePart(set) : set);
 }
 
-const visiblePart = perSet((set): PolicySet => ({
-  ...set,
-  policies: set.policies.filter(({ kernel }) => kernel !== 'line'),
-  isInLine: false,
-}));
+const visiblePart = (set: PolicySet): PolicySet =>
+  variant(set, 'without line', () => ({
+    policies: set.policies.filter(({ kernel }) => kernel !== 'line'),
+    isInLine: false,
+  }));
 
 /** A set that an override made from the visible part of another set, with the line of the original set. */
 export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
   if (made === outOfLine(of)) return of;
-  return originals.has(of) ? withLine(made, of.policies.at(-1)!) : made;
+  const line = of.policies.at(-1)!;
+  return originOf(of, 'line') ? withLine(made, () => line, JSON.stringify([line.id, line.params])) : made;
 }
 
 /** The part of a query that users see. */

@@ -1,13 +1,12 @@
 import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
-import type { Cost } from '../../contract/costs.js';
-import type { Key } from '../../contract/key.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
-import { inLine } from './process-line.js';
+import type { Request } from '../request.js';
+import { inLine, isOfSharedSlots, sharesSlots } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
 import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
-import { ASKING, RESTING, SLEEPING, type Asker, type Gate, type WaitingLine } from './waiting-line.js';
+import { ASKING, RESTING, SLEEPING, type Watcher, type Gate, type WaitingLine } from './waiting-line.js';
 
 /** The functions of the limiter that waiting uses. */
 export interface Host {
@@ -17,13 +16,7 @@ export interface Host {
   readonly process?: (() => number) | undefined;
   /** The time for which this process usually holds a slot, ms. Undefined until this process has released a slot. */
   readonly holdMs?: number | undefined;
-  decide(
-    key: Key,
-    cost: Cost,
-    set: PolicySet,
-    peek: boolean,
-    weight: number | undefined,
-  ): MaybePromise<LimiterDecision>;
+  decide(request: Request): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn, behind all held requests. */
   hold(
     decision: LimiterDecision,
@@ -113,7 +106,7 @@ export class Questions {
   async #look({ pace }: Gate, { value }: Link<Waiter>): Promise<number> {
     const set = setOf(value, this.#timing.now());
     try {
-      const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true, value.who.weight);
+      const { allowed } = await this.#host.decide({ ...value.request, set, peek: true });
       const sleep = allowed ? 0 : pace.sleepAfterLook(this.#timing.now());
       if (sleep > 0) return sleep;
     } catch {
@@ -127,24 +120,35 @@ export class Questions {
   async #askFor(gate: Gate): Promise<number> {
     const asked = this.#timing.now();
     const { set: own, group, isAll } = gate.group(asked);
-    const { process, holdMs } = this.#host;
-    const set = process ? inLine(own, { process: process(), waits: !isAll, holdMs }) : own;
-    const answers = await Promise.allSettled(group.map(({ link }) => this.#decide(link.value, set)));
+    const isFair = sharesSlots(own);
+    const all = isFair ? [...group, ...gate.due(asked, group)] : group;
+    gate.forgetReturns();
+    const answers = await Promise.allSettled(
+      all.map(({ line, link }, i) => {
+        line.askedAt = asked;
+        // The tenants of slots have a line of processes each.
+        const waits = isFair ? all.findLast((each) => each.line === line)!.link.after !== undefined : !isAll;
+        return this.#decide(link.value, i < group.length ? own : setOf(link.value, asked), waits);
+      }),
+    );
     const givenBack: Promise<void>[] = [];
     let sleep = 0;
-    for (let i = 0; i < group.length; i++) {
-      const { line, link } = group[i]!;
+    for (let i = 0; i < all.length; i++) {
+      const { line, link } = all[i]!;
+      const isDue = i >= group.length;
       const answer = answers[i]!;
       // The line of an earlier waiter may stand at another gate by now.
       const isHere = line.gate === gate;
       if (answer.status === 'rejected') this.#members.leave(line, link, answer.reason);
       else if (!answer.value.allowed) {
-        if (isHere) sleep ||= this.#deny(gate, group[i]!, answer.value, asked);
-      } else if (sleep > 0 || !isHere || !this.#admit(gate, group[i]!, answer.value))
+        if (!isHere) continue;
+        const own = this.#deny(gate, all[i]!, answer.value, isDue);
+        sleep ||= own;
+      } else if ((sleep > 0 && !isDue) || !isHere || !this.#admit(gate, all[i]!, answer.value))
         givenBack.push(this.#giveBack(link, answer.value));
     }
     await Promise.all(givenBack);
-    for (const { line, link } of group) {
+    for (const { line, link } of all) {
       const waiter = link.value;
       if (waiter.state !== ASKED) continue;
       waiter.state = QUEUED;
@@ -153,24 +157,29 @@ export class Questions {
       this.#members.leave(line, link, waiter.error);
       this.wake(own);
     }
+    if (gate.isAround) return 0;
     return sleep > 0 ? sleep : gate.pace.sleepAfterAdmission(asked, this.#timing.now());
   }
 
-  async #decide(waiter: Waiter, set: PolicySet): Promise<LimiterDecision> {
+  /** @param waits whether further requests wait for their turn */
+  async #decide(waiter: Waiter, own: PolicySet, waits: boolean): Promise<LimiterDecision> {
+    const { process, holdMs } = this.#host;
+    const set = process ? inLine(own, { process: process(), waits, holdMs }) : own;
     waiter.state = ASKED;
-    return this.#host.decide(waiter.who.key, waiter.cost, set, false, waiter.who.weight);
+    return this.#host.decide({ ...waiter.request, set });
   }
 
   /** Records the denial of a waiter. @returns the gate's sleep, ms, or 0 if the wait has ended or the line stands at another gate now */
-  #deny(gate: Gate, { line, link }: Asker, decision: LimiterDecision, asked: number): number {
+  #deny(gate: Gate, { line, link }: Watcher, decision: LimiterDecision, isDue: boolean): number {
     const waiter = link.value;
     const now = this.#timing.now();
     const to = this.#members.gateOf(line, decision);
     const isJoined = to !== gate && to.next !== undefined;
-    const delay = to.pace.deny(decision, this.#host.holdMs);
+    const delay = to.pace.deny(decision, this.#host.holdMs, to.isCrowded);
     const { leastMs, aheadMs } = delay;
     if (leastMs === undefined) waiter.error ??= deniedError(decision);
-    else if (now + leastMs + aheadMs >= waiter.deadline) waiter.error ??= lateError(waiter.who.key, decision);
+    else if (isTooLate(waiter, decision, now + leastMs + aheadMs))
+      waiter.error ??= lateError(waiter.request.key, decision);
     if (waiter.error !== undefined) {
       this.#members.leave(line, link, waiter.error);
       if (to.size === 0) void this.ask(to);
@@ -181,8 +190,14 @@ export class Questions {
       this.#members.move(line, to);
       return 0;
     }
-    const sleep = to.pace.sleepAfterDenial(decision, delay, asked, now);
-    if (to === gate) return sleep;
+    if (isDue && to === gate) return 0;
+    const sleep = to.pace.sleepAfterDenial(decision, delay, line.askedAt, now);
+    if (to === gate) {
+      const isOfAnother = decision.reason === 'fair-share' || decision.reply.standing?.isAhead;
+      if (!isOfSharedSlots(decision) || !isOfAnother || !gate.lookAround(now)) return sleep;
+      gate.pace.endDenial();
+      return 0;
+    }
     this.#members.move(line, to);
     to.pace.sleep(gate.wasWoken ? 0 : sleep, now);
     void this.ask(to);
@@ -190,14 +205,15 @@ export class Questions {
   }
 
   /** Records the admission of a waiter. @returns false if its charge must be given back */
-  #admit(gate: Gate, { line, link }: Asker, decision: LimiterDecision): boolean {
+  #admit(gate: Gate, { line, link }: Watcher, decision: LimiterDecision): boolean {
     const waiter = link.value;
     const { delayMs } = decision;
-    const { key } = waiter.who;
+    const { key } = waiter.request;
     // Earlier waiters may still have their turns first.
     const waits = delayMs > 0 || line.first !== link;
-    if (this.#timing.now() + delayMs > waiter.deadline)
-      waiter.error ??= lateError(key, delayMs > 0 ? decision.tooLate() : gate.pace.denial);
+    // An admission that needs no turn is never too late: only this process was busy, or the timer would have fired.
+    if (delayMs > 0 && this.#timing.now() + delayMs > waiter.deadline)
+      waiter.error ??= lateError(key, decision.tooLate());
     else if (waits && !this.#members.takePlace(line, link)) waiter.error ??= fullError(key);
     if (waiter.error !== undefined) return false;
     gate.pace.admit(decision, this.#host.holdMs);
@@ -226,7 +242,7 @@ export class Questions {
     line.next = link.after;
     waiter.state = HELD;
     waiter.turn = new AbortController();
-    this.#host.hold(decision, waiter.turn.signal, waiter.who.isUnbounded ?? false).then(
+    this.#host.hold(decision, waiter.turn.signal, waiter.request.isUnbounded).then(
       () => {
         this.#members.remove(line, link);
         waiter.resolve(decision);
@@ -234,4 +250,9 @@ export class Questions {
       (error: unknown) => this.#members.leave(line, link, error),
     );
   }
+}
+
+/** Whether a denied waiter gives up. Nobody gives a ban back. @param at the earliest admission if no units are given back */
+function isTooLate({ request, deadline }: Waiter, { reason }: LimiterDecision, at: number): boolean {
+  return at >= deadline && (reason === 'banned' || !request.hopes);
 }

@@ -3,7 +3,7 @@ import { realTiming } from '../../common/timing.js';
 import { TurnClock } from './turn-clock.js';
 
 /** The turns that a store gave to admitted requests ahead of time, by `performance.now()`. */
-export class Turns {
+export class ReservedTurns {
   readonly #clock = new TurnClock();
   readonly #turns = new WeakMap<Decision, number>();
 

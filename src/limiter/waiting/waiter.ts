@@ -1,8 +1,8 @@
-import type { Cost, Costs } from '../../contract/costs.js';
-import type { Key } from '../../contract/key.js';
+import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
-import { patient } from './patient.js';
+import type { WaitRequest } from '../request.js';
+import { forWaiting } from './waiting-set.js';
 
 // The states of a waiter.
 /** The waiter is in line, and no question to the store is about it. */
@@ -14,27 +14,9 @@ export const HELD = 'held';
 /** The waiter has left the line, with a decision or an error. */
 export const DONE = 'done';
 
-/** The subject of a wait. */
-export interface Who {
-  readonly key: Key;
-  /** The policies that decide. */
-  readonly set: PolicySet;
-  /** Texts that distinguish the keys: see `idsOf`. */
-  readonly ids: readonly string[];
-  /**
-   * The tenant's part of the turns of those that wait for the same key, as a multiple of another tenant's: at least 1. @default the weight in
-   * the policy with `share`, or 1
-   */
-  readonly weight?: number | undefined;
-  /** Whether the request has a place however many wait. @default false */
-  readonly isUnbounded?: boolean;
-}
-
 export interface Waiter {
-  readonly who: Who;
-  readonly cost: Cost;
+  readonly request: WaitRequest;
   readonly costs: Costs;
-  readonly priority: number;
   /** The time at which the waiter gives up, by the room's clock. */
   readonly deadline: number;
   /** The time at which the waiter came. */
@@ -56,6 +38,6 @@ export interface Waiter {
 }
 
 /** The set that decides for a waiter. */
-export function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
-  return patient(who.set, deadline - now, now - came);
+export function setOf({ request, came, deadline }: Waiter, now: number): PolicySet {
+  return forWaiting(request.set, deadline - now, now - came);
 }

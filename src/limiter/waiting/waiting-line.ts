@@ -1,17 +1,19 @@
 import { List, type Link } from '../../common/list.js';
 import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
-import { Line } from './lines.js';
-import { Pace } from './pace.js';
+import { WaitingQueue } from './lines.js';
+import { AskSchedule } from './ask-schedule.js';
 import { DONE, QUEUED, setOf, type Waiter } from './waiter.js';
 
 /**
  * The waiters of a tenant, with the same key, or the same keys of several dimensions: first the held waiters, then the rest by priority and
  * in order of arrival.
  */
-export class WaitingLine extends Line<Waiter> {
+export class WaitingLine extends WaitingQueue<Waiter> {
   ids: readonly string[] = [this.key];
   weight = 1;
+  /** The time of the line's last question. */
+  askedAt = 0;
   /** The place where the line waits for its turn. Undefined before the line's first waiter. */
   gate: Gate | undefined;
   /** The line's place in the round of its gate, as long as the line has a waiter that is not held. */
@@ -26,7 +28,7 @@ export class WaitingLine extends Line<Waiter> {
   /** The waiter behind which a newcomer waits. The newcomer passes no waiter that is held or asked about. */
   lastBefore(priority: number): Link<Waiter> | undefined {
     let link = this.last;
-    while (link && link.value.priority < priority && link.value.state === QUEUED) link = link.before;
+    while (link && link.value.request.priority < priority && link.value.state === QUEUED) link = link.before;
     return link;
   }
 
@@ -53,7 +55,7 @@ export class WaitingLine extends Line<Waiter> {
   /** The last bounded waiter with a place. There must be such a waiter. */
   lastBounded(): Link<Waiter> {
     let link = this.newcomer ? this.newcomer.before! : this.last!;
-    while (link.value.who.isUnbounded || !link.value.hasPlace) link = link.before!;
+    while (link.value.request.isUnbounded || !link.value.hasPlace) link = link.before!;
     return link;
   }
 }
@@ -66,8 +68,15 @@ export const ASKING = 'asking';
 /** A timer runs until the next question. */
 export const SLEEPING = 'sleeping';
 
+/** The time after which each tenant that waits for shared slots asks again, ms. The store forgets its demand after twice this time. */
+const KEPT_MS = 1000;
+/** The most further tenants in a question, as many as the store remembers. */
+const MOST_KEPT = 64;
+/** The time between two questions about all tenants, ms for each of them. */
+const AROUND_MS = 1;
+
 /** A waiter in a question, and the waiter's line. */
-export interface Asker {
+export interface Watcher {
   readonly line: WaitingLine;
   readonly link: Link<Waiter>;
 }
@@ -82,7 +91,7 @@ export class Gate {
   readonly key: string;
   /** The keys at a separate gate of a line with several keys. */
   readonly ids: readonly string[];
-  readonly pace: Pace;
+  readonly pace: AskSchedule;
   state: typeof RESTING | typeof ASKING | typeof SLEEPING = RESTING;
   /** Whether units were given back during a question. The store is then asked again at once. */
   wasWoken = false;
@@ -95,11 +104,17 @@ export class Gate {
   readonly #round = new List<WaitingLine>();
   /** The units of a round for each unit of weight: the largest cost so far. */
   #quantum = 1;
+  /** The time of the last denial for which the next question is about all tenants, because the store keeps a free slot for one of them. */
+  #aroundAt = -Infinity;
+  isAround = false;
+  /** The number of returns since the last question, and the lines of the tenants that gave units back. */
+  #returns = 0;
+  readonly #returned = new Set<WaitingLine>();
 
   constructor(key: string, ids: readonly string[], isShared: boolean) {
     this.key = key;
     this.ids = ids;
-    this.pace = new Pace(isShared);
+    this.pace = new AskSchedule(isShared);
   }
 
   /** The waiter that the next question is about. */
@@ -144,10 +159,52 @@ export class Gate {
     }
   }
 
+  /** Records that units were given back. @param line the line of the tenant, if further requests of the tenant wait */
+  noteReturn(line: WaitingLine | undefined): void {
+    if (!this.next) return;
+    this.#returns++;
+    if (line) this.#returned.add(line);
+  }
+
+  /** Forgets the returns, because a question is sent. */
+  forgetReturns(): void {
+    this.#returns = 0;
+    this.#returned.clear();
+  }
+
+  /** Whether several lines have a waiter that is not held. */
+  get isCrowded(): boolean {
+    return this.#round.first !== this.#round.last;
+  }
+
+  /** Looks for the tenant for which the store keeps a free slot. @returns false if the last question has done so, or there is no other tenant */
+  lookAround(now: number): boolean {
+    this.isAround = this.isCrowded && now >= this.#aroundAt + AROUND_MS * this.size;
+    if (this.isAround) this.#aroundAt = now;
+    return this.isAround;
+  }
+
+  /**
+   * The first waiters of further lines: of the tenants that gave a slot back, whose shares have room for it, and of the tenants that have not
+   * asked lately, so that the store knows all tenants that wait.
+   */
+  due(now: number, group: readonly Watcher[]): Watcher[] {
+    const asked = new Set(group.map(({ line }) => line));
+    const before = this.isAround ? now : now - KEPT_MS;
+    this.isAround = false;
+    const askers: Watcher[] = [];
+    for (let spot = this.#round.first; spot && askers.length < MOST_KEPT; spot = spot.after) {
+      const line = spot.value;
+      const isDue = line.askedAt <= before || this.#returned.has(line);
+      if (!asked.has(line) && line.next && isDue) askers.push({ line, link: line.next });
+    }
+    return askers;
+  }
+
   /** The waiters in a question to the store, by one set, and whether there are no further waiters. */
-  group(now: number): { set: PolicySet; group: Asker[]; isAll: boolean } {
+  group(now: number): { set: PolicySet; group: Watcher[]; isAll: boolean } {
     const set = setOf(this.next!.value, now);
-    const group: Asker[] = [];
+    const group: Watcher[] = [];
     let sum = 0;
     let largest = 0;
     let last: Costs['costs'];
@@ -156,7 +213,7 @@ export class Gate {
       const { cost, costs } = value.costs;
       sum += cost;
       const isLess = costs ? costs.join() !== last?.join() : cost < largest;
-      const isSafe = this.pace.hasUnits(sum, isLess);
+      const isSafe = this.pace.hasUnits(sum, isLess, group.length < this.#returns);
       if (group.length > 0 && (!isSafe || setOf(value, now) !== set)) return { set, group, isAll: false };
       group.push(asker);
       largest = Math.max(largest, cost);
@@ -166,7 +223,7 @@ export class Gate {
   }
 
   /** The waiters in the order of their turns, as if every waiter were admitted. */
-  *#inTurn(): Generator<Asker> {
+  *#inTurn(): Generator<Watcher> {
     const visits: { line: WaitingLine; link: Link<Waiter>; credit: number }[] = [];
     let spot = this.#round.first;
     for (let at = 0; spot || at < visits.length;) {

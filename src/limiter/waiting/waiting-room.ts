@@ -20,22 +20,24 @@ import { onAbort } from '../../common/abort.js';
 import type { HeadgateError } from '../../common/errors.js';
 import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
-import { costsOf, type Cost } from '../../contract/costs.js';
-import { idsOf, joined } from '../../contract/parts.js';
+import { costsOf } from '../../contract/costs.js';
+import { idsOf, joined } from '../../contract/dimension-sets.js';
 import { weightIn } from '../../contract/shares.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
-import { Lines } from './lines.js';
+import type { WaitRequest } from '../request.js';
+import { WaitingQueues } from './lines.js';
+import { isOfSharedSlots } from './process-line.js';
 import { Questions, type Host } from './questions.js';
 import { abortedError, fullError, lateError } from './wait-errors.js';
-import { ASKED, HELD, QUEUED, type Waiter, type Who } from './waiter.js';
+import { ASKED, HELD, QUEUED, type Waiter } from './waiter.js';
 import { ASKING, Gate, WaitingLine } from './waiting-line.js';
 
 /** The requests that wait for admission: by gate, where lines take turns, and in each line in order of arrival. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #questions: Questions;
-  readonly #lines: Lines<Waiter, WaitingLine>;
+  readonly #lines: WaitingQueues<Waiter, WaitingLine>;
   readonly #isShared: boolean;
   readonly #gates = new Map<string, Gate>();
   /** The gates of lines that wait for several keys without a denial by a key, under each key. */
@@ -63,7 +65,7 @@ export class WaitingRoom {
       close: (gate) => this.#close(gate),
     });
     const giveWay = (line: WaitingLine): void => this.#giveWay(line);
-    this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key), giveWay);
+    this.#lines = new WaitingQueues(most, mostPerKey, (key) => new WaitingLine(key), giveWay);
   }
 
   /** The number of requests that wait now. */
@@ -72,39 +74,30 @@ export class WaitingRoom {
   }
 
   /**
-   * @param timeout ms, or Infinity
-   * @param priority the higher priority is served first
+   * @param ids texts that distinguish the keys of the request: see `idsOf`
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error passed to
    * `close`, or the store's error; in every case nothing stays charged
    */
-  wait(
-    who: Who,
-    cost: Cost,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    priority = 0,
-  ): Promise<LimiterDecision> {
+  wait(request: WaitRequest, ids: readonly string[]): Promise<LimiterDecision> {
+    const { key, cost, set, weight, timeout, signal, isUnbounded } = request;
     if (signal?.aborted) return Promise.reject(abortedError(signal));
-    const { ids } = who;
     const line = this.#lines.open(joined(ids));
     line.ids = ids;
-    line.weight = who.weight ?? weightIn(who.set);
+    line.weight = weight ?? weightIn(set);
     const gate = line.gate ?? this.#gateOf(line);
-    const before = line.lastBefore(priority);
+    const before = line.lastBefore(request.priority);
     const after = before ? before.after : line.first;
     // Beside a waiter that was denied, the newcomer has to wait, too. Otherwise the store's answer decides.
     const hasPlace = (gate.next !== undefined && gate.state !== ASKING) || after?.value.hasPlace === true;
-    if (hasPlace && !this.#lines.take(line, who.isUnbounded)) {
+    if (hasPlace && !this.#lines.take(line, isUnbounded)) {
       if (!line.first) this.#lines.close(line);
-      return Promise.reject(fullError(who.key));
+      return Promise.reject(fullError(key));
     }
     return new Promise((resolve, reject) => {
       const came = this.#timing.now();
       const waiter: Waiter = {
-        who,
-        cost,
-        costs: costsOf(cost, who.set.policies),
-        priority,
+        request,
+        costs: costsOf(cost, set.policies),
         came,
         deadline: came + timeout,
         resolve,
@@ -115,7 +108,7 @@ export class WaitingRoom {
         error: undefined,
         stop: () => {},
       };
-      const onTimeout = (): void => this.#giveUp(line, link, lateError(who.key, line.gate?.pace.denial));
+      const onTimeout = (): void => this.#giveUp(line, link, lateError(key, line.gate?.pace.denial));
       let stopTimer = (): void => {};
       let stopListening = (): void => {};
       waiter.stop = () => {
@@ -139,8 +132,9 @@ export class WaitingRoom {
    * for one of the same keys, or else at a separate gate
    */
   #gateOf(line: WaitingLine, denial?: LimiterDecision): Gate {
-    // Beyond its share, only this tenant waits.
-    if (denial?.reason === 'fair-share') return this.#openGate(line.key, line.ids);
+    // Beyond its share, only this tenant waits. Tenants of shared slots take turns at one gate, because nobody knows the times of releases.
+    if (denial?.reason === 'fair-share' && !isOfSharedSlots(denial))
+      return this.#openGate(line.key, line.ids);
     const denied = denial && deniedId(denial);
     if (denied !== undefined && line.ids.includes(denied)) return this.#openGate(denied);
     if (line.gate) return line.gate;
@@ -176,12 +170,15 @@ export class WaitingRoom {
     }
   }
 
-  /** Wakes the gates of some keys, because units were given back. */
+  /** Wakes the gates of the keys of a request, because its units were given back. */
   wake(ids: readonly string[]): void {
+    const line = this.#lines.get(joined(ids));
     for (const id of ids) {
       const gate = this.#gates.get(id);
-      if (gate) this.#questions.wake(gate);
-      for (const undenied of this.#undenied.get(id) ?? []) this.#questions.wake(undenied);
+      for (const each of [...(gate ? [gate] : []), ...(this.#undenied.get(id) ?? [])]) {
+        each.noteReturn(line);
+        this.#questions.wake(each);
+      }
     }
   }
 
@@ -206,7 +203,7 @@ export class WaitingRoom {
     link.value.hasPlace = false;
     if (line.newcomer === link.after) line.newcomer = link;
     this.#lines.vacate(line);
-    this.#end(line, link, fullError(link.value.who.key));
+    this.#end(line, link, fullError(link.value.request.key));
   }
 
   /** Ends a wait at the timeout, or because the caller aborted the wait. */
@@ -233,7 +230,7 @@ export class WaitingRoom {
 
   #remove(line: WaitingLine, link: Link<Waiter>): void {
     line.leave(link);
-    if (link.value.hasPlace) this.#lines.vacate(line, link.value.who.isUnbounded);
+    if (link.value.hasPlace) this.#lines.vacate(line, link.value.request.isUnbounded);
     if (line.first) return;
     const { gate } = line;
     this.#lines.close(line);
@@ -244,7 +241,7 @@ export class WaitingRoom {
   #takePlace(line: WaitingLine, link: Link<Waiter>): boolean {
     const waiter = link.value;
     if (line.newcomer === link) line.newcomer = link.after;
-    return (waiter.hasPlace ||= this.#lines.take(line, waiter.who.isUnbounded));
+    return (waiter.hasPlace ||= this.#lines.take(line, waiter.request.isUnbounded));
   }
 
   /** Gives places to all waiters in line, because the waiters have to wait, and rejects every waiter without a place. */
@@ -252,7 +249,7 @@ export class WaitingRoom {
     for (let link = line.newcomer; link; link = line.newcomer) {
       if (link.value.error === undefined && this.#takePlace(line, link)) continue;
       line.newcomer = link.after;
-      this.#end(line, link, fullError(link.value.who.key));
+      this.#end(line, link, fullError(link.value.request.key));
     }
   }
 }

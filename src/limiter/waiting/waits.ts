@@ -1,72 +1,90 @@
 import type { Decision } from '../../common/decision.js';
-import { toMilliseconds } from '../../common/duration.js';
+import { exactMilliseconds, warnOfSeconds } from '../../common/duration.js';
 import type { HeadgateError } from '../../common/errors.js';
 import { realTiming } from '../../common/timing.js';
 import { checkShape, checkSignal } from '../../common/validate.js';
-import { costAt, type Cost } from '../../contract/costs.js';
+import { costAt, type Cost, type Costs } from '../../contract/costs.js';
 import type { Gauges } from '../../contract/gauges.js';
 import type { Key } from '../../contract/key.js';
-import { idsOf } from '../../contract/parts.js';
+import { idsOf } from '../../contract/dimension-sets.js';
 import { checkWeight } from '../../contract/shares.js';
-import type { PolicySet } from '../../contract/store.js';
-import { isNothing, type Asking } from '../asking.js';
+import { isNothing, type Subject } from '../../contract/store.js';
+import type { Decider } from '../decide.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
 import type { Lifetime } from '../lifetime.js';
 import { reportWait } from '../observe.js';
 import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js';
-import type { Setup } from '../setup.js';
+import { requestOf, type Request, type WaitRequest } from '../request.js';
+import type { CheckedOptions } from '../checked-options.js';
 import { HoldQueue, holdRequestOf } from './hold-queue.js';
-import { patient } from './patient.js';
+import { forWaiting } from './waiting-set.js';
 import { processNumber } from './process-line.js';
 import { enter, leave } from './rooms.js';
 import { Sleeps } from './sleeps.js';
-import { abortedError, deniedError, fullError } from './wait-errors.js';
+import { abortedError, deniedError, fullError, lateError } from './wait-errors.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /** The waits of a limiter: for admission (`wait`), for the turn of an admitted request (`hold`), and for a time (`sleep`). */
 export class Waits {
-  readonly #setup: Setup;
-  readonly #asking: Asking;
+  readonly #setup: CheckedOptions;
+  readonly #decider: Decider;
   readonly #life: Lifetime;
-  readonly #held: HoldQueue;
-  readonly #room: WaitingRoom;
-  readonly #sleeps = new Sleeps(realTiming);
+  // Made for the first request that waits: a limiter without waits needs a third less memory, which a process with many limiters notices.
+  #held: HoldQueue | undefined;
+  #room: WaitingRoom | undefined;
+  #sleeps: Sleeps | undefined;
 
-  constructor(setup: Setup, asking: Asking, life: Lifetime) {
-    const { source, set, waiting } = setup;
+  constructor(setup: CheckedOptions, decider: Decider, life: Lifetime) {
     this.#setup = setup;
-    this.#asking = asking;
+    this.#decider = decider;
     this.#life = life;
-    this.#held = new HoldQueue(...waiting, realTiming);
-    this.#room = new WaitingRoom(...waiting, realTiming, {
+    setup.live?.start(() => this.#room?.wakeAll());
+    life.onIdle = () => this.#room && leave(setup.set.name, this.#room);
+  }
+
+  #openRoom(): WaitingRoom {
+    if (this.#room) return this.#room;
+    const { source, waiting } = this.#setup;
+    const decider = this.#decider;
+    const room = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
       process: source.embedded ? undefined : processNumber,
       get holdMs() {
-        return asking.slots.holdMs;
+        return decider.slots.holdMs;
       },
-      decide: (key, cost, its, peek, weight) => asking.decide(key, cost, its, peek, 'all', undefined, weight),
+      decide: (request) => decider.decide(request),
       hold: async (decision, signal, isUnbounded) => {
         const result = await this.#hold(decision, signal, true, isUnbounded);
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
     });
-    setup.live?.start(() => this.#room.wakeAll());
-    life.onIdle = () => leave(source, set.name, this.#room);
+    if (this.#life.isClosed) room.close(this.#life.closedError());
+    return (this.#room = room);
+  }
+
+  #openHoldQueue(): HoldQueue {
+    if (this.#held) return this.#held;
+    const held = new HoldQueue(...this.#setup.waiting, realTiming);
+    if (this.#life.isClosed) held.close();
+    return (this.#held = held);
   }
 
   /** The counts of waiting and held requests. */
   get gauges(): Pick<Gauges, 'waiting' | 'held' | 'maxWaiting'> {
-    return { waiting: this.#room.size, held: this.#held.size, maxWaiting: this.#setup.waiting[0] };
+    const [maxWaiting] = this.#setup.waiting;
+    return { waiting: this.#room?.size ?? 0, held: this.#held?.size ?? 0, maxWaiting };
   }
 
   /** See `limiter.wait`. */
   wait(key: Key, options: WaitOptions): Promise<Decision> {
+    // The shape is checked below.
+    warnOfSeconds('timeout', (options as WaitOptions | null)?.timeout, undefined, this.#setup.warn);
     return this.#wait(key, options, false, true);
   }
 
   /**
-   * Like `wait`, for work of this program. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`, there is a
+   * Like `wait`, for work of this program, which has computed or checked the timeout. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`, there is a
    * place for the request however many wait.
    *
    * @param isReported false within the wait of `reported`
@@ -86,89 +104,74 @@ export class Waits {
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
       const priority = checkPriority(options.priority ?? 0);
-      const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+      const timeout =
+        options.timeout === undefined ? Infinity : exactMilliseconds('timeout', options.timeout);
       const set = this.#setup.tiers.of(options.tier);
       const weight = options.weight === undefined ? undefined : checkWeight('weight', options.weight);
-      const args = [set, key, cost, timeout, signal, priority, isUnbounded, weight] as const;
-      return isReported ? this.waitBy(...args) : this.lineUp(...args);
+      // Only the calls of `limitFetch` are reported by themselves, and their charges are not returned.
+      const waits = { timeout, signal, priority, isUnbounded, hopes: isReported };
+      const request: WaitRequest = { ...requestOf(key, cost, set), unreported: 'all', weight, ...waits };
+      return isReported ? this.waitBy(request) : this.#lineUp(request);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
     }
   }
 
-  /** Like `wait`, by the policies of a set. @param timeout ms, or Infinity @param isUnbounded whether there is always a place in line */
-  waitBy(
-    set: PolicySet,
-    key: Key,
-    cost: Cost,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    priority = 0,
-    isUnbounded = false,
-    weight?: number,
-  ): Promise<LimiterDecision> {
-    return this.reported(set, key, cost, signal, () =>
-      this.lineUp(set, key, cost, timeout, signal, priority, isUnbounded, weight),
-    );
+  /** Like `wait`, for a request of an adapter. */
+  waitBy(request: WaitRequest): Promise<LimiterDecision> {
+    return this.reported(request, () => this.#lineUp(request));
   }
 
   /** Reports a wait once, at its end. @param wait waits by `lineUp`, and by other means */
   reported(
-    set: PolicySet,
-    key: Key,
-    cost: Cost,
-    signal: AbortSignal | undefined,
+    request: Pick<WaitRequest, keyof Request | 'signal'>,
     wait: () => Promise<LimiterDecision>,
   ): Promise<LimiterDecision> {
-    // The caller may change its objects meanwhile.
-    const [sameKey, sameCost] = [copyOf(key), copyOf(cost)];
+    const { signal } = request;
+    const own = keptOf(request);
     const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason, denial) => {
-      const last = denial ?? this.#asking.withoutStore(set, sameKey, sameCost);
+      const last = denial ?? this.#decider.unasked.withoutStore(own);
       return last.deniedFor(reason, last.retryAfterMs ?? 0);
     };
-    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp }, wait));
+    return this.#life.track(reportWait(this.#decider.reports, { signal, gaveUp }, wait));
   }
 
   /** Like `waitBy`, but unreported. */
-  async lineUp(
-    set: PolicySet,
-    key: Key,
-    asked: Cost,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    priority: number,
-    isUnbounded: boolean,
-    weight?: number,
-  ): Promise<LimiterDecision> {
-    const { scope, source, live, shadow } = this.#setup;
-    const subject = this.#asking.subject(key, set);
-    const costs = scope.costs(asked, subject.set, set);
-    const cost = copyOf(asked);
+  async #lineUp(given: WaitRequest): Promise<LimiterDecision> {
+    const { scope, live, shadow } = this.#setup;
+    const { key, cost, set } = given;
+    const subject = this.#decider.subject(key, set);
+    const costs = scope.costs(cost, subject.set, set);
+    const request = keptOf(given);
     const isTooMuch = subject.set.policies.some(
       (policy, i) => !policy.shadow && costAt(costs, i) > policy.traits.capacity,
     );
-    const isHopeless = isTooMuch && (!live || (await this.#isTooMuch(key, cost, set)));
-    if (!this.#asking.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.#asking.decide(key, cost, patient(set, 0, 0), false, 'all');
+    const isHopeless = isTooMuch && (!live || (await this.#look(request)).reason === 'cost-exceeds-capacity');
+    if (!this.#decider.enabled || isNothing(subject.set) || isHopeless) {
+      const decision = await this.#decider.decide({ ...request, set: forWaiting(set, 0, 0) });
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    const who = { key: copyOf(key), set, ids: idsOf(subject), isUnbounded, weight };
-    enter(source, this.#setup.set.name, this.#room);
+    const room = this.#openRoom();
+    enter(this.#setup.set.name, room);
     try {
-      return await this.#room.wait(who, cost, timeout, signal, priority);
+      return await room.wait(request, idsOf(subject));
     } catch (error) {
+      const { code, decision } = error as HeadgateError;
+      if (code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
       // A shadow rejects no request, even if the store takes longer than the request could wait.
-      if (!shadow || (error as HeadgateError).code !== 'HEADGATE_WAIT_TIMEOUT') throw error;
-      return this.#asking.withoutStore(set, key, cost, 'deny');
+      if (shadow) return this.#decider.unasked.withoutStore(request, 'deny');
+      // A request behind others was not asked about, so the denial is that of another request.
+      if (!decision || isAbout(ofLimiter(decision), { ...subject, ...costs })) throw error;
+      const own = await this.#look(request);
+      throw lateError(request.key, own.allowed ? own.deniedFor('wait-timeout', 0) : own);
     }
   }
 
-  /** Whether a cost exceeds a capacity by the limits that a key has now. */
-  async #isTooMuch(key: Key, cost: Cost, set: PolicySet): Promise<boolean> {
-    const { reason } = await this.#asking.decide(key, cost, patient(set, 0, 0), true, 'all');
-    return reason === 'cost-exceeds-capacity';
+  /** The decision by the limits that a key has now, without a charge. */
+  async #look(request: WaitRequest): Promise<LimiterDecision> {
+    return this.#decider.decide({ ...request, set: forWaiting(request.set, 0, 0), peek: true });
   }
 
   /**
@@ -177,15 +180,16 @@ export class Waits {
    */
   untilSlot(denial: LimiterDecision): LimiterDecision {
     const { reason, retryAfterMs, policies, set } = denial;
-    const { holdMs } = this.#asking.slots;
+    const { holdMs } = this.#decider.slots;
     if (holdMs === undefined || (reason !== 'quota-exceeded' && reason !== 'queue-full')) return denial;
-    const inLine = Math.min(this.#room.size, this.#setup.waiting[1]);
+    const inLine = Math.min(this.#room?.size ?? 0, this.#setup.waiting[1]);
     let waitMs = 0;
     for (const [i, { allowed, retryAfterMs: latestMs = 0 }] of policies.entries()) {
       const { traits, shadow, limit } = set.policies[i]!;
-      if (allowed || shadow) continue;
+      if (shadow) continue;
+      const isOfSlots = traits.holdsSlots && !allowed;
       const expectedMs = holdMs * (1 + inLine / limit);
-      waitMs = Math.max(waitMs, traits.holdsSlots ? Math.min(latestMs, expectedMs) : denial.nextWaitOf(i));
+      waitMs = Math.max(waitMs, isOfSlots ? Math.min(latestMs, expectedMs) : denial.nextWaitOf(i));
     }
     return waitMs < retryAfterMs ? denial.deniedFor(reason, Math.max(1, Math.ceil(waitMs))) : denial;
   }
@@ -208,10 +212,10 @@ export class Waits {
       decision.deniedFor(reason, decision.delayMs);
     const hold = async (): Promise<LimiterDecision> => {
       if (!this.#life.isClosed) return this.#hold(decision, signal);
-      await decision.cancel();
+      await decision.abandon();
       throw this.#life.closedError();
     };
-    return this.#life.track(reportWait(this.#asking.reports, { signal, gaveUp, reported }, hold));
+    return this.#life.track(reportWait(this.#decider.reports, { signal, gaveUp, reported }, hold));
   }
 
   /** @param isLast whether the request came after every held request, and waits behind the last even without a delay */
@@ -223,12 +227,12 @@ export class Waits {
   ): Promise<LimiterDecision> {
     const { units } = decision;
     if (units.every((each) => each === 0) || (decision.delayMs === 0 && !isLast)) return decision;
-    const delayMs = Math.max(0, this.#asking.turns.of(decision) - realTiming.now());
+    const delayMs = Math.max(0, this.#decider.turns.of(decision) - realTiming.now());
     const request = { ...holdRequestOf(decision), delayMs };
     if (request.unitMs === Infinity) return decision;
-    const outcome = await this.#held.hold(request, signal, isLast, isUnbounded);
+    const outcome = await this.#openHoldQueue().hold(request, signal, isLast, isUnbounded);
     if (outcome === 'turn') return decision;
-    await decision.cancel();
+    await decision.abandon();
     if (outcome === 'full') return decision.deniedFor('queue-full', decision.delayMs);
     if (outcome === 'closed') throw this.#life.closedError();
     throw abortedError(signal);
@@ -237,15 +241,27 @@ export class Waits {
   /** Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
   async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     this.#life.checkOpen();
-    await this.#sleeps.sleep(ms, signal);
+    await (this.#sleeps ??= new Sleeps(realTiming)).sleep(ms, signal);
   }
 
   /** Ends all waits. */
   close(): void {
-    this.#held.close();
-    this.#sleeps.close(this.#life.closedError());
-    this.#room.close(this.#life.closedError());
+    this.#held?.close();
+    this.#sleeps?.close(this.#life.closedError());
+    this.#room?.close(this.#life.closedError());
   }
+}
+
+/** Whether a decision is about a request with the same keys, costs and policies. */
+function isAbout({ subject }: LimiterDecision, other: Subject & Costs): boolean {
+  const textOf = ({ set, key, cost, costs = [cost] }: Subject & Costs): string =>
+    JSON.stringify([idsOf({ set, key }), costs, set.policies.map(({ id }) => id)]);
+  return textOf(subject) === textOf(other);
+}
+
+/** A request whose key and cost the caller cannot change any more. */
+function keptOf<R extends Request>(request: R): R {
+  return { ...request, key: copyOf(request.key), cost: copyOf(request.cost) };
 }
 
 function copyOf<T extends Key | Cost>(value: T): T {

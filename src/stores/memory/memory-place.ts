@@ -1,23 +1,24 @@
-import type { BanColumn } from '../../algorithms/ban.js';
-import type { Column } from '../../algorithms/index.js';
-import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js';
-import type { Part } from '../../contract/parts.js';
+import type { BanColumn } from '../../features/bans/ban.js';
+import type { MemoryColumn } from '../../algorithms/index.js';
+import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { Keys } from '../../contract/store.js';
-import { overriddenBy } from '../state/overrides.js';
-import type { Place } from '../state/place.js';
-import type { Returns } from '../state/returns.js';
-import type { Marks } from '../state/place.js';
-import type { AllMarks } from './marks.js';
+import type { Keys, Subject } from '../../contract/store.js';
+import type { Feature, Place } from '../../features/feature.js';
+import type { Returns } from '../../features/returns.js';
+import { limitsOf } from '../../features/overrides/key-limits.js';
+import type { IdPlace } from '../../features/ids/id-record.js';
+import type { RequestIds } from '../../features/ids/memory-ids.js';
+import type { AllMarks, Marks } from '../../features/thresholds/marks.js';
 import type { MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';
 import type { Selection } from './selections.js';
-import type { Table } from './table.js';
+import type { MemoryTable } from './table.js';
 
 /** A part of a policy set, and the place of its state. */
 export interface View {
-  readonly part: Part;
-  readonly table: Table;
+  readonly part: DimensionSet;
+  readonly features: readonly Feature[];
+  readonly table: MemoryTable;
   readonly selection: Selection;
 }
 
@@ -26,22 +27,22 @@ export class MemoryPlace implements Place {
   readonly #isAlone: boolean;
   readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #marks: AllMarks;
+  readonly #ids: RequestIds;
   #view!: View;
   /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
   row = 0;
-  columns: readonly Column[] = [];
+  columns: readonly MemoryColumn[] = [];
+  features: readonly Feature[] = [];
   policies: readonly CompiledPolicy[] = [];
-  record: OverrideRecord = '';
-  entry: OverrideEntry | undefined = undefined;
-  next: Place['next'] = undefined;
+  limits: Place['limits'] = undefined;
   #key = '';
-  #now = 0;
 
   /** @param isAlone whether the question has only this key */
-  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull'], marks: AllMarks) {
+  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull'], marks: AllMarks, ids: RequestIds) {
     this.#isAlone = isAlone;
     this.#marks = marks;
+    this.#ids = ids;
     this.#onFull = onFull;
   }
 
@@ -49,21 +50,15 @@ export class MemoryPlace implements Place {
     const { part, table, selection } = view;
     const key = typeof keys === 'string' ? keys : part.keyOf(keys);
     this.#key = key;
-    this.#now = now;
     this.#view = view;
+    this.features = view.features;
     selection.usedAt = now;
     if (table.names) table.remember(key);
     this.#go(table.find(key, selection.number));
     const { set } = part;
     this.policies = set.policies;
-    this.next = undefined;
-    if (set.overrides === undefined) return;
-    const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
-    const { entry, policies, next } = overriddenBy(record, set.overrides.all, set, now);
-    this.record = record;
-    this.entry = entry;
-    this.policies = policies;
-    this.next = next;
+    this.limits = set.overrides && limitsOf(set, table.records.of(key), now);
+    this.policies = this.limits?.policies ?? set.policies;
   }
 
   #go(at: number): void {
@@ -73,7 +68,7 @@ export class MemoryPlace implements Place {
     this.columns = table.columns(at, selection);
   }
 
-  get part(): Part {
+  get part(): DimensionSet {
     return this.#view.part;
   }
 
@@ -87,7 +82,11 @@ export class MemoryPlace implements Place {
 
   get marks(): Marks {
     const { scope, set } = this.part;
-    return this.#marks.of(`${scope} ${set.name}`, this.#key, this.#now);
+    return this.#marks.of(`${scope} ${set.name}`, this.#key, this.#view.selection.usedAt);
+  }
+
+  idOf(subject: Subject, id: string): IdPlace {
+    return this.#ids.place(subject, id, this.#view.selection.usedAt);
   }
 
   create(now: number, byHand: boolean): void {

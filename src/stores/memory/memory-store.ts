@@ -1,43 +1,35 @@
 import type { Warn } from '../../common/warnings.js';
 import { UP, type Health } from '../../contract/health.js';
-import { changeRecord, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
-import { partsOf, type Part } from '../../contract/parts.js';
-import type { Announced, Announcement } from '../../contract/announcement.js';
-import { adjust, ban, lease, reset } from '../state/changes.js';
+import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
+import type { Announced, Announcement, CountedDecision } from '../../contract/announcement.js';
+import { adjust, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
-import type { Place } from '../state/place.js';
-import { claims, decideOnce } from '../state/request-ids.js';
-import { reportCrossings, takeCrossings } from '../../contract/thresholds.js';
-import { storedCrossing, type CrossingList } from '../crossings.js';
-import { AllMarks } from './marks.js';
-import { RequestIds } from './request-ids.js';
+import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-state.js';
+import type { Place } from '../../features/feature.js';
+import { reportCrossings, takeCrossings } from '../../features/thresholds/crossing-reports.js';
+import { storedCrossing, type CrossingList } from '../../features/thresholds/crossings.js';
+import { featuresOf } from '../../features/features.js';
+import { AllMarks } from '../../features/thresholds/marks.js';
+import { MemoryRecords, overridesIn } from '../../features/overrides/memory-records.js';
+import { RequestIds } from '../../features/ids/memory-ids.js';
 import { MemoryPlace, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
   stepAfter,
   perSet,
-  type Change,
+  type ChargeChange,
   type Clock,
   type LeaseChange,
-  type OverridePlace,
-  type OverrideStore,
   type PolicySet,
   type Query,
   type Subject,
 } from '../../contract/store.js';
-import {
-  bannedChange,
-  ChangeLog,
-  overrideChange,
-  resetChange,
-  struckChange,
-  type Change as LogChange,
-} from '../journal.js';
-import { escapeKey, ownerText, ownerTextOfPlace } from '../keys.js';
+import { ChangeLog, resetChange, type JournalEntry as LogChange } from '../journal.js';
+import { ownerText } from '../keys.js';
 import { configurationOf, describe } from '../published.js';
-import { Table } from './table.js';
+import { MemoryTable } from './table.js';
 
 /** The data that a store keeps about a policy set. */
 interface SetData {
@@ -46,8 +38,15 @@ interface SetData {
   readonly places: readonly MemoryPlace[];
 }
 
-/** Whether the ban of a set is part of the state of a part. */
-const banned = ({ set }: Part): boolean => set.ban !== undefined;
+/** The checked options of a store. */
+interface MemorySettings {
+  readonly clock: Clock | undefined;
+  readonly maxKeys: number;
+  readonly onFull: MemoryStoreOptions['onFull'];
+  readonly warn: Warn;
+  readonly stream: CrossingList | undefined;
+  readonly counts: boolean;
+}
 
 /** Keeps bounded state in this process without timers, and answers synchronously. Use {@link memoryStore}. */
 export class Memory implements MemoryStore {
@@ -59,19 +58,23 @@ export class Memory implements MemoryStore {
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
   /** The tables by dimension and limiter name, so that no dimension takes room from another. */
-  readonly #tables = new Map<string, Table>();
+  readonly #tables = new Map<string, MemoryTable>();
   /** The places of questions about one key, two keys, and so on, by their number. */
   readonly #places: (readonly MemoryPlace[])[] = [];
   /** The data about each policy set. Forgotten whenever a selection is dropped. */
   #dataOf = this.#freshData();
-  /** The records of all keys, by limiter name. */
-  readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
+  /** The records of overrides of all keys, by limiter name. */
+  readonly recordsOfAll = new MemoryRecords();
   /** The crossings of thresholds for readers. */
   readonly stream: CrossingList | undefined;
   /** The limiters on this store. */
   readonly announced = new Set<Announcement>();
   /** The changes for operators. */
   readonly log = new ChangeLog();
+  /** Whether an administration may count decisions. */
+  readonly isCounted: boolean;
+  /** Counts the decisions of a limiter. Undefined until an administration begins. */
+  #count: ((name: string, decision: CountedDecision) => void) | undefined;
   #remembersKeys = false;
   #lastStep = 0;
   /** The step of the last `clear`. */
@@ -79,14 +82,9 @@ export class Memory implements MemoryStore {
 
   readonly #warn: Warn;
 
-  constructor(
-    clock: Clock | undefined,
-    maxKeys: number,
-    onFull: MemoryStoreOptions['onFull'],
-    warn: Warn,
-    stream?: CrossingList,
-  ) {
+  constructor({ clock, maxKeys, onFull, warn, stream, counts }: MemorySettings) {
     this.stream = stream;
+    this.isCounted = counts;
     // `Date.now` is looked up at each decision, so that fake timers work.
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
@@ -106,8 +104,17 @@ export class Memory implements MemoryStore {
   readonly announce = (limiter: Announcement): Announced => {
     this.announced.add(limiter);
     this.log.configure(configurationOf(describe(limiter)), this.#clock());
-    return { withdraw: () => void this.announced.delete(limiter) };
+    const { name } = limiter;
+    return {
+      withdraw: () => void this.announced.delete(limiter),
+      ...(this.isCounted && { count: (decision) => this.#count?.(name, decision) }),
+    };
   };
+
+  /** Counts all decisions from now on. */
+  countBy(count: (name: string, decision: CountedDecision) => void): void {
+    this.#count = count;
+  }
 
   keysOf(name: string): number {
     let keys = 0;
@@ -123,17 +130,12 @@ export class Memory implements MemoryStore {
   }
 
   /** The tables, by dimension and limiter name. */
-  get tables(): ReadonlyMap<string, Table> {
+  get tables(): ReadonlyMap<string, MemoryTable> {
     return this.#tables;
   }
 
   get clock(): Clock {
     return this.#clock;
-  }
-
-  /** The records of all keys, by limiter name. */
-  get overridesOfAll(): ReadonlyMap<string, { readonly record: OverrideRecord }> {
-    return this.#overridesOfAll;
   }
 
   /** Remembers the texts of keys from now on, for operators. Without that, a key can only be looked up. */
@@ -145,8 +147,8 @@ export class Memory implements MemoryStore {
   /** The answer to a peek of cost 1. @param scope as in `Part` @param set policies of one dimension, without a ban */
   lookAt(scope: string, key: string, set: PolicySet): Reply {
     const now = this.#clock();
-    const [part] = partsOf(set);
-    const place = new MemoryPlace(true, this.#onFull, this.#marks);
+    const [part] = setsByDimension(set);
+    const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
     place.find(this.#makeView({ ...part!, scope }), key, now);
     const query = { set, key, cost: 1, costs: undefined, peek: true, lease: '' };
     return decide([place], query, now, this.#step(now));
@@ -160,27 +162,27 @@ export class Memory implements MemoryStore {
 
   #freshData(): (set: PolicySet) => SetData {
     return perSet((set) => {
-      const views = partsOf(set).map((part) => this.#makeView(part));
+      const views = setsByDimension(set).map((part) => this.#makeView(part));
       const isAlone = views.length === 1;
       const places = (this.#places[views.length] ??= views.map(
-        () => new MemoryPlace(isAlone, this.#onFull, this.#marks),
+        () => new MemoryPlace(isAlone, this.#onFull, this.#marks, this.#ids),
       ));
       return { views, places };
     });
   }
 
-  #makeView(part: Part): View {
+  #makeView(part: DimensionSet): View {
     const { set, scope } = part;
     const now = this.#clock();
     const id = `${scope} ${set.name}`;
     let table = this.#tables.get(id);
     if (!table) {
-      this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
+      this.#tables.set(id, (table = new MemoryTable(this.#maxKeys, now, this.#warn)));
       if (this.#remembersKeys) table.rememberKeys();
     }
     if (set.ban) table.ban = set.ban;
     const selection = table.select(set.policies, now, () => (this.#dataOf = this.#freshData()));
-    return { part, table, selection };
+    return { part, features: featuresOf(set), table, selection };
   }
 
   #step(now: number): number {
@@ -190,62 +192,43 @@ export class Memory implements MemoryStore {
   // All dimensions are supported.
   checkDimensions(): void {}
 
-  readonly overrides: OverrideStore = {
-    read: (place) => {
-      const [records, key] = this.#recordsOf(place);
-      return [records.get(key)?.record ?? '', this.#clock()];
+  readonly overrides = overridesIn({
+    clock: () => this.#clock(),
+    recordsOf: (place) => {
+      if (!('subject' in place)) return [this.recordsOfAll, place.set.name];
+      const { subject, by } = place;
+      const { part, table } = this.#dataOf(subject.set).views.find(({ part: { name } }) => name === by)!;
+      return [table.records, part.keyOf(subject.key)];
     },
-    change: (place, change: RecordChange) => {
-      const now = this.#clock();
-      const [records, key] = this.#recordsOf(place);
-      const before = records.get(key)?.record ?? '';
-      // Operators change overrides rarely enough to look for all expired ones here.
-      for (const [other, { until }] of records) if (until <= now) records.delete(other);
-      const after = changeRecord(before, change, now);
-      if (after.record === '') records.delete(key);
-      else records.set(key, after);
-      const logged = overrideChange(ownerTextOfPlace(place, escapeKey), change, before, now);
-      if (logged) this.log.add({ ...logged, at: now });
-      return [before, now];
-    },
-  };
-
-  /** The records that contain the record of a place, and its key among them. */
-  #recordsOf(place: OverridePlace): [Map<string, { record: OverrideRecord; until: number }>, string] {
-    if (!('subject' in place)) return [this.#overridesOfAll, place.set.name];
-    const { subject, by } = place;
-    const { views } = this.#dataOf(subject.set);
-    const { part, table } = views.find(({ part: { name } }) => name === by)!;
-    return [table.overrides, part.keyOf(subject.key)];
-  }
+    placesOf: (subject, now) => this.#find(subject, now),
+    log: (change, now) => this.log.add({ ...change, at: now }),
+  });
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    const places = this.#find(query, now);
-    const step = this.#step(now);
-    const reply =
-      query.id === undefined
-        ? decide(places, query, now, step)
-        : decideOnce(this.#ids.place(query, query.id, now), places, query, now, step);
-    if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban), now);
-    if (this.#marks.crossings.length > 0) this.#reportCrossings(query);
+    const reply = decide(this.#find(query, now), query, now, this.#step(now));
+    if (reply.ban < 0 || this.#marks.crossings.length > 0) this.#report(query, reply.ban, now);
     return reply;
   }
 
-  adjust(change: Change): ChangeReply {
+  adjust(change: ChargeChange): ChangeReply {
     const now = this.#clock();
-    const { charged, units, claim, set } = change;
-    if (claim && !claims(this.#ids.place(change, claim.id, now), claim, set, now))
-      return adjust(this.#find(change, now), { ...change, units: units.map(() => 0) }, now, this.#step(now));
-    const isGone = charged !== undefined && charged.step <= this.#cleared;
-    const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    const reply = adjust(this.#find(left, now), left, now, this.#step(now));
-    if (this.#marks.crossings.length > 0) this.#reportCrossings(change);
+    const { charged, units } = change;
+    // After a clear, a charge of a later step is from before it, too, because the clock has gone back since.
+    const isGone =
+      charged !== undefined &&
+      this.#cleared > 0 &&
+      (charged.step <= this.#cleared || charged.step > this.#lastStep);
+    const made = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
+    const reply = adjust(this.#find(change, now), made, now, this.#step(now));
+    if (this.#marks.crossings.length > 0) this.#report(change, 0, now);
     return reply;
   }
 
-  /** The list of crossings is emptied first, because a listener may ask this store. */
-  #reportCrossings(subject: Subject): void {
+  /** Logs a ban by denials, and reports crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
+  #report(subject: Subject, ban: number, now: number): void {
+    if (ban < 0) this.#log(subject, hasBan, (owner) => struckChange(owner, -ban), now);
+    // The list is emptied first, because a listener may ask this store.
     const crossings = takeCrossings(this.#marks.crossings);
     for (const crossing of this.stream ? crossings : [])
       this.stream!.add(storedCrossing(subject, crossing, this.#clock()));
@@ -270,21 +253,18 @@ export class Memory implements MemoryStore {
 
   ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
     const now = this.#clock();
-    const places = this.#find(subject, now);
-    const { bans, row } = places.find(({ part }) => banned(part))!;
-    const left = bans.look(row, subject.set.ban!, now, false);
-    ban(places, duration, now);
-    if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note), now);
+    const left = setBan(this.#find(subject, now), duration, now);
+    if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note), now);
   }
 
   /** Logs a change of some parts of a subject. */
   #log(
     { set, key }: Subject,
-    isOf: (part: Part) => boolean,
+    isOf: (part: DimensionSet) => boolean,
     make: (owner: string) => LogChange | undefined,
     now: number,
   ): void {
-    for (const part of partsOf(set)) {
+    for (const part of setsByDimension(set)) {
       const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
       if (change) this.log.add({ ...change, at: now });
     }
@@ -295,7 +275,7 @@ export class Memory implements MemoryStore {
     this.#tables.clear();
     this.#ids.clear();
     this.#marks.clear();
-    this.#overridesOfAll.clear();
+    this.recordsOfAll.clear();
     this.log.clear();
     this.#dataOf = this.#freshData();
   }

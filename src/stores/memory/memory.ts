@@ -1,7 +1,7 @@
-import { choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
+import { boolean, choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
-import { CrossingList, thresholdsOption } from '../crossings.js';
+import { CrossingList, thresholdsOption } from '../../features/thresholds/crossings.js';
 import { Memory } from './memory-store.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 
@@ -13,6 +13,7 @@ export const MEMORY_TABLE = {
   maxKeys: integer(100, 16e6, 1e6),
   onFull: choice(['admit', 'deny'], 'admit'),
   thresholds: thresholdsOption(),
+  counts: boolean(true),
   warnings: custom('`false`, or an array of codes', (_, warnings) => compileWarnings(warnings as Warnings)),
 } satisfies OptionTable<MemoryStoreOptions>;
 
@@ -28,6 +29,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
 /** Like `memoryStore`, for options whose names were already checked. */
 export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
-  const { clock, maxKeys, onFull, thresholds } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
-  return new Memory(clock, maxKeys, onFull, warn, thresholds ? new CrossingList() : undefined);
+  const { clock, maxKeys, onFull, thresholds, counts } = readOptions(MEMORY_TABLE, options, 'memoryStore.');
+  const stream = thresholds ? new CrossingList() : undefined;
+  return new Memory({ clock, maxKeys, onFull, warn, stream, counts });
 }

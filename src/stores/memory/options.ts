@@ -7,7 +7,7 @@ export interface MemoryStoreOptions {
    * The current time in whole milliseconds since the epoch, for tests. @default Date.now, looked up at each decision, so that fake timers
    * work
    */
-  clock?: Clock;
+  clock?: Clock | undefined;
   /**
    * The most keys per limiter name and dimension, 100 to 16,000,000. At this number, new keys first replace expired keys, then keys that
    * are neither denied nor banned. If there is no such key, `onFull` decides. As many ids of requests are remembered per limiter name. Per
@@ -15,7 +15,7 @@ export interface MemoryStoreOptions {
    *
    * @default 1_000_000
    */
-  maxKeys?: number;
+  maxKeys?: number | undefined;
   /**
    * The answer to a request whose key finds no room. Every key in the store is then denied or banned. The decision's `reason` is
    * `'store-full'`:
@@ -26,11 +26,13 @@ export interface MemoryStoreOptions {
    * A ban by hand always finds room by evicting a denied key; without a denied key, a key banned by denials; and only then a key banned by
    * hand. Of each kind, the key that is free soonest is evicted.
    */
-  onFull?: 'admit' | 'deny';
+  onFull?: 'admit' | 'deny' | undefined;
   /** `'stream'`: crossings of thresholds are also kept for `admin.thresholds`, the last 100,000. @default false */
-  thresholds?: 'stream' | false;
+  thresholds?: 'stream' | false | undefined;
+  /** Counts decisions by limiter, policy and key from the creation of the first `createAdmin` or dashboard on. @default true */
+  counts?: boolean | undefined;
   /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
-  warnings?: Warnings;
+  warnings?: Warnings | undefined;
 }
 
 /** The store of {@link memoryStore}. */

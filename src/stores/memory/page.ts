@@ -1,5 +1,6 @@
-import { BanColumn, type CompiledBan } from '../../algorithms/ban.js';
-import type { Column } from '../../algorithms/index.js';
+import type { CompiledBan } from '../../contract/ban-options.js';
+import { BanColumn } from '../../features/bans/ban.js';
+import type { MemoryColumn } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
@@ -36,16 +37,16 @@ const VACANT_BIT = 1 << 31;
  *
  * Rows are numbered from 1. Row 0 stays empty, and represents a key without state.
  */
-export class Page {
+export class MemoryPage {
   /** The page's number, and the common bits of the page's keys. */
   readonly id: number;
   readonly depth: number;
   readonly ending: number;
   readonly rows: number;
   /** A column for each of the table's policies, in order, created at the first use. */
-  readonly columns: (Column | undefined)[] = [];
+  readonly columns: (MemoryColumn | undefined)[] = [];
   /** The columns of each selection of policies, which must not outlive the page. */
-  readonly selections: (readonly Column[] | undefined)[] = [];
+  readonly selections: (readonly MemoryColumn[] | undefined)[] = [];
   readonly bans = new BanColumn();
   /** A sink for the values that the prefetch reads. Without it, V8 would remove the read. */
   fetched = 0;
@@ -121,13 +122,13 @@ export class Page {
   }
 
   /** A new page with the keys whose hash ends with these `depth` bits, and with room for more. */
-  part(id: number, depth: number, ending: number): Page {
+  part(id: number, depth: number, ending: number): MemoryPage {
     const records = this.#records;
     // A vacant record has a bit that no hash has.
     const mask = (1 << depth) - 1 + VACANT_BIT;
     let keys = 0;
     for (let at = RECORD; at < records.length; at += RECORD) if ((records[at]! & mask) === ending) keys++;
-    const part = new Page(id, depth, ending, keys + 1);
+    const part = new MemoryPage(id, depth, ending, keys + 1);
     for (const [i, column] of this.columns.entries()) part.columns[i] = column?.sibling(part.rows);
     for (let row = 1; row <= this.rows; row++) {
       const at = row * RECORD;
@@ -187,7 +188,7 @@ export class Page {
   }
 
   /** Copies a row from a page with the same columns. */
-  #take(from: Page, theirs: number, ours: number): void {
+  #take(from: MemoryPage, theirs: number, ours: number): void {
     for (let i = 0; i < RECORD; i++) this.#records[ours * RECORD + i] = from.#records[theirs * RECORD + i]!;
     for (let i = 0; i < this.columns.length; i++) this.columns[i]?.take(from.columns[i]!, theirs, ours);
     this.bans.take(from.bans, theirs, ours);

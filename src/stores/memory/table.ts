@@ -1,11 +1,12 @@
-import { kernels, type Column } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../algorithms/ban.js';
+import { kernels, type MemoryColumn, type Saved } from '../../algorithms/index.js';
+import type { CompiledBan } from '../../contract/ban-options.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 import { fingerprint, takeFingerprint } from '../fingerprint.js';
-import { Page, PAGE_BITS, WITHIN } from './page.js';
-import type { StateSummary } from '../state/saved-state.js';
-import { Returns } from '../state/returns.js';
+import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
+import { isOfShares, type StateSummary } from '../state/saved-state.js';
+import { MemoryRecords } from '../../features/overrides/memory-records.js';
+import { Returns } from '../../features/returns.js';
 import { Selections, type Selection } from './selections.js';
 
 /** Rows that each new key checks, to free expired rows. */
@@ -20,9 +21,9 @@ const MAX_LOOKS_FOR_BAN = 4096;
 /** The fewest texts of keys of which those without a row are forgotten. */
 const MIN_NAMES_PER_PRUNING = 1000;
 
-const NO_STATE: Omit<StateSummary, 'overrides'> = {
+const NO_STATE: Omit<StateSummary, 'record'> = {
   ...{ bannedUntil: 0, denials: 0, countedUntil: 0, lastBanMs: 0 },
-  policies: new Map(),
+  ...{ policies: new Map(), tenants: new Map() },
 };
 
 /** The kinds of keys that a ban by hand evicts, in order. */
@@ -37,15 +38,14 @@ const BANNED_BY_HAND = 2;
  * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two, so that no
  * request ever waits until all keys have moved.
  */
-export class Table {
+export class MemoryTable {
   readonly #maxKeys: number;
-  readonly #pages: Page[];
+  readonly #pages: MemoryPage[];
   /** The page for each ending of a hash. The length is a power of two. */
-  #directory: Page[];
+  #directory: MemoryPage[];
   readonly #selections: Selections;
   readonly returns = new Returns();
-  /** The records of overridden keys, and the end of their use. Records come from operators, so a key never loses a record to another key. */
-  readonly overrides = new Map<string, { readonly record: string; readonly until: number }>();
+  readonly records = new MemoryRecords();
   /** The ban options of the limiters of this name, if any. */
   ban: CompiledBan | undefined;
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
@@ -73,7 +73,7 @@ export class Table {
     this.#warn = warn;
     this.#selections = new Selections(warn);
     this.#epoch = now - 2 ** 31 * 1000;
-    this.#pages = [new Page(0, 0, 0, 0)];
+    this.#pages = [new MemoryPage(0, 0, 0, 0)];
     this.#directory = [...this.#pages];
   }
 
@@ -98,18 +98,21 @@ export class Table {
   /** The state of a key, as `summaryOf` shows stored state. Undefined if the key has no row. */
   stateOf(key: string): StateSummary | undefined {
     const row = this.find(key, 0);
-    const overrides = this.overrides.get(key)?.record ?? '';
-    if (row === 0) return overrides === '' ? undefined : { ...NO_STATE, overrides };
+    const record = this.records.of(key);
+    if (row === 0) return record === '' ? undefined : { ...NO_STATE, record };
     const page = this.pageOf(row);
     const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = page.bans.save(
       row & WITHIN,
     ) as number[];
     const policies = new Map<string, number>();
+    const tenants = new Map<string, Saved>();
     for (const { number, policy } of this.#selections.policies) {
-      const until = page.columns[number]?.until(row & WITHIN) ?? 0;
+      const column = page.columns[number];
+      const until = column?.until(row & WITHIN) ?? 0;
       if (until > 0) policies.set(policy.id, until);
+      if (until > 0 && isOfShares(policy.id)) tenants.set(policy.id, column!.save(row & WITHIN));
     }
-    return { bannedUntil, denials, countedUntil, lastBanMs, policies, overrides };
+    return { bannedUntil, denials, countedUntil, lastBanMs, policies, tenants, record };
   }
 
   /** The number of times that there was no room for a new key. */
@@ -130,12 +133,12 @@ export class Table {
   }
 
   /** A row's page. The row's number within it is `row & WITHIN`. */
-  pageOf(row: number): Page {
+  pageOf(row: number): MemoryPage {
     return this.#pages[row >> PAGE_BITS]!;
   }
 
   /** The columns of a selection for a row, which is `row & WITHIN` in each of them. */
-  columns(row: number, { number, policies }: Selection): readonly Column[] {
+  columns(row: number, { number, policies }: Selection): readonly MemoryColumn[] {
     const page = this.pageOf(row);
     return (page.selections[number] ??= policies.map(
       ({ number, policy: { kernel, params } }) =>
@@ -207,12 +210,12 @@ export class Table {
   }
 
   /** The page of the key whose fingerprint was taken last. */
-  #current(): Page {
+  #current(): MemoryPage {
     return this.#directory[fingerprint[0]! & (this.#directory.length - 1)]!;
   }
 
   /** Makes room for more keys of a page. */
-  #extend(page: Page): void {
+  #extend(page: MemoryPage): void {
     const { id, depth, ending } = page;
     this.#forgetRows();
     if (!page.isLarge) {
@@ -225,7 +228,7 @@ export class Table {
     this.#put(page.part(this.#pages.length, depth + 1, ending + bit));
   }
 
-  #put(page: Page): void {
+  #put(page: MemoryPage): void {
     this.#pages[page.id] = page;
     for (let i = page.ending; i < this.#directory.length; i += 2 ** page.depth) this.#directory[i] = page;
   }
@@ -302,7 +305,7 @@ export class Table {
   }
 
   /** The time until which a row is denied, ms. */
-  #deniedUntil(page: Page, within: number): number {
+  #deniedUntil(page: MemoryPage, within: number): number {
     return this.#epoch + page.deniedUntil(within) * 1000;
   }
 

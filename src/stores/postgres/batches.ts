@@ -2,18 +2,23 @@ import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import {
   ask,
+  dropBackground,
   extendWaits,
   MAX_UPDATE_WAIT_MS,
   MIN_BUSY_MS,
   rejectAll,
   type Update,
 } from '../state/updates.js';
-import { Connection, Failure, stateOf } from './connection.js';
-import type { PostgresPool } from './pool.js';
-import type { Table } from './table.js';
+import type { Clients } from './clients.js';
+import { type PostgresConnection, Failure, stateOf } from './connection.js';
+import { FORBIDDEN, GRANT_FIX } from './rights.js';
+import type { PostgresTable } from './table.js';
 
 /** The most transactions at the same time. While a transaction waits for the server, the next is filled. */
 const MAX_TRANSACTIONS = 2;
+
+/** The time after which a transaction asks the pool again, ms, because a connection that hangs must not keep its place. */
+const MAX_CONNECT_MS = 1000;
 
 /** The most updates of a transaction, so that the decisions do not block the event loop for long. */
 const MAX_UPDATES = 128;
@@ -37,8 +42,8 @@ interface Queued extends Update {
  * connection is free.
  */
 export class Batches {
-  readonly #pool: PostgresPool;
-  readonly #table: Table;
+  readonly #clients: Clients;
+  readonly #table: PostgresTable;
   #queue: Queued[] = [];
   #turn = 0;
   readonly #underWay = new Set<Update>();
@@ -51,8 +56,8 @@ export class Batches {
   #isClosed = false;
   #idle: (() => void)[] = [];
 
-  constructor(pool: PostgresPool, table: Table) {
-    this.#pool = pool;
+  constructor(clients: Clients, table: PostgresTable) {
+    this.#clients = clients;
     this.#table = table;
   }
 
@@ -66,6 +71,7 @@ export class Batches {
   /** Resolves when all updates have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#queue = dropBackground(this.#queue);
     await new Promise<void>((resolve) => {
       this.#idle.push(resolve);
       this.#dropLate();
@@ -99,14 +105,16 @@ export class Batches {
 
   /** Takes a connection, then the updates that wait for a connection. @returns false if there were no updates */
   async #runQueue(): Promise<boolean> {
-    let connection: Connection;
+    let connection: PostgresConnection | undefined;
     try {
-      connection = new Connection(await this.#pool.connect());
+      connection = await this.#clients.take(MAX_CONNECT_MS);
     } catch (error) {
       // The pool may be too small for two transactions. The second continues at the end of the first.
       if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
       return false;
     }
+    // The callers wait on. The next attempt may get this or another connection.
+    if (!connection) return true;
     let updates: readonly Queued[] = [];
     let isBroken = true;
     try {
@@ -142,7 +150,7 @@ export class Batches {
   }
 
   /** Runs a transaction, again after a conflict. @throws Failure */
-  async #attempt(connection: Connection, updates: readonly Queued[]): Promise<void> {
+  async #attempt(connection: PostgresConnection, updates: readonly Queued[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
         for (const { resolve } of await this.#table.transact(connection, updates)) resolve();
@@ -226,7 +234,8 @@ function notOfServer(cause: unknown): Pick<Failure, 'cause' | 'isUndone' | 'isLo
 export function away(why: unknown): HeadgateError {
   if (why instanceof HeadgateError) return why;
   const text = why instanceof Error ? why.message || stateOf(why) : String(why);
-  return new HeadgateError('HEADGATE_STORE_AWAY', `PostgreSQL cannot be used: ${text}`, {
+  const fix = stateOf(why) === FORBIDDEN ? `. ${GRANT_FIX}` : '';
+  return new HeadgateError('HEADGATE_STORE_AWAY', `PostgreSQL cannot be used: ${text}${fix}`, {
     cause: why instanceof Error ? why : undefined,
   });
 }

@@ -1,5 +1,6 @@
 import { within } from '../../common/within.js';
 import type { PostgresClient, PostgresResult } from './pool.js';
+import { sessionOf, type Session } from './prepared.js';
 
 /** SQL states of a transaction that the server undid in favour of others: serialization failure, deadlock. */
 const CONFLICT = /^(40001|40P01)$/;
@@ -10,19 +11,25 @@ const SHUTDOWN = /^(57P0[1-5]|08)/;
 /** The SQL state of a session that the server ended because of an idle transaction, before reading another text. */
 const ENDED_IDLE = /^25P03$/;
 
+/** SQL states of prepared statements that are missing, exist already, or no longer fit the table. */
+const UNPREPARED = /^(26000|42P05|0A000)$/;
+
 /** The failure of a transaction. */
 export class Failure extends Error {
   /** Whether certainly nothing was written. */
   readonly isUndone: boolean;
+  /** Whether the session had lost its prepared statements. */
+  readonly isUnprepared: boolean;
 
-  constructor(cause: unknown, isUndone: boolean) {
+  constructor(cause: unknown, isUndone: boolean, isUnprepared = false) {
     super('', { cause });
     this.isUndone = isUndone;
+    this.isUnprepared = isUnprepared;
   }
 
   /** Whether the same connection can try the transaction again. */
   get isConflict(): boolean {
-    return this.isUndone && CONFLICT.test(stateOf(this.cause));
+    return this.isUndone && (this.isUnprepared || CONFLICT.test(stateOf(this.cause)));
   }
 
   /** Whether the connection was lost, so that the transaction can be tried again on another connection. */
@@ -35,14 +42,24 @@ export class Failure extends Error {
   }
 }
 
-/** A connection for one transaction. */
-export class Connection {
+/** The parsers of a query: none, because a user may have set a parser even for texts. Only `pg` has parsers for each query. */
+const TYPES = { getTypeParser: () => String };
+
+/** A client of `pg`. */
+interface PgClient {
+  query(config: { readonly text: string; readonly types: typeof TYPES }): Promise<PostgresResult>;
+}
+
+/** A connection for one transaction. It listens to its client from the first moment to the release. */
+export class PostgresConnection {
+  readonly session: Session;
   readonly #client: PostgresClient;
   /** The error by which the connection was lost between two texts. */
   #lost: Error | undefined;
 
   constructor(client: PostgresClient) {
     this.#client = client;
+    this.session = sessionOf(client);
     // Without a listener, a connection that is lost between two texts would end the process.
     client.on('error', this.#lose);
   }
@@ -57,7 +74,7 @@ export class Connection {
       if (this.#lost) throw this.#lost;
       return await this.#query(text, ms);
     } catch (error) {
-      throw new Failure(this.#lost ?? error, true);
+      throw new Failure(this.#lost ?? error, true, this.#isUnprepared(error));
     }
   }
 
@@ -67,12 +84,24 @@ export class Connection {
     try {
       return await this.#query(text, ms);
     } catch (error) {
-      throw new Failure(error, isOfServer(error) && !SHUTDOWN.test(stateOf(error)));
+      throw new Failure(
+        error,
+        isOfServer(error) && !SHUTDOWN.test(stateOf(error)),
+        this.#isUnprepared(error),
+      );
     }
   }
 
+  #isUnprepared(error: unknown): boolean {
+    return UNPREPARED.test(stateOf(error)) && this.session.lose();
+  }
+
   async #query(text: string, ms: number): Promise<readonly [PostgresResult, ...PostgresResult[]]> {
-    const reply: unknown = await within(ms, this.#client.query(text), () => {
+    const isPg = typeof (this.#client as { getTypeParser?: unknown }).getTypeParser === 'function';
+    const asked = isPg
+      ? (this.#client as unknown as PgClient).query({ text, types: TYPES })
+      : this.#client.query(text);
+    const reply: unknown = await within(ms, asked, () => {
       throw new Error('the server did not answer in time');
     });
     return (Array.isArray(reply) ? reply : [reply]) as [PostgresResult];

@@ -1,10 +1,14 @@
 // The tables beside the table of state: the log of changes, the crossings of thresholds, and the groups of their readers.
-import { CROSSINGS_LIFE_MS, MAX_CROSSINGS, type StoredCrossing } from '../crossings.js';
+import {
+  CROSSINGS_LIFE_MS,
+  MAX_CROSSINGS,
+  type StoredCrossing,
+} from '../../features/thresholds/crossings.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { identifier, literal, NOW } from './statements.js';
 
 /** The names of the tables as identifiers. */
-function tablesOf(table: string) {
+export function tablesOf(table: string) {
   const named = (suffix: string): string => identifier(`${table}_${suffix}`);
   return { log: named('log'), crossings: named('crossings'), readers: named('readers') };
 }
@@ -68,7 +72,7 @@ function crossingTexts(table: string, all: readonly StoredCrossing[]): string[] 
   return [
     `INSERT INTO ${crossings} (at, entry) VALUES ${rows.join(',')}`,
     `DELETE FROM ${crossings} WHERE id <= (SELECT max(id) FROM ${crossings}) - ${MAX_CROSSINGS}`,
-    `DELETE FROM ${crossings} WHERE id IN (SELECT id FROM (${oldest}) AS oldest WHERE at < ${first.at - CROSSINGS_LIFE_MS})`,
+    `DELETE FROM ${crossings} WHERE id = ANY (ARRAY(SELECT id FROM (${oldest}) AS oldest WHERE at < ${first.at - CROSSINGS_LIFE_MS}))`,
   ];
 }
 
@@ -100,9 +104,7 @@ function readerText(table: string, statements: readonly string[]): string {
 export function readText(
   table: string,
   group: string,
-  most: number,
-  idle: number,
-  now: number | undefined,
+  { most, idle, now }: { readonly most: number; readonly idle: number; readonly now: number | undefined },
 ): string {
   const { crossings, readers } = tablesOf(table);
   const reader = literal(group);

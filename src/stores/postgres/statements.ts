@@ -1,9 +1,11 @@
 // The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
-// because PostgreSQL allows parameters in single statements only.
+// because PostgreSQL allows parameters in single statements only. A list is one literal with a line for each item, because the server parses
+// a long literal faster than many short ones.
 import type { StateChange } from '../state/key-record.js';
+import { escaped } from './state-text.js';
 
 /** The time by the server's clock in whole ms since the epoch. */
-export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8';
+export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 /** A text as a literal, whatever the server's `standard_conforming_strings`. */
 export function literal(text: string): string {
@@ -18,6 +20,74 @@ export function identifier(table: string): string {
     .join('.');
 }
 
+/** A statement of transactions. */
+interface Statement {
+  /** The types of its values. */
+  readonly types: string;
+  /** @param values literals, or the names of parameters */
+  sql(table: string, values: readonly string[]): string;
+}
+
+/** A list as one literal: a line feed precedes each item, because the server reads an empty text as an empty list and not as an empty item. */
+const linesFrom = (items: readonly string[]): string => literal(items.map((item) => `\n${item}`).join(''));
+
+const linesOf = (text: string): string => `(string_to_array(${text}, E'\\n'))[2:]`;
+
+/** The plans of prepared statements are kept while the table grows, so none of them may depend on its size. */
+export const STATEMENTS = {
+  /**
+   * Locks the rows of the keys. Missing rows are created. One statement locks old and new rows in the order of the keys, so that
+   * transactions never wait for each other in a circle.
+   */
+  lock: {
+    types: 'text',
+    sql: (table, [keys]) =>
+      `INSERT INTO ${table} AS t (key, expires, state) SELECT k, 0, '' FROM unnest(${linesOf(keys!)}) WITH ORDINALITY AS u (k, n) ORDER BY n
+ON CONFLICT (key) DO UPDATE SET expires = t.expires WHERE false`,
+  },
+  /**
+   * Reads the states of locked rows, each on a line, in the order of their keys. Only a statement of its own sees the rows that `lock` has
+   * created, and the states on whose locks it has waited. JSON may have a space instead of a line feed.
+   */
+  read: {
+    types: 'text',
+    sql: (table, [keys]) =>
+      `SELECT string_agg(replace(encode(state, 'escape'), E'\\n', ' '), E'\\n' ORDER BY key) AS states, ${NOW}::text AS now, pg_backend_pid()::text AS pid
+FROM ${table} WHERE key = ANY (${linesOf(keys!)})`,
+  },
+  /** Writes states to locked rows. The keys are named twice, so that the server reads no other rows, whatever the plan of the join. */
+  write: {
+    types: 'text, bigint[], text',
+    sql: (table, [keys, expires, states]) =>
+      `UPDATE ${table} AS t SET expires = e, state = decode(s, 'escape')
+FROM unnest(${linesOf(keys!)}, ${expires!}::bigint[], ${linesOf(states!)}) AS v (k, e, s) WHERE key = k AND key = ANY (${linesOf(keys!)})`,
+  },
+  remove: {
+    types: 'text',
+    sql: (table, [keys]) => `DELETE FROM ${table} WHERE key = ANY (${linesOf(keys!)})`,
+  },
+  /** Deletes expired rows of a part of the table. Rows that other transactions have locked are in use, and stay. */
+  sweep: {
+    types: 'text, bigint, bigint',
+    sql: (table, [after, rows, before]) =>
+      `WITH part AS MATERIALIZED (SELECT key, expires FROM ${table} WHERE key > ${after!} ORDER BY key LIMIT ${rows!}),
+gone AS (DELETE FROM ${table} WHERE key = ANY (ARRAY(SELECT key FROM ${table} WHERE key = ANY (ARRAY(SELECT key FROM part WHERE expires <= ${before!}))
+AND expires <= ${before!} FOR UPDATE SKIP LOCKED)) RETURNING key)
+SELECT max(key) AS last, count(*)::text AS found, (SELECT count(*) FROM gone)::text AS gone FROM part`,
+  },
+} satisfies Record<string, Statement>;
+
+/** The names of the statements. */
+export type StatementName = keyof typeof STATEMENTS;
+
+/** The texts of the statements for a table, on one connection. */
+export interface Texts {
+  /** The texts by which the session learns the statements, or nothing. They come before those of `run`. */
+  prepare(): string;
+  /** @param values literals */
+  run(name: StatementName, ...values: readonly string[]): string;
+}
+
 /** The limits of a transaction that the server enforces, ms. */
 export interface Patience {
   /** The longest time for a statement, and for the lock of a row. */
@@ -26,19 +96,30 @@ export interface Patience {
   readonly idle: number;
 }
 
+/** The result of {@link lockAndRead}. */
+export interface ReadRow {
+  /** The states on lines, or `null` if there is no row. */
+  readonly states: string | null;
+  readonly now: string;
+  /** The id of the server's process. */
+  readonly pid: string;
+}
+
+/** Excludes plans that read the whole table. They are quick while the table is small, and a session keeps a plan while the table grows. */
+const PLANS =
+  'SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = off;';
+
 /**
- * Begins a transaction, locks the rows of the keys and returns their states. Missing rows are created. One statement locks old and new rows
- * in the order of the keys, so that transactions never wait for each other in a circle.
+ * Begins a transaction, locks the rows of the keys and returns a {@link ReadRow}.
  *
  * @param keys in order of their bytes
  */
-export function lockAndRead(table: string, keys: readonly string[], { statement, idle }: Patience): string {
-  const list = `ARRAY[${keys.map(literal).join(',')}]`;
+export function lockAndRead(texts: Texts, keys: readonly string[], { statement, idle }: Patience): string {
+  const list = linesFrom(keys);
   return `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL statement_timeout = ${statement}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${idle};
-INSERT INTO ${table} AS t (key, expires, state) SELECT k, 0, '' FROM unnest(${list}) WITH ORDINALITY AS u (k, n) ORDER BY n
-ON CONFLICT (key) DO UPDATE SET expires = t.expires WHERE false;
-SELECT key, state, (SELECT ${NOW}) AS now FROM ${table} WHERE key = ANY (${list})`;
+SET LOCAL statement_timeout = ${statement}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${idle}; ${PLANS}
+${texts.prepare()}${texts.run('lock', list)};
+${texts.run('read', list)}`;
 }
 
 /** A part of the table that is checked for expired rows. */
@@ -50,57 +131,56 @@ export interface Sweep {
   readonly before: number;
 }
 
+/** The result of a sweep. */
+export interface SweepRow {
+  readonly last: string | null;
+  /** The count of checked rows, and of deleted rows. */
+  readonly found: string;
+  readonly gone: string;
+}
+
 /**
- * Writes states and commits. @param changes by key; without bytes, the row is deleted @param sweep returns `last` and `found`
+ * Writes states and commits. @param changes by key; without bytes, the row is deleted @param sweep returns a {@link SweepRow}
  * @param records texts before the commit
  */
 export function writeAndCommit(
-  table: string,
+  texts: Texts,
   changes: ReadonlyMap<string, StateChange>,
   sweep: Sweep | undefined,
   records: readonly string[],
 ): string {
-  const rows: string[] = [];
+  const keys: string[] = [];
+  const ends: number[] = [];
+  const states: string[] = [];
   const gone: string[] = [];
   for (const [key, { bytes, expiresAt }] of changes) {
-    if (!bytes) gone.push(literal(key));
-    else
-      rows.push(
-        `(${literal(key)},${expiresAt}::bigint,E'\\\\x${Buffer.from(bytes).toString('hex')}'::bytea)`,
-      );
+    if (!bytes) gone.push(key);
+    else {
+      keys.push(key);
+      ends.push(expiresAt);
+      states.push(escaped(bytes));
+    }
   }
-  const texts: string[] = [];
-  if (rows.length > 0)
-    texts.push(
-      `UPDATE ${table} AS t SET expires = v.expires, state = v.state FROM (VALUES ${rows.join(',')}) AS v (key, expires, state) WHERE t.key = v.key`,
-    );
-  if (gone.length > 0) texts.push(`DELETE FROM ${table} WHERE key IN (${gone.join(',')})`);
-  if (sweep) texts.push(...sweepTexts(table, sweep));
-  return [...texts, ...records, 'COMMIT'].join(';\n');
-}
-
-/** Deletes expired rows. Rows that other transactions have locked are in use, and stay. */
-function sweepTexts(table: string, { after, rows, before }: Sweep): string[] {
-  const part = `(SELECT key FROM ${table} WHERE key > ${literal(after)} ORDER BY key LIMIT ${rows}) AS part`;
-  return [
-    `SELECT max(key) AS last, count(*)::int AS found FROM ${part}`,
-    `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE key > ${literal(after)} AND key <= (SELECT max(key) FROM ${part})
-AND expires <= ${before} FOR UPDATE SKIP LOCKED)`,
-  ];
+  const all: string[] = [];
+  if (keys.length > 0)
+    all.push(texts.run('write', linesFrom(keys), `'{${ends.join(',')}}'`, linesFrom(states)));
+  if (gone.length > 0) all.push(texts.run('remove', linesFrom(gone)));
+  if (sweep) all.push(texts.run('sweep', literal(sweep.after), `${sweep.rows}`, `${sweep.before}`));
+  return [...all, ...records, 'COMMIT'].join(';\n');
 }
 
 /** Reads the time by the server's clock. Returns `now`. */
 export function clockText(): string {
-  return `SELECT ${NOW} AS now`;
+  return `SELECT ${NOW}::text AS now`;
 }
 
 /** Reads states by their keys. A row without state is about to be deleted. */
 export function statesText(table: string, keys: readonly string[]): string {
   const list = keys.map(literal).join(',');
-  return `SELECT key, state FROM ${identifier(table)} WHERE key IN (${list}) AND state <> ''`;
+  return `SELECT key, encode(state, 'hex') AS state FROM ${identifier(table)} WHERE key IN (${list}) AND state <> ''`;
 }
 
 /** Reads the rows after a key, in the order of their keys. */
 export function rowsText(table: string, after: string, most: number): string {
-  return `SELECT key, state FROM ${identifier(table)} WHERE key > ${literal(after)} ORDER BY key LIMIT ${most}`;
+  return `SELECT key, encode(state, 'hex') AS state FROM ${identifier(table)} WHERE key > ${literal(after)} ORDER BY key LIMIT ${most}`;
 }

@@ -1,15 +1,23 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
-import type { StoredCrossing } from '../crossings.js';
+import type { StoredCrossing } from '../../features/thresholds/crossings.js';
 import type { LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
 import { runUpdate, type Update } from '../state/updates.js';
-import type { Connection } from './connection.js';
-import type { Row } from './pool.js';
+import type { PostgresConnection } from './connection.js';
+import type { PostgresRow } from './pool.js';
 import { recordTexts } from './records.js';
 import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
-import { identifier, lockAndRead, writeAndCommit, type Sweep } from './statements.js';
+import { unescaped } from './state-text.js';
+import {
+  identifier,
+  lockAndRead,
+  writeAndCommit,
+  type ReadRow,
+  type Sweep,
+  type SweepRow,
+} from './statements.js';
 
 /** The least time that the server gives a statement, ms. Callers wait less long. */
 const MIN_STATEMENT_MS = 1000;
@@ -20,22 +28,30 @@ const MIN_STATEMENT_MS = 1000;
  */
 const MAX_IDLE_MS = 500;
 
-/** The rows to check in a sweep for each written row, so that expired rows are a small part of the table. */
+/**
+ * The rows to check for each row that is created, so that expired rows are a small part of the table. If the last sweep found an expired row, each
+ * other written row counts as much.
+ */
 const CHECKED_ROWS_PER_WRITE = 4;
 
-/** The rows that are written between two sweeps. */
-const WRITES_PER_SWEEP = 64;
+/** The rows to check for another written row while sweeps find no expired rows. */
+const CHECKED_ROWS_PER_REWRITE = 0.5;
+
+/** The rows that a sweep checks at least. */
+const MIN_SWEPT_ROWS = 128;
 
 /** The table, and the transactions that change it. */
-export class Table {
+export class PostgresTable {
   /** Whether the server has answered once. */
   hasAnswered = false;
   readonly #schema: Schema;
   readonly #name: string;
   readonly #clock: Clock | undefined;
   #isChecked = false;
-  /** The rows written since the last sweep. */
-  #written = 0;
+  /** The rows to check in the next sweep. */
+  #unchecked = 0;
+  /** Whether the last sweep found expired rows. */
+  #hasExpired = false;
   /** The key at which the next sweep begins. Undefined before the first sweep. */
   #swept: string | undefined;
 
@@ -46,7 +62,7 @@ export class Table {
   }
 
   /** Checks once that the table is there. @throws HeadgateError `HEADGATE_STORE_AWAY` @throws Failure */
-  async check(connection: Connection): Promise<void> {
+  async check(connection: PostgresConnection): Promise<void> {
     if (this.#isChecked) return;
     const [{ rows }] = await connection.prepare(commentText(this.#schema), MIN_STATEMENT_MS);
     checkTable(this.#schema.table, rows[0] as unknown as CommentRow);
@@ -59,30 +75,30 @@ export class Table {
   }
 
   /** Undoes a transaction that failed. @throws Failure */
-  async rollback(connection: Connection): Promise<void> {
+  async rollback(connection: PostgresConnection): Promise<void> {
     await connection.prepare('ROLLBACK', MIN_STATEMENT_MS);
   }
 
   /** Runs updates in a transaction. @returns the updates that succeeded @throws Failure */
-  async transact(connection: Connection, updates: readonly Update[]): Promise<readonly Update[]> {
+  async transact(connection: PostgresConnection, updates: readonly Update[]): Promise<readonly Update[]> {
     const statement = longestTimeout(updates);
     // The server's own limit should come first, because its answer leaves no doubt.
     const ms = statement + MIN_STATEMENT_MS;
     const keys = [...new Set(updates.flatMap((update) => update.keys))].sort();
     markSent(updates);
     const sent = performance.now();
-    const replies = await connection.prepare(
-      lockAndRead(this.#name, keys, { statement, idle: MAX_IDLE_MS }),
-      ms,
-    );
-    const { rows } = replies.at(-1)!;
-    if (rows.length < keys.length) throw hiddenRows(this.#schema.table);
-    const states = new BatchStates(rows);
-    const now = this.#clock?.() ?? Number(rows[0]!['now']);
+    const texts = connection.session.textsOf(this.#name);
+    const replies = await connection.prepare(lockAndRead(texts, keys, { statement, idle: MAX_IDLE_MS }), ms);
+    const row = replies.at(-1)!.rows[0] as unknown as ReadRow;
+    connection.session.answeredBy(row.pid);
+    const lines = row.states?.split('\n') ?? [];
+    if (lines.length < keys.length) throw hiddenRows(this.#schema.table);
+    const states = new BatchStates(keys, lines);
+    const now = this.#clock?.() ?? Number(row.now);
     const done = updates.filter((update) => runUpdate(states, update, now));
-    const sweep = this.#nextSweep(states.changes.size, keys[0]!, now);
+    const sweep = this.#nextSweep(states, keys[0]!, now);
     const records = recordTexts(this.#schema.table, states);
-    const text = writeAndCommit(this.#name, states.changes, sweep, records);
+    const text = writeAndCommit(texts, states.changes, sweep, records);
     // If this process stalled, the server may have ended the transaction. Without this question the outcome of the commit would be unknown.
     if (performance.now() - sent > MAX_IDLE_MS / 2) await connection.prepare('SELECT 1', ms);
     this.#noteSweep(sweep, await connection.commit(text, ms));
@@ -91,43 +107,50 @@ export class Table {
   }
 
   /** The part of the table to sweep after some writes. Each new process begins at another key. */
-  #nextSweep(written: number, key: string, now: number): Sweep | undefined {
-    this.#written += written;
-    if (this.#written < WRITES_PER_SWEEP) return undefined;
-    const rows = CHECKED_ROWS_PER_WRITE * this.#written;
-    this.#written = 0;
+  #nextSweep({ created, changes }: BatchStates, key: string, now: number): Sweep | undefined {
+    const perRewrite = this.#hasExpired ? CHECKED_ROWS_PER_WRITE : CHECKED_ROWS_PER_REWRITE;
+    this.#unchecked += CHECKED_ROWS_PER_WRITE * created + perRewrite * (changes.size - created);
+    if (this.#unchecked < MIN_SWEPT_ROWS) return undefined;
+    const rows = Math.floor(this.#unchecked);
+    this.#unchecked = 0;
     return { after: (this.#swept ??= key), rows, before: now - EXPIRED_STATE_LIFE_MS };
   }
 
-  #noteSweep(sweep: Sweep | undefined, replies: readonly { readonly rows: readonly Row[] }[]): void {
+  #noteSweep(sweep: Sweep | undefined, replies: readonly { readonly rows: readonly PostgresRow[] }[]): void {
     const swept = replies.find(({ rows: [row] }) => row && 'found' in row)?.rows[0];
     if (!sweep || !swept) return;
+    const { last, found, gone } = swept as unknown as SweepRow;
     // New keys may always follow the last one, so the end is reached when too few rows are left.
-    this.#swept = Number(swept['found']) < sweep.rows ? '' : (swept['last'] as string);
+    this.#swept = Number(found) < sweep.rows ? '' : last!;
+    this.#hasExpired = gone !== '0';
   }
 }
 
+const NO_STATE: StateChange = { changed: true, bytes: undefined, expiresAt: 0 };
+
 /** The states of a transaction: the rows that were read, and the changes to write. */
 class BatchStates {
+  /** The number of rows without state, which were created for their lock. They are deleted unless a change gives them a state. */
+  readonly created: number;
   readonly changes = new Map<string, StateChange>();
   readonly log: LoggedChange[] = [];
   readonly crossings: StoredCrossing[] = [];
-  readonly #read = new Map<string, Uint8Array>();
+  readonly #read = new Map<string, string>();
 
-  constructor(rows: readonly Row[]) {
-    for (const { key, state } of rows) {
-      const bytes = state as Uint8Array;
-      this.#read.set(key as string, bytes);
-      // A row without state was created for its lock, and is deleted unless a change gives the row a state.
-      if (bytes.length === 0)
-        this.changes.set(key as string, { changed: true, bytes: undefined, expiresAt: 0 });
+  /** @param keys of the rows @param states the rows' states as text */
+  constructor(keys: readonly string[], states: readonly string[]) {
+    for (const [i, key] of keys.entries()) {
+      const state = states[i]!;
+      this.#read.set(key, state);
+      if (state === '') this.changes.set(key, NO_STATE);
     }
+    this.created = this.changes.size;
   }
 
   read(key: string): Uint8Array | undefined {
     const change = this.changes.get(key);
     if (change) return change.bytes;
-    return this.#read.get(key);
+    return unescaped(this.#read.get(key)!);
   }
 
   write(key: string, change: StateChange): void {
@@ -154,6 +177,9 @@ function hiddenRows(table: string): HeadgateError {
 }
 
 function longestTimeout(updates: readonly Update[]): number {
-  const timeouts = updates.flatMap(({ askers }) => askers.map(({ subject }) => subject.set.timeout));
-  return Math.ceil(Math.max(MIN_STATEMENT_MS, ...timeouts.filter(Number.isFinite)));
+  let longest = MIN_STATEMENT_MS;
+  for (const { askers } of updates)
+    for (const { subject } of askers)
+      if (Number.isFinite(subject.set.timeout)) longest = Math.max(longest, subject.set.timeout);
+  return Math.ceil(longest);
 }

@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
+import { FEATURES } from '../../features/features.js';
 
 /** The sections of a Lua file by name. A line such as `--- section charge` begins a section. The lines before are the section `first`. */
 export type LuaFile = Readonly<Record<string, string>>;
@@ -8,11 +9,13 @@ export type LuaFile = Readonly<Record<string, string>>;
  * (scripts/lib/library.ts).
  */
 export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
-  ['../../algorithms/', './lua/'].flatMap((directory) => {
-    const url = new URL(directory, import.meta.url);
-    const names = readdirSync(url).filter((name) => name.endsWith('.lua'));
-    return names.map((name) => [name.slice(0, -'.lua'.length), read(new URL(name, url))]);
-  }),
+  ['../../algorithms/', './lua/', ...FEATURES.map(({ name }) => `../../features/${name}/`)].flatMap(
+    (directory) => {
+      const url = new URL(directory, import.meta.url);
+      const names = readdirSync(url).filter((name) => name.endsWith('.lua'));
+      return names.map((name) => [name.slice(0, -'.lua'.length), read(new URL(name, url))]);
+    },
+  ),
 );
 
 function read(file: URL): LuaFile {
@@ -27,5 +30,5 @@ function read(file: URL): LuaFile {
 
 /** Removes comments and indentation, which the server does not need. Directives of scripts.ts stay. */
 function bare(lua: string): string {
-  return lua.replace(/^\s*(--(?!- (?:include|if|for|end)\b).*)?\n|^ +/gm, '');
+  return lua.replace(/^\s*(--(?!- [a-z]).*)?\n|^ +/gm, '');
 }

@@ -1,12 +1,9 @@
-import { DOCS, type HeadgateError } from '../../common/errors.js';
-import { warnOnce } from '../../common/warnings.js';
+import type { HeadgateError } from '../../common/errors.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
-import { idLifeOf, policiesText } from '../../contract/request-ids.js';
-import { leaseTag } from '../../contract/shares.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import type {
-  Change,
+  ChargeChange,
   Clock,
   LeaseChange,
   MaybePromise,
@@ -16,10 +13,13 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
-import { reportCrossings } from '../../contract/thresholds.js';
-import { overrideChange, resetChange } from '../journal.js';
-import { ownerTextOfPlace, ownerTexts } from '../keys.js';
-import { Across, checkSlots, isAcross, warnOfHiddenCluster } from './across.js';
+import { answered, featuresOf, kindOf, needsStore } from '../../features/features.js';
+import { ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
+import { overridesOn } from '../../features/overrides/redis-records.js';
+import { pushRequestArgs } from '../../features/layout.js';
+import { resetChange } from '../journal.js';
+import { ownerTexts } from '../keys.js';
+import { AcrossSlots, checkSlots, isAcross, needsSeveralSlots, warnOfHiddenCluster } from './across-slots.js';
 import { Batcher, type Batch } from './calls/batch.js';
 import * as operations from './calls/operations.js';
 import { DEADLINE, Plans } from './calls/plans.js';
@@ -32,7 +32,8 @@ import { checkServers } from './operators/check.js';
 import type { Finding } from './operators/finding.js';
 import { Publisher } from './operators/publisher.js';
 import { usesOf } from './operators/script-commands.js';
-import { Traffic } from './operators/traffic.js';
+import { trafficOf } from './operators/count-sink.js';
+import type { Traffic } from '../counts/traffic.js';
 import type { KeyHashing } from './secret-keys.js';
 
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number every server is forgotten and learned again. */
@@ -41,7 +42,7 @@ const MAX_SERVERS = 1000;
 /** The most charges to return in a call. */
 const MAX_RETURNS_PER_CALL = 32;
 
-/** The most repetitions of a call after an instructive error: about the server's time, or about the existence of overrides. */
+/** The most repetitions of a call after an instructive error: about the server's time, or one from which a sender learns. */
 const MAX_REPETITIONS = 2;
 
 /** The checked options of a store. */
@@ -62,14 +63,15 @@ interface Settings {
 export class RedisStore implements Store {
   readonly whenReady: Commands['whenReady'];
   readonly waitsFor: Commands['waitsFor'];
-  readonly remembersIds = true;
+  readonly remembersIds = (set: PolicySet): boolean => !(this.#isCluster && needsSeveralSlots(set));
+  readonly overrides: OverrideStore;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   /** The calls by server of a cluster, because each server has a separate clock and separate scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
   readonly #batcher: Batcher;
-  readonly #across = new Across(this);
+  readonly #across = new AcrossSlots(this);
   /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
   #isCluster: boolean;
 
@@ -78,6 +80,7 @@ export class RedisStore implements Store {
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
   readonly #announced = new Set<Announcement>();
+  readonly #stopListening: () => void;
 
   constructor(commands: Commands, settings: Settings) {
     const { clock, prefix, localDenials, publish, sample, hashing, thresholds } = settings;
@@ -85,17 +88,28 @@ export class RedisStore implements Store {
     this.whenReady = commands.whenReady.bind(commands);
     this.waitsFor = commands.waitsFor.bind(commands);
     this.#commands = commands;
+    this.#stopListening = commands.listen();
     this.#clock = clock;
     this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
-    this.#publisher =
-      publish === undefined ? undefined : new Publisher(this.#announced, commands, prefix, publish, mark);
+    if (publish !== undefined)
+      this.#publisher = new Publisher(this.#announced, commands, { prefix, every: publish, mark });
     this.#book = clock ? undefined : new BanBook(commands, prefix, text);
-    this.#traffic =
-      sample === undefined ? undefined : new Traffic(commands, { prefix, sample, text }, this.#announced);
+    this.#traffic = trafficOf(commands, { prefix, sample, text }, this.#announced);
     this.#isCluster = commands.cluster;
     const isCluster = (): boolean => this.#isCluster;
+    this.overrides = overridesOn({
+      ...{ prefix, text, isCluster },
+      policyKeys: ({ set, key }) => this.#plans.of(set).keys.policies(key),
+      ask: (subject, call) => this.#run(subject, () => operations.ofFeature(call())),
+      change: (subject, call) => this.#change(subject, () => operations.ofFeature(call())),
+      list: async (subject, index, length, change) => {
+        await this.#run(subject, () => operations.noteChange(index, change.who, length));
+        await this.#run(subject, () => operations.logChange(this.#plans, change));
+      },
+    });
     this.#batcher = new Batcher({
+      latency: this.#traffic?.latency,
       get cluster() {
         return isCluster();
       },
@@ -152,7 +166,7 @@ export class RedisStore implements Store {
     let calls = this.#calls.get(server);
     if (!calls) {
       if (this.#calls.size >= MAX_SERVERS) this.#calls.clear();
-      this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
+      this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock, server)));
     }
     return calls;
   }
@@ -166,7 +180,7 @@ export class RedisStore implements Store {
     const keys: string[] = [];
     this.#plans.of(set).keys.push(keys, key);
     // A subject without policies means all keys, which have a common record.
-    return this.#commands.serverOf(keys[0] ?? operations.readOverride(this.#plans, { set }).keys[0]!);
+    return this.#commands.serverOf(keys[0] ?? recordKey(this.#plans.prefix, ownerTextOfAll(set.name)));
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -175,62 +189,64 @@ export class RedisStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    // A repetition is admitted even while its key is denied.
-    const recalled = query.id === undefined ? this.#denials?.recall(query) : undefined;
+    const kind = kindOf(query);
+    const recalled = kind === 0 || !needsStore(kind) ? this.#denials?.recall(query) : undefined;
     if (recalled) return recalled;
     if (this.#isCluster && isAcross(query)) {
       if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
       return this.#across.decide(query);
     }
-    return this.#batcher.ask(query);
+    return this.#batcher.ask(query, kind);
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
-    const { set, queries, asked, withIds } = batch;
-    const answers = decode(reply, queries.length, set, withIds);
+    const { set, queries, asked, features } = batch;
+    const answers = decode(reply, queries.length, set, features);
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
-      if (answer instanceof Error) continue;
-      if (answer.crossings) reportCrossings(queries[i]!, answer.crossings);
+      if (answer instanceof Error || answer.first) continue;
+      for (const feature of features) feature.answered?.(queries[i]!, answer);
       this.#denials?.learn(queries[i]!, answer, asked);
-      if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
+      // A ban by this denial is negative.
+      if (answer.ban < 0) this.#book?.struck(queries[i]!, -answer.ban);
     }
     return answers;
   };
 
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
-    const { set, peek, queries, withIds } = batch;
-    const plan = this.#plans.of(set, withIds);
+    const { set, peek, queries, kind } = batch;
+    const plan = this.#plans.of(set, kind);
+    batch.features = plan.features;
     const keys: string[] = [];
-    const bans = plan.single ? [] : keys;
-    for (const { key, id } of queries) {
-      plan.keys.push(keys, key, bans);
-      if (plan.watches) plan.keys.pushMarks(keys, key);
-      if (id !== undefined) plan.keys.pushId(keys, key, id);
+    const own = plan.single ? [] : keys;
+    for (const query of queries) {
+      plan.keys.push(keys, query.key, own);
+      if (plan.features.length > 0) this.#plans.pushFeatures(keys, plan.features, query);
     }
-    // The short script reads the bans' keys behind the others.
-    if (plan.single && set.ban) keys.push(...bans);
+    // The short script reads the keys of features behind the others.
+    if (plan.single && own.length > 0) keys.push(...own);
     const args = plan.evaluateArgs.slice();
-    if (withIds) args.push(String(idLifeOf(set)), policiesText(set));
+    for (const { requestArgs } of plan.features)
+      if (requestArgs) pushRequestArgs(args, requestArgs, queries, this.#plans);
     pushCosts(args, queries, peek);
-    if (plan.leases) for (const query of queries) args.push(query.lease || leaseTag(query));
-    if (plan.shares) for (const { weight = 0 } of queries) args.push(String(weight));
-    plan.records?.push(queries, keys, args, this.#isCluster);
-    if (plan.watches) keys.push(...plan.stream);
+    for (const sender of plan.senders) sender.push(queries, keys, args, this.#isCluster);
+    for (const feature of plan.features) feature.callKeys?.(keys, this.#plans);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
-    if ((!plan.moves && !plan.records) || tries === MAX_REPETITIONS) return calls.send(call, done);
+    const { senders } = plan;
+    if ((!plan.moves && senders.length === 0) || tries === MAX_REPETITIONS) return calls.send(call, done);
     calls.send(call, (error, reply) => {
-      const learns = error && (this.#plans.learnsTime(error) || plan.records?.learns(error));
+      const learns =
+        error && (this.#plans.learnsTime(error) || senders.some((sender) => sender.learns(error)));
       if (learns) this.#send(batch, done, tries + 1);
       else done(error, reply);
     });
   };
 
-  adjust(change: Change): Promise<ChangeReply> {
+  adjust(change: ChargeChange): Promise<ChangeReply> {
     if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => operations.adjust(this.#plans, [change])).then((reply) => {
-      if (reply.crossings) reportCrossings(change, reply.crossings);
+      answered(change, reply);
       return reply;
     });
   }
@@ -242,14 +258,13 @@ export class RedisStore implements Store {
   }
 
   /** Returns charges of several keys. */
-  async giveBack(changes: readonly Change[], again = false): Promise<void> {
-    // The value of a bucket's unit depends on the key's overrides, which only a call for one key reads.
-    const live = changes.filter(({ set }) => set.overrides);
-    const calls: Promise<unknown>[] = live.map((change) => this.adjust(change));
-    const others = changes.filter(({ set }) => !set.overrides);
+  async giveBack(changes: readonly ChargeChange[], again = false): Promise<void> {
+    const alone = changes.filter(({ set }) => featuresOf(set).some(({ isPerKey }) => isPerKey));
+    const calls: Promise<unknown>[] = alone.map((change) => this.adjust(change));
+    const others = changes.filter((change) => !alone.includes(change));
     const most = this.#isCluster ? 1 : MAX_RETURNS_PER_CALL;
     for (let i = 0; i < others.length; i += most) {
-      const some = others.slice(i, i + most) as [Change, ...Change[]];
+      const some = others.slice(i, i + most) as [ChargeChange, ...ChargeChange[]];
       const returned = this.#run(some[0], () => operations.adjust(this.#plans, some), some);
       const repeated = returned.catch((error: unknown) => {
         const isLate = (error as HeadgateError).code === 'HEADGATE_PROCESS_LATE';
@@ -281,28 +296,6 @@ export class RedisStore implements Store {
     this.#book?.set(subject, duration, left, note);
   }
 
-  readonly overrides: OverrideStore = {
-    read: (place) =>
-      this.#run(operations.subjectAt(place), () => operations.readOverride(this.#plans, place)),
-    change: async (place, change) => {
-      const subject = operations.subjectAt(place);
-      const before = await this.#change(subject, () =>
-        operations.setOverride(this.#plans, place, change, this.#isCluster),
-      );
-      const logged = overrideChange(ownerTextOfPlace(place, this.#plans.text), change, ...before);
-      if (!logged) return before;
-      // The caller waits without a time limit. If the override cannot be recorded for operators, it is still in force.
-      const asked = { set: subject.set, key: subject.key };
-      try {
-        await this.#run(asked, () => operations.noteOverride(this.#plans, place, change));
-        await this.#run(asked, () => operations.logChange(this.#plans, logged));
-      } catch (error) {
-        warnOfUnlisted(error as Error);
-      }
-      return before;
-    },
-  };
-
   announce(limiter: Announcement): Announced {
     this.#announced.add(limiter);
     this.#publisher?.begin();
@@ -310,9 +303,10 @@ export class RedisStore implements Store {
     const withdraw = (): void => {
       this.#announced.delete(limiter);
       if (this.#announced.size === 0) this.#publisher?.close();
+      traffic?.end();
     };
     const traffic = this.#traffic;
-    return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
+    return { withdraw, count: traffic?.count.bind(traffic, limiter.name) };
   }
 
   /** Checks the servers, and the overrides of the limiters on this store. */
@@ -324,7 +318,7 @@ export class RedisStore implements Store {
     }));
     const uses = usesOf([...this.#announced], {
       publishes: this.#publisher !== undefined,
-      recordsBans: this.#book !== undefined,
+      recordsChanges: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
       streamsThresholds: this.#plans.stream,
     });
@@ -335,12 +329,6 @@ export class RedisStore implements Store {
     this.#publisher?.close();
     this.#book?.close();
     this.#traffic?.close();
+    this.#stopListening();
   }
-}
-
-function warnOfUnlisted(error: Error): void {
-  warnOnce(
-    'HEADGATE_OVERRIDES_UNLISTED',
-    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} ${DOCS}/failure.md lists the permissions.`,
-  );
 }

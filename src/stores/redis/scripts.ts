@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
-import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
+import { hasShares, SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
+import type { Feature } from '../../features/feature.js';
+import { FEATURES } from '../../features/features.js';
+import { readersOf, requestReadersOf } from '../../features/layout.js';
 import { luaFiles } from './lua-files.js';
+import { paramsLua, type ParamSource, type ParamScope } from './packed-params.js';
 
 /** A script as Redis runs it. */
 export interface Script {
@@ -13,13 +17,11 @@ export interface Script {
 export const scriptNames = [
   ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
   ...([
-    'note-bans',
-    'note-override',
+    'note-changes',
     'publish',
     'read-crossings',
     'read-override',
     'reset',
-    'seal-bans',
     'configure',
     'set-ban',
     'set-override',
@@ -30,29 +32,28 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
-/** A part of scripts for some questions only. */
-export type Extra = 'usage' | 'ids' | 'thresholds';
+/** The parts of scripts that not all questions need: those of features, and those of `usage`. */
+const PARTS: readonly string[] = [...FEATURES.map(({ name }) => name), 'usage'];
 
-const EXTRAS: ReadonlySet<string> = new Set<Extra>(['usage', 'ids', 'thresholds']);
+/** The name of a feature, or `'usage'`. */
+export type ScriptPart = string;
 
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are few
- * combinations: the kernels of a policy set, with or without a ban, with or without overrides, and the extra parts.
+ * combinations: the kernels of a policy set, and the parts.
  */
 export function assemble(
   name: ScriptName,
-  kernels: readonly AnyKernel[],
-  ban: boolean,
-  overrides = false,
-  extras: readonly Extra[] = [],
+  kernels: readonly AnyKernel[] = [],
+  parts: readonly ScriptPart[] = [],
 ): Script {
   const needed = [...new Set(kernels)].sort();
   const visible = kernels.filter((kernel) => kernel !== SHARES_KERNEL);
-  const outright = isOutright(name, visible, kernels.length - visible.length, extras) ? visible : [];
-  const id = [name, ...needed, ban, overrides, ...extras, ...outright].join();
+  const outright = isOutright(name, visible, kernels.length - visible.length, parts) ? visible : [];
+  const id = [name, ...needed, '', ...outright, '', ...PARTS.filter((part) => parts.includes(part))].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, { kernels: needed, policies: outright, ban, overrides, extras });
+    const source = compose(name, { kernels: needed, policies: outright, parts });
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -67,10 +68,10 @@ function isOutright(
   name: ScriptName,
   kernels: readonly AnyKernel[],
   hidden: number,
-  extras: readonly Extra[],
+  parts: readonly ScriptPart[],
 ): boolean {
   const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
-  return name === 'evaluate' && !extras.includes('usage') && kernels.length > 0 && all && hidden <= 2;
+  return name === 'evaluate' && !parts.includes('usage') && kernels.length > 0 && all && hidden <= 2;
 }
 
 /** The features of a script. */
@@ -78,33 +79,42 @@ interface Features {
   readonly kernels: readonly AnyKernel[];
   /** The algorithm of each policy, in their order, if the script charges them outright. */
   readonly policies: readonly AnyKernel[];
-  readonly ban: boolean;
-  readonly overrides: boolean;
-  readonly extras: readonly Extra[];
+  readonly parts: readonly ScriptPart[];
 }
 
+/** The features of a script, and the place in it. */
+interface Scope extends Features, ParamScope {}
+
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
-const DIRECTIVE = /^--- (include|if|for|end)\b ?(.*)$/;
+const DIRECTIVE = /^--- (include|if|for each feature|for|end|\w+)\b ?(.*)$/;
 
 /**
  * A script with its parts. Each file in lua/ lists them in the order in which they run:
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
- *   script's algorithm
- * - `--- if ban`, up to `--- end`: only if the script has this feature (`ban`, `overrides`, `keyed` for one of the two, `sharing`,
- *   `slot_sharing`, `weights`, `usage`, `ids`, `thresholds`), or the
- *   algorithm has this section
- *   (`algorithm.charge`)
+ *   script's algorithm. `of table` or the like sets the place of the params: see `packed-params.ts`, which also has the directives about them
+ * - `--- for each feature charged` is the section of this name of each of the script's features, in a block of its own. The sections
+ *   `decision`, `arguments`, `requests`, `define`, `prepare`, `steps`, `single`, `single_requests`, `single_prepare` and `single_keyed` have no
+ *   block, because they declare the variables of the other sections. Before `decision`, `single`, `arguments`, `requests` and `change`, each argument of a layout of the feature becomes a variable
+ * - `--- if sharing`, up to `--- end`: only if the script has this part (`keyed` for any feature, `sharing`,
+ *   `slot_sharing`, `weights`, `usage`), or the algorithm has this section (`algorithm.charge`); with `not`, only if it does not
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
  * Redis runs a script from the first line on at each call, and creates each function anew. The code that nearly every decision needs
  * therefore comes first, and usually answers before the rest is defined.
+ *
+ * Lua allows 200 locals in a function, so each algorithm and each feature with functions of its own is a block, `do ... end`, that leaves only the
+ * locals which other parts use. test/redis/script-sizes.test.ts keeps every combination far from the bound.
  */
 export function compose(name: ScriptName, features: Features): string {
-  return expand(luaFiles[name]!['first']!, features, features.kernels[0]);
+  const [algorithm] = features.kernels;
+  const text = expand(luaFiles[name]!['first']!, { ...features, algorithm, source: 'single', policy: 0 });
+  const signals = features.kernels.map((kernel) => luaFiles[kernel]!['signals'] ?? '').join('');
+  const { first, end } = luaFiles['signal']!;
+  return signals === '' ? text : `${signals}${first!}${text}${end!}`;
 }
 
-function expand(text: string, features: Features, algorithm: AnyKernel | undefined): string {
+function expand(text: string, scope: Scope): string {
   const lines = text.match(/.+/g) ?? [];
   let expanded = '';
   for (let at = 0; at < lines.length; at++) {
@@ -113,40 +123,59 @@ function expand(text: string, features: Features, algorithm: AnyKernel | undefin
     if (directive === undefined) {
       expanded += `${line}\n`;
     } else if (directive === 'include') {
-      expanded += expand(sectionOf(subject, algorithm)!, features, algorithm);
-    } else {
+      const [section, source = scope.source] = subject.split(' of ') as [string, ParamSource?];
+      expanded += expand(sectionOf(section, scope.algorithm)!, { ...scope, source });
+    } else if (directive === 'for each feature') {
+      for (const feature of FEATURES)
+        if (scope.parts.includes(feature.name)) expanded += hookOf(feature, subject, scope);
+    } else if (directive === 'if' || directive === 'for') {
       const end = endOf(lines, at);
       const block = lines.slice(at + 1, end).join('\n');
       at = end;
       if (directive === 'for')
-        expanded += features[subject === 'each policy' ? 'policies' : 'kernels']
-          .map((each) => expand(block, features, each))
+        expanded += scope[subject === 'each policy' ? 'policies' : 'kernels']
+          .map((algorithm, policy) => expand(block, { ...scope, algorithm, policy }))
           .join('');
-      else if (has(subject, features, algorithm)) expanded += expand(block, features, algorithm);
+      else if (has(subject, scope)) expanded += expand(block, scope);
+    } else {
+      expanded += paramsLua(directive, subject, scope);
     }
   }
   return expanded;
 }
 
-function has(
-  subject: string,
-  { kernels, policies, ban, overrides, extras }: Features,
-  algorithm: AnyKernel | undefined,
-): boolean {
-  if (subject.endsWith('outright')) return policies.length > 0 === (subject === 'outright');
-  if (subject.endsWith('keyed')) return (ban || overrides) === (subject === 'keyed');
-  if (subject === 'ban') return ban;
-  if (subject === 'overrides') return overrides;
-  if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
-  if (subject === 'slot_sharing') return kernels.includes(SLOT_SHARES_KERNEL);
-  if (subject === 'weights') return hasWeights(kernels);
-  if (EXTRAS.has(subject)) return extras.includes(subject as Extra);
-  return sectionOf(subject, algorithm) !== undefined;
+/** The sections that have no block, because they declare the variables of others. */
+const OPEN_SECTIONS: ReadonlySet<string> = new Set([
+  ...['define', 'prepare', 'steps'],
+  ...['single_requests', 'single_prepare', 'single_keyed'],
+]);
+
+/** The code of a feature at a hook. */
+function hookOf(
+  { name, args, changeArgs, decisionArgs, requestArgs }: Feature,
+  hook: string,
+  scope: Scope,
+): string {
+  const section = luaFiles[name]?.[hook];
+  const code = section === undefined ? '' : expand(section, scope);
+  if (hook === 'arguments') return readersOf(args) + code;
+  if (hook === 'decision') return readersOf(decisionArgs) + code;
+  if (hook === 'requests') return requestReadersOf(requestArgs) + code;
+  if (hook === 'single') return readersOf(decisionArgs) + code;
+  const block = hook === 'change' ? readersOf(changeArgs) + code : code;
+  return OPEN_SECTIONS.has(hook) || block === '' ? block : `do\n${block}end\n`;
 }
 
-/** Whether a limit is shared, so that each request has a weight. */
-export function hasWeights(kernels: readonly AnyKernel[]): boolean {
-  return kernels.includes(SHARES_KERNEL) || kernels.includes(SLOT_SHARES_KERNEL);
+function has(subject: string, scope: Scope): boolean {
+  const { kernels, policies, parts, algorithm } = scope;
+  if (subject.startsWith('not ')) return !has(subject.slice('not '.length), scope);
+  if (subject === 'outright') return policies.length > 0;
+  if (subject === 'keyed') return parts.some((part) => part !== 'usage');
+  if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
+  if (subject === 'slot_sharing') return kernels.includes(SLOT_SHARES_KERNEL);
+  if (subject === 'weights') return hasShares(kernels);
+  if (subject === 'usage') return parts.includes(subject);
+  return sectionOf(subject, algorithm) !== undefined;
 }
 
 function sectionOf(subject: string, algorithm: AnyKernel | undefined): string | undefined {

@@ -1,8 +1,8 @@
 import { HeadgateError } from '../../common/errors.js';
 import { lossOf } from '../store-error.js';
-import { Log } from './log.js';
-import { writeCrossings } from './crossings.js';
-import type { SqliteDatabase, SqliteStatement } from './driver.js';
+import { SqliteLog } from './log.js';
+import { writeCrossings } from '../../features/thresholds/sqlite.js';
+import { prepare, type SqliteDatabase, type SqliteStatement } from './driver.js';
 import { fileOf, filesOf, hide } from './file.js';
 import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
@@ -41,14 +41,14 @@ const WRITES_PER_SWEEP = 16;
 const PAGE_BYTES = 1024;
 
 /** An open database with its prepared statements. */
-export class Database {
+export class SqliteHandle {
   readonly #database: SqliteDatabase;
   readonly #path: string | undefined;
   /** The path of the used file. Empty if the database is in memory. */
   readonly #used: string;
   /** The identity of that file. */
   readonly #file: string;
-  readonly #log: Log | undefined;
+  readonly #log: SqliteLog | undefined;
   readonly #begin: SqliteStatement;
   readonly #commit: SqliteStatement;
   readonly #read: SqliteStatement;
@@ -74,16 +74,16 @@ export class Database {
       // The path of a link is kept, because the link may change.
       this.#used = path ?? file;
       this.#file = filesOf(this.#used);
-      this.#log = file === '' ? undefined : new Log(database, file, synchronous);
-      const prepare = (sql: string): SqliteStatement => database.prepare(sql);
-      this.#begin = prepare('BEGIN IMMEDIATE');
-      this.#commit = prepare('COMMIT');
-      this.#read = prepare('SELECT state FROM headgate WHERE key = ?');
-      this.#write = prepare('REPLACE INTO headgate VALUES (?, ?, ?)');
-      this.#delete = prepare('DELETE FROM headgate WHERE key = ?');
+      this.#log = file === '' ? undefined : new SqliteLog(database, file, synchronous);
+      const statement = (sql: string): SqliteStatement => prepare(database, sql);
+      this.#begin = statement('BEGIN IMMEDIATE');
+      this.#commit = statement('COMMIT');
+      this.#read = statement('SELECT state FROM headgate WHERE key = ?');
+      this.#write = statement('REPLACE INTO headgate VALUES (?, ?, ?)');
+      this.#delete = statement('DELETE FROM headgate WHERE key = ?');
       const some = 'SELECT key, expires FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
-      this.#last = prepare(`SELECT max(key) AS last, count(*) AS found FROM (${some})`);
-      this.#sweep = prepare(
+      this.#last = statement(`SELECT max(key) AS last, count(*) AS found FROM (${some})`);
+      this.#sweep = statement(
         `DELETE FROM headgate WHERE key IN (SELECT key FROM (${some}) WHERE expires <= ?)`,
       );
     } catch (error) {
@@ -123,22 +123,22 @@ export class Database {
 
   #logChange(change: LoggedChange): void {
     const automatic = Number(isAutomatic(change));
-    const statement = (sql: string): SqliteStatement => this.#database.prepare(sql);
     const insert = `INSERT INTO headgate_log SELECT ?, ${NEXT_ID}, ? RETURNING id`;
-    const { id } = statement(insert).get(automatic, JSON.stringify(change)) as { id: number };
+    const [{ id }] = this.all(insert, automatic, JSON.stringify(change)) as [{ id: number }];
     if (id % ENTRIES_PER_CUT > 0) return;
     const oldest = 'SELECT id FROM headgate_log WHERE automatic = ? ORDER BY id DESC LIMIT 1 OFFSET ?';
-    statement(`DELETE FROM headgate_log WHERE automatic = ? AND id <= (${oldest})`).run(
-      ...[automatic, automatic, MAX_CHANGES],
-    );
+    const cut = `DELETE FROM headgate_log WHERE automatic = ? AND id <= (${oldest})`;
+    this.run(cut, automatic, automatic, MAX_CHANGES);
   }
 
-  /** The rows selected by a statement, in an order independent of other processes. */
+  /** Runs a statement that returns rows. @returns its rows, in an order independent of other processes */
   all(sql: string, ...values: readonly (string | number)[]): unknown[] {
-    const statement = this.#database.prepare(sql) as SqliteStatement & {
-      all(...values: unknown[]): unknown[];
-    };
-    return statement.all(...values);
+    return prepare(this.#database, sql).all(...values);
+  }
+
+  /** Runs a statement that returns no rows. */
+  run(sql: string, ...values: readonly (string | number)[]): void {
+    prepare(this.#database, sql).run(...values);
   }
 
   /** Deletes rows among the next few that expired a while ago, so that transactions stay short. */
@@ -181,7 +181,7 @@ export class Database {
 /** The two operations by which a store opens its database. */
 export interface Opener {
   /** Opens the database, again if necessary. */
-  open(): Database;
+  open(): SqliteHandle;
   /** See {@link refusesLocks}. */
   refusesLocks(): boolean;
 }
@@ -189,9 +189,9 @@ export interface Opener {
 /** Creates the table unless it exists. */
 function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
-    Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
+    Object.values(prepare(database, `PRAGMA ${name}`).get() as Record<string, unknown>)[0];
   database.exec('PRAGMA busy_timeout = 0');
-  const hasTables = (): boolean => database.prepare('SELECT 1 FROM sqlite_master').get() !== undefined;
+  const hasTables = (): boolean => prepare(database, 'SELECT 1 FROM sqlite_master').get() !== undefined;
   // The check comes first, because the settings below stay in the file. The id is read last, because the process that creates the table
   // sets both in one step.
   if (hasTables() && pragma('application_id') !== APPLICATION_ID)
@@ -214,7 +214,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
     }
   }
   if (pragma('user_version') !== SCHEMA_VERSION) throw unusable('another version of Headgate created it');
-  const log = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'headgate_log'").get();
+  const log = prepare(database, "SELECT 1 FROM sqlite_master WHERE name = 'headgate_log'").get();
   if (log === undefined) database.exec(LOG_TABLE);
 }
 

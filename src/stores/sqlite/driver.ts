@@ -15,8 +15,26 @@ export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path
 export interface SqliteStatement {
   /** Returns the first row as an object, or undefined. The values replace the question marks of the statement. */
   get(...values: (string | number | Uint8Array)[]): unknown;
+  /** Returns all rows as objects. Only for statements that return rows. */
+  all(...values: (string | number | Uint8Array)[]): unknown[];
   /** Runs a statement for its effect. The values replace the question marks of the statement. */
   run(...values: (string | number | Uint8Array)[]): unknown;
+}
+
+/** The settings of a statement: of better-sqlite3, and of node:sqlite since Node 22.16. */
+interface StatementSettings {
+  safeIntegers?(isOn: boolean): unknown;
+  setReadBigInts?(isOn: boolean): unknown;
+  setReturnArrays?(isOn: boolean): unknown;
+}
+
+/** Compiles a statement whose rows are objects with numbers, even if the user opened the database with other settings. */
+export function prepare(database: SqliteDatabase, sql: string): SqliteStatement {
+  const statement = database.prepare(sql) as SqliteStatement & StatementSettings;
+  statement.safeIntegers?.(false);
+  statement.setReadBigInts?.(false);
+  statement.setReturnArrays?.(false);
+  return statement;
 }
 
 /** The database class of Node itself, from 22.13 on. Undefined on earlier versions. */

@@ -9,11 +9,11 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isBusy, type DatabaseClass, type SqliteDatabase } from './driver.js';
+import { isBusy, prepare, type DatabaseClass, type SqliteDatabase } from './driver.js';
 
 /** The path of a database. Empty if the database is in memory. */
 export function fileOf(database: SqliteDatabase): string {
-  return (database.prepare('PRAGMA database_list').get() as { file: string }).file;
+  return (prepare(database, 'PRAGMA database_list').get() as { file: string }).file;
 }
 
 /** The identities of the file at a path and of the file's log. An emptied file has a new identity. */

@@ -34,7 +34,7 @@ interface Database {
 }
 
 /** Keeps the write-ahead log of a database short, if possible without stopping the event loop. */
-export class Log {
+export class SqliteLog {
   readonly #file: string;
   readonly #synchronous: string;
   readonly #checkpoint: ReturnType<Database['prepare']>;

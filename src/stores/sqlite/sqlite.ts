@@ -1,14 +1,15 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { choice, fn, readOptions, type OptionTable } from '../../common/options.js';
+import { choice, fn, readOptions, switched, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { thresholdsOption } from '../crossings.js';
+import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
+import { thresholdsOption } from '../../features/thresholds/crossings.js';
 import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 
-import { Database, type Opener, type Synchronous } from './database.js';
+import { SqliteHandle, type Opener, type Synchronous } from './database.js';
 import { isBusy, nodeDatabase, type DatabaseClass, type SqliteDatabase } from './driver.js';
 import { createFile, fileOf, refusalOf, refusesLocks } from './file.js';
 import { Transactions } from './transactions.js';
@@ -24,20 +25,27 @@ export interface SqliteStoreOptions {
    * never waits for the disk, and a failure of the machine may leave an unreadable file.
    * @default 'normal'
    */
-  synchronous?: Synchronous;
+  synchronous?: Synchronous | undefined;
   /**
    * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
    * the file (HMAC-SHA256). A different secret starts all counts and bans anew.
    * @default false
    */
-  hashKeys?: string | false;
+  hashKeys?: string | false | undefined;
   /**
    * `'stream'`: crossings of thresholds are kept until they are read. Each is written to a table of the file, in the transaction that
    * charges, so that no crash of a process loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
-  thresholds?: 'stream' | false;
+  thresholds?: 'stream' | false | undefined;
+  /**
+   * Counts decisions by limiter, policy and key, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
+   * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
+   *
+   * @default true, or `false` with a `clock`
+   */
+  counts?: boolean | CountOptions | undefined;
   /** For tests: a clock to decide by, in whole ms since the epoch. */
-  clock?: Clock;
+  clock?: Clock | undefined;
 }
 
 /** The rows of `SqliteStoreOptions`. */
@@ -45,6 +53,7 @@ export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
   hashKeys: hashKeysOption(),
   thresholds: thresholdsOption(),
+  counts: switched(COUNT_TABLE, true),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
 
@@ -60,10 +69,20 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   checkShape('sqliteStore', options, Object.keys(SQLITE_TABLE));
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };
-  const { synchronous, hashKeys: name, clock, thresholds } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
+  const {
+    synchronous,
+    hashKeys: name,
+    clock,
+    thresholds,
+    counts,
+  } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   const isHashed = given.hashKeys !== false;
-  const { store, announced } = databaseStore(transactions, name, thresholds !== false);
+  const { store, announced } = databaseStore(transactions, name, {
+    keepsCrossings: thresholds !== false,
+    sample: clock && options.counts === undefined ? undefined : counts?.sample,
+    now: clock ?? Date.now,
+  });
   files.set(store, { transactions, name, announced, isHashed });
   return store;
 }
@@ -91,9 +110,9 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
           'better-sqlite3 and call sqliteStore(new Database(path)).',
       );
     }
-    const open = (): Database => {
+    const open = (): SqliteHandle => {
       createFile(path);
-      return new Database(new DatabaseSync(path), path, synchronous);
+      return new SqliteHandle(new DatabaseSync(path), path, synchronous);
     };
     return { open: () => explained(path, open), refusesLocks: () => refusesLocks(path, DatabaseSync) };
   }
@@ -107,7 +126,7 @@ function opener(database: unknown, synchronous: Synchronous): Opener {
   }
   const opened = database as SqliteDatabase;
   return {
-    open: () => new Database(opened, undefined, synchronous),
+    open: () => new SqliteHandle(opened, undefined, synchronous),
     refusesLocks() {
       return refusesLocks(fileOf(opened), opened.constructor as DatabaseClass);
     },
@@ -129,7 +148,18 @@ function explained<T>(path: string, open: () => T): T {
 /** Types of file systems on Linux without locks between machines, or without shared memory: NFS, SMB, CIFS, SMB 2. */
 const NETWORK_FILE_SYSTEMS = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
 
+/** Whether a text is the URL of a server. */
+export function isUrl(text: string): boolean {
+  return /^(?!file:)[a-z][\w+.-]+:\/\//i.test(text);
+}
+
 function checkPath(given: string): string {
+  // Not shown, because the URL of a server may contain a password.
+  if (isUrl(given))
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      "sqliteStore: a URL is not the path of a file. For a server, pass redisStore(new Redis(url)) of 'headgate/redis', or postgresStore(new Pool({ connectionString: url })) of 'headgate/postgres'.",
+    );
   if (given.trim() === '' || given.startsWith(':') || given.startsWith('file:') || given.includes('\0')) {
     const fix = 'Pass the path of a file. Without a file, processes cannot share state: use memoryStore().';
     throw invalidOption('sqliteStore', given, fix);

@@ -1,8 +1,10 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
+import { isLoss } from '../store-error.js';
 import {
   ask,
+  dropBackground,
   extendWaits,
   MAX_UPDATE_WAIT_MS,
   MIN_BUSY_MS,
@@ -10,7 +12,7 @@ import {
   runUpdate,
   type Update,
 } from '../state/updates.js';
-import type { Database, Opener } from './database.js';
+import type { SqliteHandle, Opener } from './database.js';
 import { isBusy } from './driver.js';
 
 /** The longest time for which a transaction may block the event loop and other processes, ms. */
@@ -41,7 +43,7 @@ const FILE_CHECK_INTERVAL_MS = 1000;
 export class Transactions {
   readonly #opener: Opener;
   readonly #clock: Clock;
-  #database: Database | undefined;
+  #database: SqliteHandle | undefined;
   #queue: Update[] = [];
   #scheduled = false;
   #closed = false;
@@ -59,6 +61,8 @@ export class Transactions {
    */
   #busy = Infinity;
   #hasAnswered = false;
+  /** The loss of the file that an update in the background met, until an update of a request reports it. */
+  #untold: HeadgateError | undefined;
   #idle: (() => void)[] = [];
 
   constructor(opener: Opener, clock: Clock) {
@@ -76,7 +80,7 @@ export class Transactions {
   }
 
   /** Reads the file outside of a transaction. @throws the error of the database */
-  read<T>(use: (database: Database) => T): T {
+  read<T>(use: (database: SqliteHandle) => T): T {
     this.#database ??= this.#opener.open();
     return use(this.#database);
   }
@@ -88,6 +92,7 @@ export class Transactions {
   /** Resolves when all updates have ended. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#queue = dropBackground(this.#queue);
     if (this.#scheduled) await new Promise<void>((resolve) => this.#idle.push(resolve));
     this.#drop();
   }
@@ -128,6 +133,7 @@ export class Transactions {
   }
 
   #begin(now: number): void {
+    if (this.#untold && this.#queue.some(hasAsker)) throw this.#untold;
     const database = (this.#database ??= this.#opener.open());
     if (now - this.#checked > FILE_CHECK_INTERVAL_MS) {
       this.#checked = now;
@@ -187,6 +193,8 @@ export class Transactions {
    */
   #fail(updates: readonly Update[], error: unknown, undone: boolean): void {
     this.#drop();
+    if (error instanceof HeadgateError && isLoss(error))
+      this.#untold = updates.some(hasAsker) ? undefined : error;
     const known = error instanceof HeadgateError || !undone;
     rejectAll(updates, known ? error : away(error instanceof Error ? error.message : String(error), error));
   }
@@ -196,6 +204,10 @@ export class Transactions {
     this.#database = undefined;
     this.#tries = 0;
   }
+}
+
+function hasAsker({ askers }: Update): boolean {
+  return askers.length > 0;
 }
 
 function away(why: string, cause?: unknown): HeadgateError {

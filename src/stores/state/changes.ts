@@ -1,43 +1,53 @@
-import { SlotColumn, type Column } from '../../algorithms/index.js';
+import { SlotColumn } from '../../algorithms/index.js';
+import { NO_COSTS } from '../../contract/costs.js';
 import type { ChangeReply } from '../../contract/reply.js';
-import { holdsSlots, type Change, type LeaseChange, type Subject } from '../../contract/store.js';
-import { bannedOf, columnsOf, look, NO_COSTS, noteDenial, verdictsOf } from './evaluate.js';
-import type { Place } from './place.js';
-import type { History } from './returns.js';
+import { holdsSlots, type ChargeChange, type LeaseChange, type Subject } from '../../contract/store.js';
+import { featuresOf, kindOfChange } from '../../features/features.js';
+import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
+import type { Place } from '../../features/feature.js';
+import type { History } from '../../features/returns.js';
 import { adjustShares } from './shares.js';
-import { cross, NO_MARK } from './thresholds.js';
 
 /** The store's answer to `adjust`. */
-export function adjust(places: readonly Place[], change: Change, now: number, step: number): ChangeReply {
+export function adjust(
+  places: readonly Place[],
+  asked: ChargeChange,
+  now: number,
+  step: number,
+): ChangeReply {
+  const features = featuresOf(asked.set, kindOfChange(asked));
+  const isVoid = features.some(({ mayChange }) => mayChange?.(places, asked, now) === false);
+  const change = isVoid ? { ...asked, units: asked.units.map(() => 0) } : asked;
   const { key: keys, units, charged } = change;
   const done: number[] = [];
   for (const place of places) {
-    const { part, policies, returns } = place;
+    const { part, policies, returns, features } = place;
     const { at } = part;
+    const isWatched = features.some(({ charged }) => charged);
     const key = part.keyOf(keys);
     if (place.row === 0 && at.some((n) => units[n]! > 0)) place.create(now, false);
     const { columns, row } = place;
     columns.forEach((column, i) => {
-      const { id, life, params, thresholds, traits } = policies[i]!;
+      const { id, life, params, traits } = policies[i]!;
       const n = at[i]!;
       const of = units[n]! < 0 ? charged : undefined;
       const from = of?.steps?.[n] ?? of?.step ?? 0;
       const history = of && returns.find(id, key);
       done[n] = 0;
       if (row === 0 || units[n] === 0 || history?.isReset(from)) {
-        column.look(row, params, 0, now, false);
+        column.look(row, params, 0, now);
         return;
       }
       const shift = history ? history.shift(from) : 0;
       const returned = of && { mark: of.marks[n]!, at: Math.floor(from / 1000), shift };
-      const longest = lifeOf(column, row, history, now, life);
-      if (thresholds) column.look(row, params, 0, now, false);
+      const longest = lifeOf(column.until(row), history, now, life);
+      if (isWatched) column.look(row, params, 0, now);
       const before = column.remaining;
-      const amount = column.adjust(row, params, units[n]!, now, returned);
+      const amount = column.adjust(row, params, { units: units[n]!, now, of: returned });
       if (of && traits.drains && amount > 0)
         returns.open(id, key, now, longest).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
-      if (thresholds && done[n] > 0) cross(place, i, before, now);
+      if (done[n] > 0) for (const feature of features) feature.charged?.(place, i, before, now);
     });
     if (row !== 0) noteDenial(place, now);
   }
@@ -65,31 +75,19 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
 
 /** The operation `reset` of a store. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
-  for (const { part, columns, row, returns, marks } of places) {
+  for (const place of places) {
+    const { part, columns, row, returns, features } = place;
     const its = part.keyOf(key);
-    part.set.policies.forEach(({ id, life, thresholds }, i) => {
-      const longest = lifeOf(columns[i]!, row, returns.find(id, its), now, life);
+    part.set.policies.forEach(({ id, life }, i) => {
+      const longest = lifeOf(columns[i]!.until(row), returns.find(id, its), now, life);
       returns.open(id, its, now, longest).reset(step);
       if (row !== 0) columns[i]!.clear(row);
-      if (thresholds) marks.write(id, NO_MARK);
     });
+    for (const feature of features) feature.reset?.(place);
   }
 }
 
-/** The time for which charges of a key count, ms. A charge made under an override may count for longer than `life`. */
-function lifeOf(
-  column: Column,
-  row: number,
-  history: History | undefined,
-  now: number,
-  life: number,
-): number {
-  return Math.max(life, column.until(row) - now, (history?.until ?? 0) - now);
-}
-
-/** The operation `ban` of a store. */
-export function ban(places: readonly Place[], duration: number, now: number): void {
-  const place = bannedOf(places);
-  if (place.row === 0 && duration > 0) place.create(now, true);
-  if (place.row !== 0) place.bans.set(place.row, place.part.set.ban!, now, duration);
+/** The time for which charges of a key count, ms. A charge made under another limit may count for longer than `life`. @param until the end of its state */
+function lifeOf(until: number, history: History | undefined, now: number, life: number): number {
+  return Math.max(life, until - now, (history?.until ?? 0) - now);
 }

@@ -1,11 +1,15 @@
+import { inBackground } from '../../common/background.js';
 import type { Announcement } from '../../contract/announcement.js';
 import { CHANGES_LIFE_MS, configuredChange } from '../journal.js';
-import { configurationOf, describe } from '../published.js';
+import { configurationOf, describe, type PublishedLimiter } from '../published.js';
 import type { Call } from '../../contract/store.js';
 import type { Askers, StateBackend } from './state-store.js';
 
 /** Updates the rows of a database. */
 export type UpdateRows = NonNullable<StateBackend['updateAll']>;
+
+/** The prefix of the rows of options. No state has a key without a colon between the braces. */
+export const OPTIONS_ROW = '{options}';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -29,8 +33,8 @@ export class Configurations {
   #compare(limiter: Announcement, askers: Askers): void {
     const { name, ...options } = configurationOf(describe(limiter));
     const text = JSON.stringify(options);
-    // No state has a key without a colon between the braces. JSON escapes halves of surrogate pairs, which a URI cannot contain.
-    const key = `{options}${encodeURIComponent(JSON.stringify(name))}`;
+    // JSON escapes halves of surrogate pairs, which a URI cannot contain.
+    const key = OPTIONS_ROW + encodeURIComponent(JSON.stringify(name));
     const updated = this.#update(
       [key],
       ([bytes], at) => {
@@ -44,7 +48,18 @@ export class Configurations {
       askers,
     );
     // Limits do not depend on the log.
-    Promise.resolve(updated).catch(() => {});
+    void inBackground('A change of options was not logged', Promise.resolve(updated));
+  }
+}
+
+/** The limiter in a row of options. Empty if the row cannot be read. */
+export function storedLimiter(key: string, bytes: Uint8Array): PublishedLimiter[] {
+  try {
+    const name = JSON.parse(decodeURIComponent(key.slice(OPTIONS_ROW.length))) as string;
+    const options = JSON.parse(decoder.decode(bytes)) as ReturnType<typeof configurationOf>;
+    return Array.isArray(options.policies) ? [{ ...options, name, ipv6Subnets: [] }] : [];
+  } catch {
+    return [];
   }
 }
 

@@ -1,6 +1,9 @@
 import type { Announcement } from '../../contract/announcement.js';
 import type { Store } from '../../contract/store.js';
-import { ALL_KEYS, withScope } from '../keys.js';
+import { performance } from '../../common/real-time.js';
+import { CountRows } from '../counts/count-rows.js';
+import { Traffic } from '../counts/traffic.js';
+import { ALL_KEYS, escapeKey, withScope, type KeyText } from '../keys.js';
 import { Configurations, type UpdateRows } from './configurations.js';
 import { stateStore, type StateBackend } from './state-store.js';
 
@@ -20,45 +23,93 @@ export interface DatabaseParts {
   readonly isHashed: boolean;
 }
 
-/** Creates a store in a database that `headgate/admin` reads. @param keepsCrossings whether crossings are written for readers */
+/** Settings of a store in a database. */
+interface Settings {
+  /** Whether crossings are written for readers. */
+  readonly keepsCrossings: boolean;
+  /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
+  readonly sample: number | undefined;
+  readonly now: () => number;
+}
+
+/** Creates a store in a database that `headgate/admin` reads. */
 export function databaseStore(
   transactions: Transactions,
   name: DatabaseParts['name'],
-  keepsCrossings: boolean,
+  { keepsCrossings, sample, now }: Settings,
 ): { store: Store; announced: ReadonlySet<Announcement> } {
   const announced = new Set<Announcement>();
-  const configurations = new Configurations((...update) => transactions.update(...update));
+  const updateRows: UpdateRows = (...update) => transactions.update(...update);
+  const rows = new CountRows(updateRows, now);
+  const counts =
+    sample === undefined ? undefined : new Traffic(rows, { sample, text: countedText(name) }, announced);
+  const configurations = new Configurations(updateRows);
   const update: StateBackend['updateAll'] = (keys, change, askers) => {
     const names = keys.map(name);
+    const sent = performance.now();
     const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers);
+    if (counts) void timed(updated, counts, askers, sent);
     if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
   };
   const store = stateStore({
     update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
     updateAll: update,
-    close: () => transactions.close(),
+    close: async () => {
+      counts?.close();
+      await rows.idle();
+      await transactions.close();
+    },
   });
   const announce: Store['announce'] = (limiter) => {
     announced.add(limiter);
     configurations.pending.add(limiter);
+    counts?.begin();
     return {
+      ...(counts && { count: counts.count.bind(counts, limiter.name) }),
       withdraw() {
         announced.delete(limiter);
         configurations.pending.delete(limiter);
+        counts?.end();
       },
     };
   };
   return { store: Object.assign(store, { announce }), announced };
 }
 
-type Change = Parameters<UpdateRows>[1];
+/** Counts the latency of the questions of an update. */
+async function timed(
+  updated: Promise<unknown>,
+  { latency }: Traffic,
+  askers: Parameters<UpdateRows>[2],
+  sent: number,
+): Promise<void> {
+  const isDone = await updated.then(
+    () => true,
+    () => false,
+  );
+  const [asker] = askers;
+  if (!asker) return;
+  const ms = performance.now() - sent;
+  latency.add(ms, askers.length, !isDone || ms > asker.subject.set.timeout);
+}
+
+/** The notation of keys in counts: hashed, if the database hashes them. */
+export function countedText(name: DatabaseParts['name']): KeyText {
+  return (key) => {
+    const written = name(`{x:${escapeKey(key)}}`);
+    return written.slice(written.indexOf(':') + 1, written.lastIndexOf('}'));
+  };
+}
+
+type RowChange = Parameters<UpdateRows>[1];
 
 /** Logs changes and crossings with the owners as the database names them, because keys may be secret. */
-function hidingOwners(names: readonly string[], change: Change, keepsCrossings: boolean): Change {
+function hidingOwners(names: readonly string[], change: RowChange, keepsCrossings: boolean): RowChange {
   return (bytes, now) =>
-    change(bytes, now).map(({ crossings, ...each }, i) => {
-      if (!each.log && !crossings) return each;
+    change(bytes, now).map((whole, i) => {
+      if (!whole.log && !whole.crossings) return whole;
+      const { crossings, ...each } = whole;
       const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
       const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
       const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>

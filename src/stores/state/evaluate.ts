@@ -1,31 +1,57 @@
-import type { CompiledBan } from '../../algorithms/ban.js';
-import type { Column } from '../../algorithms/index.js';
-import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
+import type { MemoryColumn, SlotColumn } from '../../algorithms/index.js';
+import { costAt, costsOfPart, NO_COSTS, type Costs } from '../../contract/costs.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { PolicySet, Query, Subject } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
-import { clientChanges, waitAcross } from './overrides.js';
-import type { Place } from './place.js';
+import { featuresOf, kindOf } from '../../features/features.js';
+import type { Place } from '../../features/feature.js';
 import { Shares } from './shares.js';
-import { cross } from './thresholds.js';
-
-export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
 /**
  * The store's answer to `decide`. Either all policies of all places are charged, or none is. The steps are those of `steps.lua`: look,
  * charge, and the report of the verdicts.
  */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  const { overrides } = query.set;
-  const changes = overrides && clientChanges(places, overrides);
-  if (changes) return { now, step, ban: 0, verdicts: [], clientChanges: changes };
+  const kind = kindOf(query);
+  if (kind === 0) return decideNow(places, query, now, step);
+  const features = featuresOf(query.set, kind);
+  for (const feature of features) {
+    const answer = feature.before?.(places, query, now);
+    if (answer) return answer;
+  }
+  let reply = decideNow(places, query, now, step);
+  for (const feature of features) reply = feature.after?.(places, query, reply) ?? reply;
+  return reply;
+}
+
+function decideNow(places: readonly Place[], query: Query, now: number, step: number): Reply {
+  const hasFeatures = places[0]!.features.length > 0;
+  const changes = hasFeatures ? correct(places, query.set) : undefined;
+  if (changes) return { now, step, ban: 0, verdicts: [], ...changes };
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   const reply =
     places.length === 1
       ? decideByOne(places[0]!, query, now, step)
       : decideBySeveral(places, query, now, step);
-  return overrides && reply.verdicts.length > 0 ? withLimits(places, reply) : reply;
+  return hasFeatures && reply.verdicts.length > 0 ? complete(places, reply) : reply;
+}
+
+function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | undefined {
+  for (const feature of places[0]!.features) {
+    const changes = feature.correct?.(places, set);
+    if (changes) return changes;
+  }
+  return undefined;
+}
+
+function complete(places: readonly Place[], reply: Reply): Reply {
+  return places[0]!.features.reduce((so, feature) => feature.verdicts?.(places, so) ?? so, reply);
+}
+
+/** Runs once the waits are in the columns. */
+function report(places: readonly Place[], costsOf: (place: Place) => Costs, now: number): void {
+  for (const feature of places[0]!.features) feature.report?.(places, costsOf, now);
 }
 
 /** The store's answer to `usage`. */
@@ -35,127 +61,160 @@ export function usage(
   now: number,
   step: number,
 ): UsageReply {
-  const changes = set.overrides && clientChanges(places, set.overrides);
-  if (changes) return { now, step, ban: 0, verdicts: [], clientChanges: changes, records: {} };
-  const banned = set.ban && bannedOf(places);
-  const ban = banned ? banned.bans.look(banned.row, set.ban, now, false) : 0;
-  for (const place of places) look(place, NO_COSTS, now, false);
-  if (sharedOf(set).length > 0)
-    new Shares(places, { set, key, ...NO_COSTS, peek: true }, now, step).report(false);
-  const records = Object.fromEntries(places.map(({ part, record }) => [part.name, record]));
-  return { now, step, ban, verdicts: verdictsOf(columnsOf(places)), records };
+  const changes = correct(places, set);
+  if (changes) return { now, step, ban: 0, verdicts: [], records: {}, ...changes };
+  const ban = refusedFor(places, now, false);
+  const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, ban });
+  const fields = places[0]!.features.map((feature) => feature.usage?.(places));
+  return Object.assign({ ...reply, records: {} }, ...fields) as UsageReply;
+}
+
+/** The verdicts without a charge, also of a request that a feature refuses, which is denied until the policies admit, too. */
+function lookOnly(
+  places: readonly Place[],
+  asked: Subject & Costs & Pick<Query, 'weight'>,
+  answer: Omit<Reply, 'verdicts'>,
+): Reply {
+  const { now, step } = answer;
+  const costsOf = ({ part }: Place): Costs => (asked.costs ? costsOfPart(asked, part.at) : asked);
+  for (const place of places) look(place, costsOf(place), now, false);
+  report(places, costsOf, now);
+  if (sharedOf(asked.set).length > 0) new Shares(places, { ...asked, peek: true }, now, step).report(false);
+  return { ...answer, verdicts: verdictsOf(columnsOf(places)) };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
-  const { peek, lease } = query;
-  const { ban } = query.set;
-  const left = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
-  if (left > 0) return { now, step, ban: left, verdicts: [] };
+  const { peek } = query;
+  // A loop over an empty list is not free.
+  const left = place.features.length > 0 ? refusedAt(place, now, !peek) : 0;
+  if (left > 0) return lookOnly([place], query, { now, step, ban: left });
   const admitted = look(place, query, now, !peek);
-  const full = place.row === 0 ? makeRoom(place, query, peek, admitted, now) : undefined;
-  const started = peek ? 0 : charge(place, query, ban, now, lease, admitted);
-  if (place.next) waitAcross(place, place.next, query, now);
+  const outcome = admitted ? 'admitted' : 'denied';
+  const full = place.row === 0 ? makeRoom(place, query, outcome, now) : undefined;
+  const started = peek ? 0 : charge(place, query, outcome, now);
+  if (place.limits?.next) report([place], () => query, now);
   const reply = { now, step, ban: started, verdicts: verdictsOf(place.columns) };
   return full === undefined ? reply : { ...reply, full };
 }
 
 function decideBySeveral(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  const { set, peek, lease } = query;
-  const banned = set.ban && bannedOf(places);
-  const left = banned ? banned.bans.look(banned.row, set.ban, now, !peek) : 0;
-  if (left > 0) return { now, step, ban: left, verdicts: [] };
+  const { set, peek } = query;
+  const left = refusedFor(places, now, !peek);
+  if (left > 0) return lookOnly(places, query, { now, step, ban: left });
   const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
-  for (const place of places) if (!look(place, costsOf(place), now, !peek)) admitted = false;
+  // The places whose policies deny. A tenant's share depends on other tenants, and never counts as a denial.
+  let denying: Set<Place> | undefined;
+  for (const place of places) {
+    if (look(place, costsOf(place), now, !peek)) continue;
+    admitted = false;
+    denying = (denying ?? new Set()).add(place);
+  }
   const shares = sharedOf(set).length > 0 ? new Shares(places, query, now, step) : undefined;
   if (shares && !shares.admitted) admitted = false;
   let full: number | undefined;
   for (const place of places) {
-    const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
+    if (place.row !== 0) continue;
+    const wait = makeRoom(place, partOf(query, place), outcomeAt(place, admitted, denying), now);
     if (wait !== undefined) full = Math.max(full ?? 0, wait);
   }
   shares?.deny();
   let started = 0;
   for (const place of places) {
+    if (peek) continue;
     // If there is room for only some of the keys, only these keys limit the request.
-    const costs = full ? NO_COSTS : costsOf(place);
-    if (!peek) started += charge(place, costs, place.part.set.ban, now, lease, admitted);
-    if (place.next) waitAcross(place, place.next, costsOf(place), now);
+    const part = full ? { ...query, ...NO_COSTS } : partOf(query, place);
+    started += charge(place, part, outcomeAt(place, admitted, denying), now);
   }
+  report(places, costsOf, now);
   shares?.report(admitted);
   const reply = { now, step, ban: started, verdicts: verdictsOf(columnsOf(places)) };
   return full === undefined ? reply : { ...reply, full };
 }
 
-/** The place of the banned key. */
-export function bannedOf(places: readonly Place[]): Place {
-  return places.find(({ part }) => part.set.ban)!;
+/** The time for which a feature refuses a request, ms, or 0. */
+function refusedFor(places: readonly Place[], now: number, writable: boolean): number {
+  let left = 0;
+  for (const place of places) left = Math.max(left, refusedAt(place, now, writable));
+  return left;
+}
+
+function refusedAt(place: Place, now: number, writable: boolean): number {
+  let left = 0;
+  for (const feature of place.features)
+    if (feature.refuses) left = Math.max(left, feature.refuses(place, now, writable));
+  return left;
 }
 
 /** Whether all policies of a place admit, except for shadows. The verdicts are in the columns. */
 export function look(place: Place, costs: Costs, now: number, writable: boolean): boolean {
   const { columns, policies, row } = place;
+  const { cost, costs: each } = costs;
   let admitted = true;
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    column.look(row, policy.params, costAt(costs, i), now, writable);
+    // `costAt` without its call, as in `charge`.
+    column.look(row, policy.params, each === undefined ? cost : each[i]!, now);
+    if (writable && column.isStale) column.refresh(row, policy.params, now);
     if (!admits(column.wait) && !policy.shadow) admitted = false;
   }
   return admitted;
 }
 
+/** The outcome of a query at a place: whether the place's policies, or only those of other places, deny. */
+type Outcome = 'admitted' | 'denied' | 'denied elsewhere';
+
+function outcomeAt(place: Place, admitted: boolean, denying: ReadonlySet<Place> | undefined): Outcome {
+  if (admitted) return 'admitted';
+  return denying?.has(place) ? 'denied' : 'denied elsewhere';
+}
+
+/** The query with the costs of a place. */
+function partOf(query: Query, { part }: Place): Query {
+  return query.costs ? { ...query, ...costsOfPart(query, part.at) } : query;
+}
+
 /** Makes room for a key without state. @returns the value of `Reply.full` for an admitted query without room */
-function makeRoom(
-  place: Place,
-  costs: Costs,
-  peek: boolean,
-  admitted: boolean,
-  now: number,
-): number | undefined {
-  const { columns, part } = place;
-  if (!peek && writes(part.set, costs, admitted)) {
+function makeRoom(place: Place, query: Query, outcome: Outcome, now: number): number | undefined {
+  const { columns, policies, features } = place;
+  const { cost, peek } = query;
+  const isAdmitted = outcome === 'admitted';
+  const isAttempt = policies.some(({ attempts }, i) => attempts && costAt(query, i) > 0);
+  const isNoted = outcome === 'denied' && features.some(({ denied }) => denied);
+  if (!peek && (isAdmitted ? cost > 0 : isNoted || isAttempt)) {
     place.create(now, false);
-    if (place.columns !== columns) look(place, costs, now, true);
+    if (place.columns !== columns) look(place, query, now, true);
   }
-  const isFull = admitted && costs.cost > 0 && (peek ? place.isFull(now) : place.row === 0);
+  const isFull = isAdmitted && cost > 0 && (peek ? place.isFull(now) : place.row === 0);
   return isFull ? place.full(now) : undefined;
 }
 
-/** Whether a decision may write state of a key. */
-function writes({ policies, ban }: PolicySet, costs: Costs, admitted: boolean): boolean {
-  if (admitted) return costs.cost > 0;
-  return ban !== undefined || policies.some(({ attempts }, i) => attempts && costAt(costs, i) > 0);
-}
-
 /** Charges the policies of a place that must be charged. @returns `Reply.ban`: below 0 if this denial starts a ban */
-function charge(
-  place: Place,
-  costs: Costs,
-  ban: CompiledBan | undefined,
-  now: number,
-  lease: string,
-  admitted: boolean,
-): number {
-  const { columns, policies, row } = place;
+function charge(place: Place, query: Query, outcome: Outcome, now: number): number {
+  const { columns, policies, row, features } = place;
   if (row === 0) return 0;
+  const isAdmitted = outcome === 'admitted';
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
-    const { params, attempts, thresholds } = policies[i]!;
-    const cost = costAt(costs, i);
+    const { params, attempts, traits } = policies[i]!;
+    const cost = query.costs === undefined ? query.cost : query.costs[i]!;
     // A shadow that would deny charges nothing, like a policy that denies.
-    if (cost === 0 || !admits(column.wait) || !(admitted || attempts)) continue;
-    column.commit(row, params, cost, now, lease);
-    if (!admitted) {
+    if (cost === 0 || !admits(column.wait) || !(isAdmitted || attempts)) continue;
+    if (traits.holdsSlots) (column as SlotColumn).lease = query.lease;
+    column.commit(row, params, cost, now);
+    if (!isAdmitted) {
       // A second look includes the attempt in `retryAfter`.
-      column.look(row, params, cost, now, false);
+      column.look(row, params, cost, now);
       column.wait = attemptWait(column.wait);
     }
-    if (thresholds) cross(place, i, column.remaining + cost, now);
+    if (features.length > 0)
+      for (const feature of features) feature.charged?.(place, i, column.remaining + cost, now);
   }
-  const struck = !admitted && ban ? place.bans.strike(row, ban, now) : 0;
+  let started = 0;
+  if (outcome === 'denied') for (const feature of features) started += feature.denied?.(place, now) ?? 0;
   noteDenial(place, now);
-  return struck === 0 ? 0 : -struck;
+  return started;
 }
 
 /** Stores the time until which a key must be kept, after its policies were looked at. A key without remaining units counts as denied. */
@@ -165,19 +224,13 @@ export function noteDenial(place: Place, now: number): void {
   for (let i = 0; i < columns.length; i++) {
     const { wait, remaining, reset } = columns[i]!;
     const { attempts, shadow } = policies[i]!;
-    if ((nextWait(wait, attempts) > 0 || remaining === 0) && !shadow) until = Math.max(until, now + reset);
+    const isDenied = wait !== 0 && nextWait(wait, attempts) > 0;
+    if ((isDenied || remaining === 0) && !shadow) until = Math.max(until, now + reset);
   }
   if (until > 0) place.deny(until);
 }
 
-/** Adds the limits that overrides give the keys. */
-function withLimits(places: readonly Place[], reply: Reply): Reply {
-  return places.some(({ policies, part }) => policies !== part.set.policies)
-    ? { ...reply, limits: inOrder(places, ({ policies }) => policies.map(({ limit }) => limit)) }
-    : reply;
-}
-
-export function verdictsOf(columns: readonly Column[]): number[] {
+export function verdictsOf(columns: readonly MemoryColumn[]): number[] {
   if (columns.length === 1) {
     const { wait, remaining, reset } = columns[0]!;
     return soleVerdict(wait, remaining, reset);
@@ -188,15 +241,8 @@ export function verdictsOf(columns: readonly Column[]): number[] {
 }
 
 /** The columns of all places in the order of the whole set's policies. */
-export function columnsOf(places: readonly Place[]): Column[] {
-  return inOrder(places, ({ columns }) => columns);
-}
-
-function inOrder<T>(places: readonly Place[], itemsOf: (place: Place) => readonly T[]): T[] {
-  const all: T[] = [];
-  for (const place of places) {
-    const items = itemsOf(place);
-    place.part.at.forEach((n, i) => (all[n] = items[i]!));
-  }
+export function columnsOf(places: readonly Place[]): MemoryColumn[] {
+  const all: MemoryColumn[] = [];
+  for (const { part, columns } of places) part.at.forEach((n, i) => (all[n] = columns[i]!));
   return all;
 }

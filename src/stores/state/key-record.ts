@@ -1,23 +1,17 @@
-import { BanColumn, type CompiledBan } from '../../algorithms/ban.js';
-import { kernels, type Column } from '../../algorithms/index.js';
-import {
-  changeRecord,
-  OVERRIDE_TAG,
-  type OverrideRecord,
-  type RecordChange,
-} from '../../contract/overrides.js';
-import type { Part } from '../../contract/parts.js';
+import type { CompiledBan } from '../../contract/ban-options.js';
+import { BanColumn } from '../../features/bans/ban.js';
+import { kernels, type MemoryColumn } from '../../algorithms/index.js';
+import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Crossing } from '../../contract/crossing.js';
 import { stepAfter } from '../../contract/store.js';
-import type { StoredCrossing } from '../crossings.js';
+import type { StoredCrossing } from '../../features/thresholds/crossings.js';
 import type { LoggedChange } from '../journal.js';
-import { ID_TAG, THRESHOLD_TAG } from '../keys.js';
-import { overriddenBy } from './overrides.js';
-import type { Mark, Place } from './place.js';
-import type { IdPlace, IdRecord } from './request-ids.js';
-import { History } from './returns.js';
-
+import type { Place, Writable } from '../../features/feature.js';
+import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
+import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
+import { History, type Histories } from '../../features/returns.js';
+import { RecordPlace } from './record-place.js';
 import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
@@ -37,112 +31,99 @@ export interface StateChange {
   readonly crossings?: readonly StoredCrossing[];
 }
 
-/** The state of one key. */
-export class KeyRecord {
-  #step = 0;
-  /** The bytes of the loaded state, to detect changes. */
-  readonly #before: string;
-  /** The loaded state of each policy. `#columns` has the current state of the used policies. */
+/** The state of one key. Each decision makes one, so it creates only the parts that the decision needs. */
+export class KeyRecord implements Histories {
+  readonly now: number;
+  #step: number;
+  /** The loaded state, and its text, to detect changes. */
+  readonly #loaded: SavedState;
+  readonly #loadedText: string;
+  /** The state of each policy. `#columns` has the current state of the used policies, in the order of `#ids`. */
   readonly #states: Map<string, Entry>;
-  readonly #columns = new Map<string, Column>();
-  readonly #bans = new BanColumn();
-  readonly #bannedUntil: number;
+  readonly #ids: string[] = [];
+  readonly #columns: MemoryColumn[] = [];
+  #bans: BanColumn | undefined;
   #ban: CompiledBan | undefined;
-  readonly #histories = new Map<string, History>();
-  readonly #now: number;
+  #histories: Map<string, History> | undefined;
 
   constructor(bytes: Uint8Array | undefined, now: number) {
-    const { step, saved } = parse(bytes);
-    const [[bannedUntil, ...ban], states, histories] = saved;
-    this.#now = now;
+    const { step, text, saved } = parse(bytes);
+    this.now = now;
     this.#step = step;
-    this.#bannedUntil = bannedUntil;
-    this.#bans.load(1, ban);
-    this.#states = new Map(states);
-    for (const [id, [until, ...saved]] of histories) this.#open(id, until).load(saved);
-    this.#before = this.#text();
+    this.#loaded = saved;
+    this.#loadedText = text;
+    this.#states = new Map(saved[1]);
+    for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
   }
 
   /** The change that must be written. */
   save(): StateChange {
-    const text = this.#text();
-    const [[bannedUntil], states, histories] = this.#current();
-    const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
+    const current = this.#current();
+    const text = JSON.stringify(current);
+    const [[bannedUntil], states, histories] = current;
+    const expiresAt = Math.max(bannedUntil, lastEnd(states), lastEnd(histories));
     const bytes = expiresAt === 0 ? undefined : encode(this.#step, text);
-    return { changed: text !== this.#before, bytes, expiresAt };
+    return { changed: text !== this.#loadedText && text !== this.#before(), bytes, expiresAt };
   }
 
-  nextStep(step = stepAfter(this.#step, this.#now)): number {
+  nextStep(step = stepAfter(this.#step, this.now)): number {
     return (this.#step = step);
   }
 
-  /** The record of the key's overrides, or an empty text. */
-  get overrides(): OverrideRecord {
-    const [, record] = this.#states.get(OVERRIDE_TAG) ?? NO_ENTRY;
-    return typeof record === 'string' ? record : '';
-  }
-
-  /** The rest of the key's ban, ms, or 0. */
-  bannedFor(ban: CompiledBan): number {
-    return this.#bans.look(1, ban, this.#now, false);
-  }
-
-  override(change: RecordChange): void {
-    const { record, until } = changeRecord(this.overrides, change, this.#now);
-    this.#states.set(OVERRIDE_TAG, [record === '' ? 0 : until, record]);
+  /** The entries of features, and of policies that have not been used yet. */
+  get entries(): Map<string, Entry> {
+    return this.#states;
   }
 
   /** The record of an id, if this is the state of an id. */
   get id(): IdPlace {
-    return {
-      read: () => {
-        const [, text] = this.#states.get(ID_TAG) ?? NO_ENTRY;
-        return typeof text === 'string' ? (JSON.parse(text) as IdRecord) : undefined;
-      },
-      write: (record, until) => this.#states.set(ID_TAG, [until, JSON.stringify(record)]),
-    };
+    return idAmong(this.#states);
+  }
+
+  get bans(): BanColumn {
+    if (!this.#bans) {
+      const [, ...ban] = this.#loaded[0];
+      this.#bans = new BanColumn();
+      this.#bans.load(1, ban);
+    }
+    return this.#bans;
   }
 
   /** @param crossings receives the crossings of thresholds */
-  place(part: Part, crossings: Crossing[]): Place {
-    this.#ban ??= part.set.ban;
-    const { overrides: applied } = part.set;
-    return {
-      part,
-      ...overriddenBy(applied ? this.overrides : '', applied?.all ?? '', part.set, this.#now),
-      columns: part.set.policies.map((policy) => this.#column(policy)),
-      bans: this.#bans,
-      row: 1,
-      returns: {
-        find: (policy) => this.#histories.get(policy),
-        open: (policy, _key, now, life) => this.#open(policy, now + life),
-      },
-      marks: {
-        read: (policy) => this.#states.get(THRESHOLD_TAG + policy) as Mark | undefined,
-        write: (policy, mark) => this.#states.set(THRESHOLD_TAG + policy, mark),
-        crossings,
-      },
-      // Nothing is left to do, because each key has row 1 from the start.
-      create: () => {},
-      isFull: () => false,
-      full: () => 0,
-      deny: () => {},
-    };
+  marks(crossings: Crossing[]): Marks {
+    return marksAmong(this.#states, crossings);
   }
 
-  #column({ id, kernel, params }: CompiledPolicy): Column {
-    let column = this.#columns.get(id);
-    if (!column) {
-      column = kernels[kernel].createColumn(1, params);
-      const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
-      if (until > 0) column.load(1, saved);
-      else this.#states.set(id, NO_ENTRY);
-      this.#columns.set(id, column);
-    }
+  find(policy: string): History | undefined {
+    return this.#histories?.get(policy);
+  }
+
+  open(policy: string, _key: string, now: number, life: number): History {
+    return this.#open(policy, now + life);
+  }
+
+  /** @param crossings receives the crossings of thresholds @param id the state of the request's id */
+  place(part: DimensionSet, crossings: Crossing[], id: KeyRecord | undefined): Place {
+    this.#ban ??= part.set.ban;
+    return new RecordPlace(this, part, crossings, id);
+  }
+
+  column({ id, kernel, params }: CompiledPolicy): MemoryColumn {
+    const known = this.#ids.indexOf(id);
+    if (known >= 0) return this.#columns[known]!;
+    const column = kernels[kernel].createColumn(1, params);
+    const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
+    if (until > 0) {
+      column.load(1, saved);
+      column.keep(1, until);
+    } else this.#states.set(id, NO_ENTRY);
+    this.#ids.push(id);
+    this.#columns.push(column);
     return column;
   }
 
   #open(policy: string, until: number): History {
+    this.#histories ??= new Map();
     const history = this.#histories.get(policy) ?? new History();
     history.until = until;
     this.#histories.set(policy, history);
@@ -150,24 +131,46 @@ export class KeyRecord {
   }
 
   #current(): SavedState {
-    const bannedUntil = this.#ban ? this.#bans.until(1, this.#ban) : this.#bannedUntil;
-    const states = [...this.#states].map(([id, entry]): Entries[number] => {
-      const column = this.#columns.get(id);
-      return [id, column ? [column.until(1), ...column.save(1)] : entry];
-    });
-    const histories = [...this.#histories].map(([id, history]): Entries[number] => {
-      return [id, [history.until, ...history.save()]];
-    });
-    const isKept = ([until]: Entry): boolean => until > 0 && until + EXPIRED_STATE_LIFE_MS > this.#now;
-    const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
-    return [
-      isKept(ban) ? ban : NO_ENTRY,
-      states.filter(([, entry]) => isKept(entry)),
-      histories.filter(([, entry]) => isKept(entry)),
-    ];
+    const states: Writable<Entries> = [];
+    for (const [id, entry] of this.#states) {
+      const used = this.#ids.indexOf(id);
+      const column = used < 0 ? undefined : this.#columns[used]!;
+      if (!this.#isKept(column ? column.until(1) : entry[0])) continue;
+      states.push([id, column ? [column.until(1), ...column.save(1)] : entry]);
+    }
+    const histories: Writable<Entries> = [];
+    for (const [id, history] of this.#histories ?? [])
+      if (this.#isKept(history.until)) histories.push([id, [history.until, ...history.save()]]);
+    return [this.#currentBan(), states, histories];
   }
 
-  #text(): string {
-    return JSON.stringify(this.#current());
+  #currentBan(): Entry {
+    const [loaded] = this.#loaded;
+    if (!this.#bans && isNone(loaded)) return NO_ENTRY;
+    const until = this.#ban ? this.bans.until(1, this.#ban) : loaded[0];
+    return this.#isKept(until) ? [until, ...this.bans.save(1)] : NO_ENTRY;
   }
+
+  /** The text of the loaded state without entries that have expired since. */
+  #before(): string {
+    const [ban, states, histories] = this.#loaded;
+    const isKept = ([, [until]]: Entries[number]): boolean => this.#isKept(until);
+    if (isNone(ban) && states.every(isKept) && histories.every(isKept)) return this.#loadedText;
+    const kept = this.#isKept(ban[0]) ? ban : NO_ENTRY;
+    return JSON.stringify([kept, states.filter(isKept), histories.filter(isKept)]);
+  }
+
+  #isKept(until: number): boolean {
+    return until > 0 && until + EXPIRED_STATE_LIFE_MS > this.now;
+  }
+}
+
+function isNone(entry: Entry): boolean {
+  return entry.length === 1 && entry[0] === 0;
+}
+
+function lastEnd(entries: Entries): number {
+  let last = 0;
+  for (const [, [until]] of entries) if (until > last) last = until;
+  return last;
 }

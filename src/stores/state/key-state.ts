@@ -1,32 +1,29 @@
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
-import type { OverrideRecord, RecordChange } from '../../contract/overrides.js';
-import { partsOf, type Part } from '../../contract/parts.js';
+import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
+import type { RecordChange } from '../../contract/overrides.js';
 import type { Crossing } from '../../contract/crossing.js';
-import { takeCrossings } from '../../contract/thresholds.js';
-import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
-import type { Change, LeaseChange, PolicySet, Query, Subject } from '../../contract/store.js';
-import { storedCrossing, type StoredCrossing } from '../crossings.js';
+import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-state.js';
+import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
-  bannedChange,
-  overrideChange,
-  resetChange,
-  struckChange,
-  type Change as LogChange,
-  type LoggedChange,
-} from '../journal.js';
-import { ALL_KEYS, escapeName, ownerText } from '../keys.js';
-import { adjust, ban, lease, reset } from './changes.js';
+  changeAmong,
+  ownerOfRecord,
+  recordAmong,
+  type OverrideStates,
+} from '../../features/overrides/state-record.js';
+import { takeCrossings } from '../../features/thresholds/crossing-reports.js';
+import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
+import type { ChargeChange, LeaseChange, PolicySet, Query, Subject } from '../../contract/store.js';
+import { storedCrossing, type StoredCrossing } from '../../features/thresholds/crossings.js';
+import { resetChange, type JournalEntry as LogChange, type LoggedChange } from '../journal.js';
+import { ownerText } from '../keys.js';
+import { adjust, lease, reset } from './changes.js';
 import { decide, usage } from './evaluate.js';
 import { KeyRecord, type StateChange } from './key-record.js';
-import type { Place } from './place.js';
-import { claims, decideOnce, type IdPlace } from './request-ids.js';
+import type { Place } from '../../features/feature.js';
 import { severalKeys } from './state-keys.js';
 
-/** Whether the ban of a set is part of the state of a part. */
-const banned = ({ set }: Part): boolean => set.ban !== undefined;
-
 /** The states of one or more keys, which change together. */
-abstract class States {
+abstract class States implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
@@ -48,30 +45,25 @@ abstract class States {
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    const [places, step] = [this.#places(query), this.#nextStep()];
-    const id = query.id === undefined ? undefined : this.#idAfter(places);
-    const reply = id ? decideOnce(id, places, query, this.now, step) : decide(places, query, this.now, step);
-    if (reply.ban < 0) this.#log(query, banned, (owner) => struckChange(owner, -reply.ban));
+    const reply = decide(this.#places(query), query, this.now, this.#nextStep());
+    if (reply.ban < 0) this.#log(query, hasBan, (owner) => struckChange(owner, -reply.ban));
     return this.#withCrossings(query, reply);
   }
 
   /** Like `Store.adjust`. */
-  adjust(change: Change): ChangeReply {
-    const { claim, set, units } = change;
-    const [places, step] = [this.#places(change), this.#nextStep()];
-    const id = claim && this.#idAfter(places);
-    const isVoid = id && !claims(id, claim, set, this.now);
-    const made = isVoid ? { ...change, units: units.map(() => 0) } : change;
-    return this.#withCrossings(change, adjust(places, made, this.now, step));
+  adjust(change: ChargeChange): ChangeReply {
+    const reply = adjust(this.#places(change), change, this.now, this.#nextStep());
+    return this.#withCrossings(change, reply);
   }
 
   #withCrossings<T extends Reply>(subject: Subject, reply: T): T {
+    if (this.#crossings.length === 0) return reply;
     const crossings = takeCrossings(this.#crossings);
     for (const crossing of crossings) {
-      const i = partsOf(subject.set).findIndex(({ at }) => at.includes(crossing.at));
+      const i = setsByDimension(subject.set).findIndex(({ at }) => at.includes(crossing.at));
       (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, this.now));
     }
-    return crossings.length > 0 ? { ...reply, crossings } : reply;
+    return { ...reply, crossings };
   }
 
   /** Like `Store.lease`. */
@@ -87,10 +79,8 @@ abstract class States {
 
   /** Like `Store.ban`. */
   ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
-    const places = this.#places(subject);
-    const left = this.#records[partsOf(subject.set).findIndex(banned)]!.bannedFor(subject.set.ban!);
-    ban(places, duration, this.now);
-    if (isLogged) this.#log(subject, banned, (owner) => bannedChange(owner, duration, left, note));
+    const left = setBan(this.#places(subject), duration, this.now);
+    if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note));
   }
 
   /** Like `Store.usage`. */
@@ -99,38 +89,36 @@ abstract class States {
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
-  overridesOf({ set }: Subject, by: string): OverrideRecord {
-    return this.#recordOf(set, by).overrides;
+  overridesOf({ set }: Subject, by: string): string {
+    return recordAmong(this.#recordOf(set, by).entries);
   }
 
   /** Like `OverrideStore.change`, for the key of a dimension. */
   override(subject: Subject, by: string, change: RecordChange): void {
-    const record = this.#recordOf(subject.set, by);
-    const before = record.overrides;
-    record.override(change);
-    // The record of all keys belongs to a subject without a scope, whose key is the limiter's name.
-    const ofAll = subject.set.name === '' ? `${escapeName(subject.key as string)}:${ALL_KEYS}` : undefined;
+    const { entries } = this.#recordOf(subject.set, by);
+    const changed = subject.set.policies.filter((policy) => policy.by === by);
+    const before = changeAmong(entries, change, changed, this.now);
     this.#log(
       subject,
       ({ name }) => name === by,
-      (owner) => overrideChange(ofAll ?? owner, change, before, this.now),
+      (owner) => loggedChange(ownerOfRecord(subject, owner), change, before, this.now),
     );
   }
 
   /** Logs a change of some parts of a subject. */
   #log(
     { set, key }: Subject,
-    isOf: (part: Part) => boolean,
+    isOf: (part: DimensionSet) => boolean,
     make: (owner: string) => LogChange | undefined,
   ): void {
-    for (const [i, part] of partsOf(set).entries()) {
+    for (const [i, part] of setsByDimension(set).entries()) {
       const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
       if (change) (this.#logs[i] ??= []).push({ ...change, at: this.now });
     }
   }
 
   #recordOf(set: PolicySet, by: string): KeyRecord {
-    return this.#records[partsOf(set).findIndex(({ name }) => name === by)]!;
+    return this.#records[setsByDimension(set).findIndex(({ name }) => name === by)]!;
   }
 
   /** The change that must be written under each key. */
@@ -138,26 +126,25 @@ abstract class States {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];
       const crossings = this.#stored[i];
-      return { ...record.save(), ...(log && { log }), ...(crossings && { crossings }) };
+      const saved = record.save();
+      return log || crossings ? { ...saved, ...(log && { log }), ...(crossings && { crossings }) } : saved;
     });
   }
 
   #places({ set }: Subject): Place[] {
-    const parts = partsOf(set);
+    const parts = setsByDimension(set);
     if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
-    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings));
-  }
-
-  /** The record of an id, whose state follows the states of the keys. */
-  #idAfter({ length }: readonly Place[]): IdPlace | undefined {
-    return this.#records[length]?.id;
+    // The state of an id follows the states of the keys.
+    const id = this.#records[parts.length];
+    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings, id));
   }
 
   /** All keys get the same step, because a charge to all of them is returned by a single step. */
   #nextStep(): number {
-    const step = Math.max(...this.#records.map((record) => record.nextStep()));
-    for (const record of this.#records) record.nextStep(step);
+    let step = 0;
+    for (const record of this.#records) step = Math.max(step, record.nextStep());
+    if (this.#records.length > 1) for (const record of this.#records) record.nextStep(step);
     return step;
   }
 }

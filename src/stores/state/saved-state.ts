@@ -1,6 +1,8 @@
 import type { Saved } from '../../algorithms/index.js';
-import { OVERRIDE_TAG, type OverrideRecord } from '../../contract/overrides.js';
-import { isLine, THRESHOLD_TAG } from '../keys.js';
+import { shares } from '../../algorithms/shares.js';
+import { recordAmong } from '../../features/overrides/state-record.js';
+import { isOfFeature } from '../../features/features.js';
+import { isLine } from '../keys.js';
 
 /** The version of the bytes' layout, which is part of the key, so that a version never reads another version's state. */
 export const LAYOUT_VERSION = 'k2';
@@ -26,27 +28,35 @@ export interface StateSummary {
   readonly lastBanMs: number;
   /** The end of each policy's state, by the policy's id. */
   readonly policies: ReadonlyMap<string, number>;
-  readonly overrides: OverrideRecord;
+  /** The states of a tenant in shared limits, by the id of their hidden policy, as `SharesColumn` saves them. */
+  readonly tenants: ReadonlyMap<string, Saved>;
+  /** The record of the key's overrides. */
+  readonly record: string;
 }
 
 /** Reads the bytes of a key's state without its policies. */
 export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
   const [[, ...ban], states] = parse(bytes).saved;
   const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = ban as number[];
-  const record = states.find(([id]) => id === OVERRIDE_TAG)?.[1][1];
   return {
     bannedUntil,
     denials,
     countedUntil,
     lastBanMs,
     policies: new Map(states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : []))),
-    overrides: typeof record === 'string' ? record : '',
+    tenants: new Map(states.flatMap(([id, [, ...saved]]) => (isOfShares(id) ? [[id, saved] as const] : []))),
+    record: recordAmong(new Map(states)),
   };
 }
 
 /** Whether an entry is the state of a policy that operators know. */
 function isPolicy(id: string): boolean {
-  return id !== OVERRIDE_TAG && !isLine(id) && !id.startsWith(THRESHOLD_TAG);
+  return !isLine(id) && !isOfFeature(id);
+}
+
+/** Whether the state of an id is that of a pool or of a tenant that shares units. */
+export function isOfShares(id: string): boolean {
+  return id.startsWith(shares.tag);
 }
 
 const encoder = new TextEncoder();
@@ -57,40 +67,56 @@ export function encode(step: number, text: string): Uint8Array {
   return encoder.encode(`${LAYOUT_VERSION} ${step} ${text}`);
 }
 
-export function parse(bytes: Uint8Array | undefined): { step: number; saved: SavedState } {
-  const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
-  if (version !== LAYOUT_VERSION) return { step: 0, saved: NO_STATE };
+/** The content of bytes, and its text. */
+interface Parsed {
+  readonly step: number;
+  readonly text: string;
+  readonly saved: SavedState;
+}
+
+const NOTHING: Parsed = { step: 0, text: JSON.stringify(NO_STATE), saved: NO_STATE };
+const HEAD = `${LAYOUT_VERSION} `;
+
+export function parse(bytes: Uint8Array | undefined): Parsed {
+  const all = bytes ? decoder.decode(bytes) : '';
+  if (!all.startsWith(HEAD)) return NOTHING;
+  const end = all.indexOf(' ', HEAD.length);
+  const step = all.slice(HEAD.length, Math.max(end, 0));
+  if (!/^\d+$/.test(step)) return NOTHING;
+  const text = all.slice(end + 1);
   try {
-    const saved: unknown = JSON.parse(text!);
-    if (isSavedState(saved)) return { step: Number(step), saved };
+    const saved: unknown = JSON.parse(text);
+    if (isSavedState(saved)) return { step: Number(step), text, saved };
   } catch {
     // Bytes that cannot be read count as no state.
   }
-  return { step: 0, saved: NO_STATE };
+  return NOTHING;
 }
 
+// These functions run for each decision, and loops are faster than `every` with destructuring.
 function isSavedState(value: unknown): value is SavedState {
-  if (!Array.isArray(value) || value.length !== 3) return false;
-  const [ban, states, histories] = value as unknown[];
-  return isEntry(ban) && isEntries(states) && isEntries(histories);
-}
-
-function isEntries(value: unknown): value is Entries {
   return (
     Array.isArray(value) &&
-    value.every((each) => {
-      const [id, entry, ...rest] = Array.isArray(each) ? (each as unknown[]) : [];
-      return typeof id === 'string' && isEntry(entry) && rest.length === 0;
-    })
+    value.length === 3 &&
+    isEntry(value[0]) &&
+    isEntries(value[1]) &&
+    isEntries(value[2])
   );
 }
 
-function isEntry(value: unknown): value is Entry {
-  return Array.isArray(value) && value.length > 0 && isWhole(value[0]) && value.every(isSaved);
+function isEntries(value: unknown): value is Entries {
+  if (!Array.isArray(value)) return false;
+  for (const each of value as unknown[]) {
+    if (!Array.isArray(each) || each.length !== 2) return false;
+    if (typeof each[0] !== 'string' || !isEntry(each[1])) return false;
+  }
+  return true;
 }
 
-function isSaved(value: unknown): boolean {
-  return typeof value === 'string' || isWhole(value);
+function isEntry(value: unknown): value is Entry {
+  if (!Array.isArray(value) || !isWhole(value[0])) return false;
+  for (const each of value as unknown[]) if (typeof each !== 'string' && !isWhole(each)) return false;
+  return true;
 }
 
 function isWhole(value: unknown): boolean {

@@ -9,10 +9,10 @@ import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/sharin
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { leaseTag, sharedOf, type SharedPolicy } from '../../contract/shares.js';
-import type { Change, Query } from '../../contract/store.js';
+import type { ChargeChange, Query } from '../../contract/store.js';
 import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
-import type { Column } from '../../algorithms/index.js';
-import type { Place } from './place.js';
+import type { MemoryColumn } from '../../algorithms/index.js';
+import type { Place } from '../../features/feature.js';
 
 /** A policy of a set with its state. */
 class Spot {
@@ -28,7 +28,7 @@ class Spot {
     return this.place.policies[this.#i]!;
   }
 
-  get column(): Column {
+  get column(): MemoryColumn {
     return this.place.columns[this.#i]!;
   }
 
@@ -57,35 +57,33 @@ class Shared {
     const { limit, pool, tenant } = this;
     const params = tenant.policy.params as SlotSharesParams;
     const tenants = (pool.column as SlotSharesColumn).tenants(pool.row);
-    const leases = limit.column.save(limit.row);
-    const tag = leaseTag(query).slice(1);
-    const units = limit.policy.params['limit']!;
-    return new SlotSharing(params, units, query.weight ?? params.weight, tag, tenants, leases, now);
+    return new SlotSharing(params, {
+      limit: limit.policy.params['limit']!,
+      weight: query.weight ?? params.weight,
+      tag: leaseTag(query).slice(1),
+      tenants,
+      leases: limit.column.save(limit.row),
+      now,
+    });
   }
 
   sharing(now: number, step: number, weight: number | undefined, isChange = false): Sharing {
     const { limit, pool, tenant } = this;
     const params = tenant.policy.params as SharesParams;
     const poolState = (pool.column as SharesColumn).state(pool.row, now);
-    const tenantState = (tenant.column as SharesColumn).state(tenant.row, now);
-    const reset = limit.column.reset || (isChange ? resetOfPool(params, poolState, now) : 0);
-    const units = limit.policy.params['limit']!;
-    return new Sharing(params, units, weight ?? params.weight, poolState, tenantState, now, reset, step);
+    return new Sharing(params, {
+      limit: limit.policy.params['limit']!,
+      weight: weight ?? params.weight,
+      pool: poolState,
+      tenant: (tenant.column as SharesColumn).state(tenant.row, now),
+      now,
+      reset: limit.column.reset || (isChange ? resetOfPool(params, poolState, now) : 0),
+      step,
+    });
   }
 
-  /** Records a request with its tenant. */
-  note(sharing: Sharing | SlotSharing, cost: number, isCharged: boolean, now: number): void {
-    if (sharing instanceof SlotSharing) return this.#keep(sharing.note(cost, isCharged), now);
-    sharing.note(cost, isCharged);
-    this.write(sharing, now);
-  }
-
-  /** Records that another policy denies a request. */
-  withdraw(sharing: Sharing | SlotSharing, now: number): void {
-    if (sharing instanceof SlotSharing) this.#keep(sharing.withdraw(), now);
-  }
-
-  #keep(tenants: readonly Tenant[] | undefined, now: number): void {
+  /** Keeps the tenants that share slots, if they have changed. */
+  keep(tenants: readonly Tenant[] | undefined, now: number): void {
     const { place, row } = this.pool;
     if (!tenants) return;
     if (row === 0) place.create(now, false);
@@ -119,6 +117,10 @@ export class Shares {
   readonly #others: readonly Spot[];
   /** Whether one of them denies, so that the request is not part of a tenant's demand. */
   readonly #isDeniedElsewhere: boolean;
+  /** Whether it is only the turn of another process, which waits for the same tenant. */
+  readonly #isOutOfTurn: boolean;
+  /** Whether further requests of the tenant wait. */
+  readonly #waits: boolean;
   readonly admitted: boolean;
 
   /** Looks at the shares, after a look at all policies. A limit does not admit a tenant beyond its share. */
@@ -129,7 +131,10 @@ export class Shares {
     this.#others = query.set.policies.flatMap(({ share, isHidden, shadow }, n) =>
       share !== undefined || isHidden || shadow ? [] : [new Spot(places, n)],
     );
-    this.#isDeniedElsewhere = this.#others.some(({ column }) => !admits(column.wait));
+    const denying = this.#others.filter(({ column }) => !admits(column.wait));
+    this.#isDeniedElsewhere = denying.some(({ policy }) => policy.kernel !== 'line');
+    this.#isOutOfTurn = denying.length > 0 && !this.#isDeniedElsewhere;
+    this.#waits = query.set.policies.some(({ kernel, params }) => kernel === 'line' && params['waits'] === 1);
     this.#all = shared.map((each) => {
       const made = new Shared(places, each);
       const sharing = made.ofSlots ? made.slotSharing(query, now) : made.sharing(now, step, query.weight);
@@ -149,7 +154,7 @@ export class Shares {
 
   /** Records the request, unless it only looks, and writes the verdicts. */
   report(admitted: boolean): void {
-    const elsewhere = this.#isDeniedElsewhere ? this.#waitElsewhere() : 0;
+    const elsewhere = this.#waitElsewhere();
     for (const each of this.#all) {
       const { shared, cost, isFair, wait } = each;
       const { limit, pool, tenant } = shared;
@@ -159,13 +164,22 @@ export class Shares {
       const now = this.#now;
       const { sharing } = each;
       if (!this.#query.peek && cost > 0 && wait !== NEVER) {
-        if (isCharged || (isDenied && !this.#isDeniedElsewhere)) shared.note(sharing, cost, isCharged, now);
-        else if (this.#isDeniedElsewhere) shared.withdraw(sharing, now);
+        const isDemand = isDenied || (shared.ofSlots && this.#isOutOfTurn);
+        const isNoted = isCharged || (isDemand && !this.#isDeniedElsewhere);
+        if (sharing instanceof SlotSharing) {
+          if (isNoted) shared.keep(sharing.note(cost, isCharged, this.#waits), now);
+          else if (this.#isDeniedElsewhere) shared.keep(sharing.withdraw(), now);
+        } else if (isNoted) {
+          sharing.note(cost, isCharged);
+          shared.write(sharing, now);
+        }
       }
       const own = sharing.remaining(remaining);
       const share = Math.floor(sharing.share);
       const remainingAt = (time: number): number => this.#remainingAt(limit, time);
-      const later = isDenied && wait !== NEVER ? sharing.wait(cost, wait, remainingAt) : wait;
+      // A limit that is too small until it changes has the wait that `report` of a feature sets.
+      const whole = wait === NEVER ? limit.column.wait : wait;
+      const later = isDenied && wait !== NEVER ? sharing.wait(cost, wait, remainingAt) : whole;
       // A share of a window may shrink before the other policies admit. The hidden verdict has the time at which the share admits again.
       const isLonger = !shared.ofSlots && cost > 0 && wait !== NEVER && elsewhere > later;
       const again = isLonger ? sharing.wait(cost, elsewhere, remainingAt) : later;
@@ -176,19 +190,19 @@ export class Shares {
     }
   }
 
-  /** The time until all other policies admit, or 0 if one of them never does. */
+  /** The time until all other policies admit, with an attempt that this request was charged; or 0 if one of them never does. */
   #waitElsewhere(): number {
     const waits = this.#others.map(({ column, policy }) => nextWait(column.wait, policy.attempts));
-    return waits.includes(NEVER) ? 0 : Math.max(...waits);
+    return waits.includes(NEVER) ? 0 : Math.max(0, ...waits);
   }
 
   #remainingAt({ column, row, policy }: Spot, time: number): number {
-    column.look(row, policy.params, 0, time, false);
+    column.look(row, policy.params, 0, time);
     return column.remaining;
   }
 }
 
-function set(column: Column, wait: number, remaining: number, reset: number): void {
+function set(column: MemoryColumn, wait: number, remaining: number, reset: number): void {
   column.wait = wait;
   column.remaining = remaining;
   column.reset = reset;
@@ -197,7 +211,7 @@ function set(column: Column, wait: number, remaining: number, reset: number): vo
 /** Changes the tenants' part of a charge, after the change of the limits. */
 export function adjustShares(
   places: readonly Place[],
-  { set: { policies }, set: whole, units, charged, key }: Change,
+  { set: { policies }, set: whole, units, charged, key }: ChargeChange,
   now: number,
   step: number,
 ): void {

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { HeadgateError } from '../../common/errors.js';
-import { partsOf, type Part } from '../../contract/parts.js';
-import { idText } from '../../contract/request-ids.js';
+import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
+import { idText } from '../../features/ids/request-ids.js';
 import type { Subject } from '../../contract/store.js';
-import { escapeKey, hashedText, ID_TAG, ownerText } from '../keys.js';
+import { ID_TAG } from '../../features/ids/id-record.js';
+import { escapeKey, hashedText, ownerText } from '../keys.js';
 import { LAYOUT_VERSION } from './saved-state.js';
 
 /** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
@@ -31,12 +32,14 @@ export function severalKeys(used: string, instead: string): HeadgateError {
 
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`);
+  return setsByDimension(set).map(
+    (part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`,
+  );
 }
 
 /** The key of a request's id, which has a state of its own. Its length is bounded, as all of {@link stateKeys}. */
 export function idKey({ set, key }: Subject, id: string): string {
-  const [{ name }] = partsOf(set) as [Part];
+  const [{ name }] = setsByDimension(set) as [DimensionSet];
   return `{${plain(`${ownerText(set, key, name, asciiKey)}}${ID_TAG}${idText(id)}`)}}${LAYOUT_VERSION}`;
 }
 

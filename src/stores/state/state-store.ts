@@ -1,20 +1,17 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { BanNote } from '../../contract/ban-options.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import type { OverrideRecord } from '../../contract/overrides.js';
-import { partsOf } from '../../contract/parts.js';
-import { reportCrossings } from '../../contract/thresholds.js';
+import { setsByDimension } from '../../contract/dimension-sets.js';
+import { overridesAmong } from '../../features/overrides/state-record.js';
+import { answered } from '../../features/features.js';
 import type { StateChange } from './key-record.js';
 import { JointState } from './key-state.js';
 import { idKey, stateKeys } from './state-keys.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
   isPromise,
-  type Change,
+  type ChargeChange,
   type LeaseChange,
   type MaybePromise,
-  type OverridePlace,
-  type OverrideStore,
   type PolicySet,
   type Query,
   type Store,
@@ -56,7 +53,7 @@ export type Askers = readonly { readonly subject: Subject }[];
 
 /** A question about a key, and the function that answers it. */
 interface Job<T = unknown> {
-  readonly subject: Subject;
+  readonly subject: Subject & Pick<Query, 'idHome'>;
   /** The id of the request, whose state changes together with the key's. */
   readonly id?: string | undefined;
   run(state: JointState): T;
@@ -67,17 +64,10 @@ interface Job<T = unknown> {
   reject?(error: unknown): void;
 }
 
-/** The answer to a job whose update is written. The crossings in it are reported even if the caller no longer waits. */
+/** The answer to a job whose update is written. The features learn of it even if the caller no longer waits. */
 function answerOf({ subject, answer }: Job): unknown {
-  const { crossings } = (answer ?? {}) as Partial<Reply>;
-  if (crossings) reportCrossings(subject, crossings);
+  answered(subject, answer ?? {});
   return answer;
-}
-
-/** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
-function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
-  const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
-  return { subject: { set, key: name }, by: DEFAULT_DIMENSION };
 }
 
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
@@ -96,7 +86,7 @@ class StateStore implements Store {
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
-    if (this.#backend.updateAll || partsOf(set).length < 2) return;
+    if (this.#backend.updateAll || setsByDimension(set).length < 2) return;
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
       'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
@@ -108,7 +98,7 @@ class StateStore implements Store {
     return this.#ask({ subject: query, id: query.id, run: (state) => state.decide(query) });
   }
 
-  adjust(change: Change): MaybePromise<ChangeReply> {
+  adjust(change: ChargeChange): MaybePromise<ChangeReply> {
     return this.#ask({ subject: change, id: change.claim?.id, run: (state) => state.adjust(change) });
   }
 
@@ -128,27 +118,7 @@ class StateStore implements Store {
     return this.#ask({ subject, run: (state) => state.usage(subject) });
   }
 
-  readonly overrides: OverrideStore = {
-    read: (place) => this.#onRecord(place, () => {}),
-    change: (place, change) =>
-      this.#onRecord(place, (state, subject, by) => state.override(subject, by, change)),
-  };
-
-  /** Reads the record of a place, then changes its state. Only the backend knows the time. */
-  #onRecord(
-    place: OverridePlace,
-    run: (state: JointState, subject: Subject, by: string) => void,
-  ): MaybePromise<readonly [OverrideRecord, number]> {
-    const { subject, by } = 'subject' in place ? place : allKeysOf(place.set);
-    return this.#ask({
-      subject,
-      run: (state) => {
-        const record = state.overridesOf(subject, by);
-        run(state, subject, by);
-        return [record, state.now] as const;
-      },
-    });
-  }
+  readonly overrides = overridesAmong((subject, run) => this.#ask({ subject, run }));
 
   close(): MaybePromise<void> {
     return this.#backend.close?.();
@@ -158,7 +128,7 @@ class StateStore implements Store {
     this.checkDimensions(job.subject.set);
     const { subject, id } = job;
     const keys = stateKeys(subject);
-    if (id !== undefined) keys.push(idKey(subject, id));
+    if (id !== undefined) keys.push(idKey(subject.idHome ?? subject, id));
     const [key] = keys as [string];
     const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
     if (joined) {
@@ -169,24 +139,40 @@ class StateStore implements Store {
     const jobs: Job[] = [job];
     const updated = this.#update(keys, jobs);
     if (!isPromise(updated)) return answerOf(job) as T;
-    const answer = updated.then(() => answerOf(job) as T);
-    if (keys.length === 1) void this.#work(key, jobs, updated);
-    return answer;
+    return new Promise<T>((resolve, reject) => {
+      job.resolve = resolve;
+      job.reject = reject;
+      this.#settle(keys.length === 1 ? key : undefined, jobs, updated);
+    });
   }
 
-  /** Answers all jobs of a key, in order of arrival. @param first the update that is under way */
-  async #work(key: string, jobs: Job[], first: Promise<void>): Promise<void> {
-    for (let updated: Promise<void> | undefined = first; jobs.length > 0; updated = undefined) {
-      this.#jobs.set(key, jobs);
+  /** Answers the jobs of an update, in order of arrival, when it has ended. @param key for jobs that others may join */
+  #settle(key: string | undefined, jobs: Job[], updated: Promise<void>): void {
+    if (key !== undefined) this.#jobs.set(key, jobs);
+    const reject = (error: unknown): void => {
+      for (const { isTaken, reject } of jobs) if (isTaken) reject!(error);
+      this.#goOn(key, jobs);
+    };
+    updated.then(() => {
       try {
-        await (updated ?? this.#update([key], jobs));
-        for (const job of jobs) if (job.isTaken) job.resolve?.(answerOf(job));
+        for (const job of jobs) if (job.isTaken) job.resolve!(answerOf(job));
       } catch (error) {
-        for (const { isTaken, reject } of jobs) if (isTaken) reject?.(error);
+        return reject(error);
       }
-      jobs = jobs.filter(({ isTaken }) => !isTaken);
-    }
-    this.#jobs.delete(key);
+      this.#goOn(key, jobs);
+    }, reject);
+  }
+
+  /** Begins the next update of a key if further jobs have joined. */
+  #goOn(key: string | undefined, jobs: readonly Job[]): void {
+    if (key === undefined) return;
+    const left = jobs.filter(({ isTaken }) => !isTaken);
+    if (left.length === 0) this.#jobs.delete(key);
+    else this.#settle(key, left, this.#updateAgain(key, left));
+  }
+
+  async #updateAgain(key: string, jobs: Job[]): Promise<void> {
+    await this.#update([key], jobs);
   }
 
   #update(keys: readonly string[], jobs: Job[]): MaybePromise<void> {

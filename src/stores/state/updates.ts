@@ -53,7 +53,7 @@ export function runUpdate(states: States, { keys, change, reject }: Update, now:
     reject(error);
     return false;
   }
-  changes.forEach((each, i) => states.write(keys[i]!, each));
+  for (let i = 0; i < keys.length; i++) states.write(keys[i]!, changes[i]!);
   return true;
 }
 
@@ -63,6 +63,13 @@ export function rejectAll(updates: Iterable<Update>, error: unknown): void {
     for (const { subject } of askers) if (subject.call) subject.call.until = 0;
     reject(error);
   }
+}
+
+/** Rejects queued updates for which no caller waits: a store that closes does not wait for a database that is away. @returns the others */
+export function dropBackground<U extends Update>(queue: readonly U[]): U[] {
+  const dropped = queue.filter(({ askers }) => askers.length === 0);
+  rejectAll(dropped, new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
+  return queue.filter(({ askers }) => askers.length > 0);
 }
 
 /** If the process was busy for longer than this (ms), waiting calls get more time. */

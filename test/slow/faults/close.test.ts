@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { compileChild } from '../../support/programs.js';
 import { startServer, type TestServer } from '../../support/servers.js';
 import { sleep } from './load.js';
 
@@ -15,7 +16,7 @@ const CHILD = fileURLToPath(new URL('close-child.ts', import.meta.url));
 
 /** Starts a child with traffic that then closes. Resolves with its report, once the child has ended by itself. */
 async function closeInTraffic(server: TestServer, before: () => Promise<void>): Promise<Told> {
-  const child = fork(CHILD, [String(server.port)], { execArgv: ['--import', 'tsx'] });
+  const child = fork(await compileChild(CHILD), [String(server.port)], { execArgv: [] });
   const report = new Promise<Told>((resolve) =>
     child.on('message', (message) => typeof message === 'object' && resolve(message as Told)),
   );

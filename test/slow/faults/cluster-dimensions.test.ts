@@ -143,6 +143,34 @@ describe('policies by several keys on a cluster', function () {
     await limiter.close();
   });
 
+  it('slotBy: a repetition of an id returns what the first request charged, once; acrossSlots refuses ids', async () => {
+    const store = redisStore(client, { prefix: freshPrefix() });
+    const make = (mode: object) =>
+      createLimiter({
+        name: 'ids',
+        store,
+        policies: POLICIES,
+        timeout: '5s',
+        ...mode,
+      });
+    const limiter = make({ slotBy: 'org' });
+    const key = { key: '::1', account: 'ada', org: 'acme' };
+    const used = async () => (await limiter.usage(key)).policies.map((each) => each.used);
+    const first = await limiter.consume(key, { cost: { ip: 2 }, id: 'a' });
+    const again = await limiter.consume(key, { cost: 1, id: 'a' });
+    expect(again.policies).to.deep.equal(first.policies);
+    const others = await limiter.consume({ ...key, account: 'bob' }, { id: 'a' });
+    expect([again.repeated, others.repeated]).to.deep.equal([true, false]);
+    await again.refund();
+    await first.refund();
+    expect(await used()).to.deep.equal([1, 0, 1]);
+    await limiter.close();
+    const across = make({ name: 'across', acrossSlots: true, onStoreError: 'throw' });
+    const error = await across.consume(key, { id: 'a' }).catch((thrown: HeadgateError) => thrown);
+    expect((error as HeadgateError).code).to.equal('HEADGATE_DIMENSIONS');
+    await across.close();
+  });
+
   for (const slots of [{ slotBy: 'org' }, { acrossSlots: true }]) {
     it(`slices are cut from the quota of each key: ${JSON.stringify(slots)}`, async () => {
       const store = redisStore(client, { prefix: freshPrefix(), slices: { hold: '1s' } });

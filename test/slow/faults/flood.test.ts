@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { compileChild } from '../../support/programs.js';
 import type { Flooded } from './flood.js';
 
 const CHILD = fileURLToPath(new URL('flood-child.ts', import.meta.url));
@@ -11,7 +12,7 @@ describe('a memory store at its cap, flooded with fresh keys', function () {
 
   it('frees neither a denied nor a banned key, and does not grow', async () => {
     // A separate process, for a measurement of the heap alone.
-    const child = fork(CHILD, ['400000', '20000'], { execArgv: ['--import', 'tsx', '--expose-gc'] });
+    const child = fork(await compileChild(CHILD), ['400000', '20000'], { execArgv: ['--expose-gc'] });
     const [{ heaps, keys, stillDenied, stillBanned }] = (await once(child, 'message')) as [Flooded];
     assert.ok(stillDenied, 'the denied key was freed');
     assert.ok(stillBanned, 'the banned key was freed');

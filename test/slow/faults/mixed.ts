@@ -14,7 +14,7 @@ import {
   type Verdict,
 } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { Ending } from '../../../src/http/ending.js';
+import { ResponseEnd } from '../../../src/http/response-end.js';
 import { nodeResponse } from '../../../src/http/node-response.js';
 import {
   adapters,
@@ -91,7 +91,7 @@ interface Told {
   admitted: number;
   degraded: number;
   /** Admitted requests that have not ended. */
-  readonly underWay: Set<Ending<ServerResponse>>;
+  readonly underWay: Set<ResponseEnd<ServerResponse>>;
 }
 
 /** An app with hostile clients, behind one of the adapters. */
@@ -176,7 +176,9 @@ class Site {
       const response = this.#responses.get('raw' in req ? (req.raw as object) : req)!;
       const { underWay } = answers;
       const ended = (): unknown => underWay.delete(ending);
-      const ending: Ending<ServerResponse> = new Ending(nodeResponse, response, () => queueMicrotask(ended));
+      const ending: ResponseEnd<ServerResponse> = new ResponseEnd(nodeResponse, response, () =>
+        queueMicrotask(ended),
+      );
       underWay.add(ending);
       const size = [...underWay].filter((each) => !each.look()).length;
       if (!this.forgets && size > SLOTS) {

@@ -38,27 +38,12 @@ const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args
       ['me', '{}', '60000', '10'],
     ],
   ],
-  'note-bans': [
+  'note-changes': [
     [
       ['hg:{bans}', 'hg:{bans}:notes', 'hg:{bans}:log', 'hg:{bans}:seal'],
       ['10', '10', '60000', 'api:ada', '60000', '{}', '{}'],
     ],
-  ],
-  'seal-bans': [
-    [
-      ['hg:{bans}:seal', 'hg:{bans}'],
-      ['token', '60000'],
-    ],
-    [
-      ['hg:{bans}:seal', 'hg:{bans}'],
-      ['token', '60000', 'whole'],
-    ],
-  ],
-  'note-override': [
-    [
-      ['hg:{overrides}', 'hg:{overrides}:log'],
-      ['10', '10', '60000', 'api:ada', '60000', '{}'],
-    ],
+    [['hg:{overrides}'], ['10', '10', '60000', 'api:ada', '60000', '', '']],
   ],
   'set-override': [[['hg:{api:ada}o1'], ['\ts3@6sx10\t5\t{}', '60000', '60000', '600000', '8']]],
   count: [[['hg:{traffic}'], ['{}', '10', '60000']]],
@@ -132,7 +117,7 @@ for (const kind of serverKinds) {
 
     for (const [name, calls] of Object.entries(asides)) {
       it(`${name} leaves no key without a TTL, whatever is refused`, async () => {
-        const { source } = assemble(name as ScriptName, [], false);
+        const { source } = assemble(name as ScriptName);
         for (const command of commands) {
           await lose(command);
           for (const [keys, args] of calls)

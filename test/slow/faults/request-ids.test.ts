@@ -1,16 +1,14 @@
 // Law 19. Processes that repeat requests over a lossy network charge each id once, also after the crash of a process.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { compileChild } from '../../support/programs.js';
 import { COST, IDS, isSettled, keyOf, KEYS, OPTIONS, SETTLED } from '../../support/once-task.js';
 import { serverKinds, servers } from '../../support/shared-servers.js';
 import { clients, freshPrefix } from '../../support/stores.js';
 import { Proxy } from './proxy.js';
-
-const SCRIPT = join(import.meta.dirname, '../../support/once-child.ts');
 
 /** Resolves with the first message that is not `half`. */
 async function finished(child: ChildProcess): Promise<unknown> {
@@ -28,15 +26,16 @@ for (const kind of serverKinds) {
       await proxy.open();
       proxy.lossRate = 0.1;
       const prefix = freshPrefix();
-      const start = (): ChildProcess =>
-        fork(SCRIPT, [String(proxy.port), prefix], { execArgv: ['--import', 'tsx'] });
+      const program = await compileChild('once-child.ts');
+      const start = (): ChildProcess => fork(program, [String(proxy.port), prefix], { execArgv: [] });
       const children = Array.from({ length: 4 }, start);
       const [victim, ...others] = children as [ChildProcess, ...ChildProcess[]];
       const ends = others.map(finished);
       await once(victim, 'message');
       victim.kill('SIGKILL');
       await Promise.all(ends);
-      expect(proxy.cuts).to.be.greaterThan(100);
+      // About a hundred, by chance.
+      expect(proxy.cuts).to.be.greaterThan(50);
       for (const child of others) child.disconnect();
       await Promise.all(others.map((child) => once(child, 'exit')));
       await proxy.close();

@@ -114,7 +114,7 @@ describe('random bytes as script arguments', () => {
   it('are an error or an answer, and leave no key without TTL', async () => {
     const recorded = await record(server.port);
     const scripts = [...new Set(recorded.map(({ source }) => source))];
-    assert.ok(scripts.length > 40, `${scripts.length} scripts`);
+    assert.ok(scripts.length >= 40, `${scripts.length} scripts`);
     const deadline = String(Date.now() + 600_000);
     const call = fc
       .constantFrom(...scripts)

@@ -1,7 +1,8 @@
 // Four processes that call a partner with a strict limit.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { startChild } from '../../support/processes.js';
 import { startServer } from '../../support/servers.js';
 import { StrictServer } from '../../support/strict-server.js';
 
@@ -15,14 +16,9 @@ describe('limitFetch in four processes', () => {
     const children: ChildProcess[] = [];
     try {
       for (let i = 0; i < 4; i++) {
-        const child = fork(
-          new URL('../../support/fetch-child.ts', import.meta.url).pathname,
-          [server.url, redis.url, String(i), '5', '{"margin":0.05}'],
-          { execArgv: ['--import', 'tsx'] },
-        );
-        children.push(child);
+        const args = [server.url, redis.url, String(i), '5', '{"margin":0.05}'];
+        children.push(await startChild('fetch-child.ts', ...args));
       }
-      await Promise.all(children.map((child) => new Promise((resolve) => child.once('message', resolve))));
       for (const child of children) child.send('go');
       await sleep(5000);
       const { violations } = server;

@@ -6,9 +6,10 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { compileChild } from '../../support/programs.js';
 import { startServer, type TestServer } from '../../support/servers.js';
 import type { SlotsTask } from '../../support/slots-child.js';
-import { describeSqlite, makeDirectory } from '../../support/sqlite.js';
+import { makeDirectory } from '../../support/sqlite.js';
 
 /** A user with the commands of concurrency policies only. */
 const NARROW = [
@@ -23,13 +24,16 @@ const NARROW = [
   '+time',
 ].concat(['+pexpireat', '+pttl', '+del']);
 
-const SCRIPT = join(import.meta.dirname, '../../support/slots-child.ts');
+/** The turns by which shares are measured: 25 for each of four processes. */
+const TURNS = 100;
 
 /** Processes whose workers wait for slots. */
 class Crew {
   readonly children: ChildProcess[] = [];
   /** The turns of each process. */
   readonly turns: number[] = [];
+  /** The turns of each tenant. */
+  readonly ofTenants: Record<string, number> = {};
   readonly failures: string[] = [];
   #count = 0;
   #reached = (): void => {};
@@ -41,13 +45,15 @@ class Crew {
   }
 
   async #fork(task: SlotsTask, n: number): Promise<void> {
-    const child = fork(SCRIPT, [JSON.stringify(task)], { execArgv: ['--import', 'tsx'] });
+    const child = fork(await compileChild('slots-child.ts'), [JSON.stringify(task)], { execArgv: [] });
     this.children[n] = child;
     this.turns[n] = 0;
     await once(child, 'message');
     child.on('message', (message: string) => {
-      if (message === 'turn') this.turns[n]!++;
+      const [word, tenant] = message.split(' ');
+      if (word === 'turn') this.turns[n]!++;
       else this.failures.push(message);
+      if (tenant !== undefined) this.ofTenants[tenant] = (this.ofTenants[tenant] ?? 0) + 1;
       if (++this.#count >= this.#wanted) this.#reached();
     });
   }
@@ -81,6 +87,18 @@ const task = (store: SlotsTask['store'], by: SlotsTask['by'] = 'wait'): SlotsTas
   ...{ by, store, limit: 2, workers: 10, workMs: 150 },
 });
 
+/** Processes of which one waits for two tenants, the others for the second tenant alone. @returns the first tenant's part of the turns */
+async function partOfFirst(store: SlotsTask['store'], limit: number): Promise<number> {
+  const shared = { ...task(store), limit, workers: 5 };
+  const second = { ...shared, tenants: ['b'] };
+  await crew.start([{ ...shared, tenants: ['a', 'b'] }, second, second]);
+  await crew.pass(20);
+  const before = { ...crew.ofTenants };
+  await crew.pass(80);
+  expect(crew.failures).to.deep.equal([]);
+  return (crew.ofTenants['a']! - before['a']!) / 80;
+}
+
 let crew: Crew;
 beforeEach(() => (crew = new Crew()));
 afterEach(() => crew.endAll());
@@ -102,27 +120,31 @@ describe('processes that wait for slots on Redis', function () {
   const scripts = async () =>
     Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);
 
-  for (const count of [2, 3, 4]) {
+  for (const count of [2, 4]) {
     it(`each of ${count} gets its share, and no call fails, with two questions a turn`, async () => {
       const store = place();
       await crew.start(Array.from({ length: count }, () => task(store)));
       await crew.pass(30);
       const before = await scripts();
-      const turns = await crew.pass(200);
+      const turns = await crew.pass(TURNS);
       // A call of each turn releases the slot.
-      expect(((await scripts()) - before) / 200 - 1).to.be.at.most(2);
+      expect(((await scripts()) - before) / TURNS - 1).to.be.at.most(2);
       expect(leastShare(turns)).to.be.at.least(0.8);
       expect(crew.failures).to.deep.equal([]);
     });
   }
 
-  for (const by of ['fetch', 'http'] as const) {
-    it(`each of two gets its share, and no call fails: ${by}`, async () => {
-      const store = place();
-      await crew.start([task(store, by), task(store, by)]);
-      await crew.pass(30);
-      expect(leastShare(await crew.pass(150))).to.be.at.least(0.8);
-      expect(crew.failures).to.deep.equal([]);
+  it('each of two gets its share, and no call fails: fetch', async () => {
+    const store = place();
+    await crew.start([task(store, 'fetch'), task(store, 'fetch')]);
+    await crew.pass(30);
+    expect(leastShare(await crew.pass(TURNS))).to.be.at.least(0.8);
+    expect(crew.failures).to.deep.equal([]);
+  });
+
+  for (const limit of [1, 2]) {
+    it(`tenants get equal parts of ${limit} shared slots, however they are spread over processes`, async () => {
+      expect(await partOfFirst(place(), limit)).to.be.within(0.4, 0.6);
     });
   }
 
@@ -131,7 +153,7 @@ describe('processes that wait for slots on Redis', function () {
     const alone = { ...task(store), limit: 1, workers: 1 };
     await crew.start([alone, alone]);
     await crew.pass(20);
-    expect(leastShare(await crew.pass(100))).to.be.at.least(0.8);
+    expect(leastShare(await crew.pass(60))).to.be.at.least(0.8);
     expect(crew.failures).to.deep.equal([]);
   });
 
@@ -145,7 +167,7 @@ describe('processes that wait for slots on Redis', function () {
     await later.pass(10);
     const [before, others] = [crew.turns.map(Number), crew.pass(Infinity)];
     void others;
-    const turns = [...(await later.pass(50)), ...crew.turns.map((count, n) => count - before[n]!)];
+    const turns = [...(await later.pass(150)), ...crew.turns.map((count, n) => count - before[n]!)];
     expect(first).to.equal(2);
     expect(leastShare(turns)).to.be.at.least(0.8);
     await Promise.all([crew.end(0), crew.end(1)]);
@@ -189,15 +211,19 @@ describe('processes that wait for slots on Redis', function () {
   });
 });
 
-describeSqlite('processes that wait for slots in an SQLite file', function () {
+describe('processes that wait for slots in an SQLite file', function () {
   this.timeout(120_000);
+
+  it('tenants get equal parts of shared slots, however they are spread over processes', async () => {
+    expect(await partOfFirst(join(makeDirectory(), 'slots.db'), 2)).to.be.within(0.4, 0.6);
+  });
 
   for (const count of [2, 4]) {
     it(`each of ${count} gets its share, and no call fails`, async () => {
       const path = join(makeDirectory(), 'slots.db');
       await crew.start(Array.from({ length: count }, () => task(path)));
       await crew.pass(30);
-      expect(leastShare(await crew.pass(200))).to.be.at.least(0.8);
+      expect(leastShare(await crew.pass(TURNS))).to.be.at.least(0.8);
       expect(crew.failures).to.deep.equal([]);
     });
   }

@@ -2,6 +2,7 @@
 import express, { type Request } from 'express';
 import Fastify, { type FastifyRequest } from 'fastify';
 import {
+  consumeAll,
   createLimiter,
   memoryStore,
   type AdmittedDecision,
@@ -11,10 +12,13 @@ import {
   type LimiterOptions,
   type Policy,
 } from 'headgate';
+import { createAdmin } from 'headgate/admin';
+import { dashboard } from 'headgate-dashboard';
 import { RateLimited, rateLimited } from 'headgate/decorators';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitOptions as FastifyRateLimitOptions } from 'headgate/fastify';
-import { RateLimit, requestOf } from 'headgate/nestjs';
+import { rateLimit as honoLimit } from 'headgate/hono';
+import { RateLimit, RateLimitModule, requestOf } from 'headgate/nestjs';
 // @ts-expect-error types that only stores need are not exported by the root
 import type { PolicySet as AtTheRoot } from 'headgate';
 import type { CompiledPolicy, PolicySet, Query, Reply, Store } from 'headgate/stores';
@@ -120,6 +124,105 @@ export function whatRoutesKeep(app: express.Express): void {
   const handler: express.RequestHandler = rateLimit({ limiter });
   app.use('/all', [handler, rateLimit({ limiter })]);
   app.get('/wrapped', (req, res, next) => rateLimit({ limiter })(req, res, next));
+}
+
+/** Options from the environment may be undefined, in a project with `exactOptionalPropertyTypes`, too. */
+export function whatIsUndefined(missing: undefined): void {
+  const common = {
+    store: missing,
+    ban: missing,
+    enabled: missing,
+    overrides: missing,
+    onStoreError: missing,
+    timeout: missing,
+    idsFor: missing,
+    warnings: missing,
+    onThreshold: missing,
+  };
+  createLimiter({ ...quota, ...common, onDecision: missing });
+  const request = { keyGenerator: missing, keys: missing, clientIp: missing, cost: missing, wait: missing };
+  const answer = { headers: missing, statusCode: missing, handler: missing, jitter: missing, skip: missing };
+  rateLimit({ ...quota, store: missing, keyGenerator: missing, handler: missing });
+  rateLimit({ ...quota, ...common, ...request, ...answer, tier: missing, allowList: missing });
+  void Fastify().register(rateLimitPlugin, {
+    ...quota,
+    ...request,
+    ...answer,
+    hook: missing,
+    global: missing,
+  });
+  RateLimit({ ...quota, ...request, replaces: missing });
+  memoryStore({ maxKeys: missing, clock: missing });
+  const fields = {
+    name: missing,
+    shadow: missing,
+    by: missing,
+    count: missing,
+    unit: missing,
+    thresholds: missing,
+  };
+  createLimiter({ ...quota, ...fields, segments: missing, algorithm: missing, tiers: missing });
+  const bucket: Policy = {
+    ...quota,
+    ...fields,
+    algorithm: 'leaky-bucket',
+    burst: missing,
+    maxDelay: missing,
+  };
+  const month: Policy = {
+    ...fields,
+    algorithm: 'calendar',
+    limit: 5,
+    period: 'month',
+    timeZone: missing,
+    anchor: missing,
+  };
+  createLimiter({ policies: [bucket, month, { ...quota, share: missing, weight: missing }] });
+  rateLimit({ ...quota, name: missing, shadow: missing, tiers: missing, tier: missing });
+  rateLimited((id: string) => id, { ...quota, key: missing, tier: missing, wait: { timeout: missing } });
+  void consumeAll([{ limiter, key: 'ada', cost: missing, tier: missing }]);
+  void limiter.override('ada', { limit: 5, burst: missing }, { for: missing, until: missing, by: missing });
+  createAdmin(memoryStore(), { prefix: missing, hashKeys: missing, timeout: missing, from: missing });
+  dashboard({ store: memoryStore(), actions: missing, auth: missing, hideKeys: missing, title: missing });
+}
+
+/** A request has one of the limiter's tiers, as far as types know the names. */
+export function whatTiersThereAre(plan: string, own: RateLimitOptions): void {
+  const tiers = { free: '100/1m', pro: ['1000/1m', quota] } as const;
+  rateLimit({ tiers, tier: 'pro' });
+  rateLimit({ tiers, tier: () => 'pro' });
+  rateLimit({ tiers, tier: async (req) => (req.path === '/' ? 'free' : undefined) });
+  rateLimit({ tiers: { free: '100/1m', pro: [{ ...quota, limit: 9 }] }, tier: (req) => req.get('plan') });
+  rateLimit({ tiers, tier: plan, keyGenerator: (req) => req.path });
+  rateLimit({ tiers, tier: (req: UserRequest) => (req.user.id === '' ? 'free' : 'pro') });
+  rateLimit<UserRequest>({ tiers, tier: (req) => req.user.id });
+  rateLimit({ limiter, tier: () => 'pro' });
+  rateLimit({ ...own, tier: () => 'pro' });
+  Fastify().rateLimit({ tiers, tier: (request) => (request.url === '/' ? 'free' : 'pro') });
+  rateLimited((id: string) => id, { tiers, tier: (id) => (id === '' ? 'free' : 'pro') });
+  RateLimited({ tiers, tier: (id: string) => (id === '' ? 'free' : 'pro') });
+  honoLimit({ tiers, tier: (c) => (c.req.path === '/' ? 'free' : 'pro') });
+  RateLimit({ tiers, tier: (context) => (requestOf(context).url === '/' ? 'free' : 'pro') }, '5/1s');
+  RateLimit({ tiers: { free: '100/1m' }, tier: 'free' }, { tiers, tier: () => 'pro' });
+  RateLimitModule.forRoot({ tiers, tier: () => 'pro', global: false });
+  // @ts-expect-error a tier that the limiter does not have
+  rateLimit({ tiers, tier: 'gold' });
+  // @ts-expect-error a tier that the limiter does not have
+  rateLimit({ tiers, tier: () => 'gold' });
+  // @ts-expect-error one of the tiers is missing
+  rateLimit({ tiers: { free: '100/1m' }, tier: (req) => (req.path === '/' ? 'free' : 'pro') });
+  // @ts-expect-error a tier that the limiter does not have
+  Fastify().rateLimit({ tiers, tier: (request) => (request.url === '/' ? 'free' : 'gold') });
+  // @ts-expect-error a tier that the limiter does not have
+  rateLimited((id: string) => id, { tiers, tier: () => 'gold' });
+  // @ts-expect-error a tier that the limiter does not have
+  RateLimited({ tiers, tier: () => 'gold' });
+  // @ts-expect-error a tier that the limiter does not have
+  honoLimit({ tiers, tier: async () => 'gold' });
+  // @ts-expect-error a tier that the limiter does not have
+  RateLimit({ tiers, tier: () => 'gold' });
+  // @ts-expect-error a tier that the limiter does not have
+  RateLimitModule.forRoot({ tiers, tier: () => 'gold' });
 }
 
 /** Options from variables are spread into others. Their combination is checked when the limiter is created. */

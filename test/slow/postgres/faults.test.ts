@@ -83,7 +83,10 @@ describe('PostgreSQL, faults', function () {
     };
     const asking = Array.from({ length: 16 }, ask);
     for (let i = 0; i < 40; i++) {
-      await sleep(25);
+      // On a slow machine, new connections take longer than the pause.
+      const before = admitted;
+      do await sleep(25);
+      while (admitted < before + 3);
       await pool.query(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'",
       );
@@ -131,14 +134,27 @@ describe('PostgreSQL, faults', function () {
     await limiter.close();
   });
 
-  it("a user without the right to write: the server's reason is in the error", async () => {
+  it("a user without the right to write: setup() names the missing rights, and a decision has the server's reason", async () => {
     await pool.query(`CREATE ROLE ${table}_reader LOGIN; GRANT SELECT ON ${table} TO ${table}_reader`);
     const reader = server.pool({ connectionString: server.url.replace('headgate@', `${table}_reader@`) });
-    // The table exists, so the right to create it is not needed.
-    await postgresStore(reader, { table }).setup();
+    const error = await postgresStore(reader, { table })
+      .setup()
+      .catch((reason: unknown) => reason as Error);
+    expect(error).to.include({ name: 'HeadgateError', code: 'HEADGATE_STORE_AWAY' });
+    expect((error as Error).message)
+      .to.contain(
+        `the user ${table}_reader lacks INSERT, UPDATE, DELETE on "${table}"; SELECT, INSERT, DELETE on "${table}_log"`,
+      )
+      .and.contain(`GRANT SELECT, INSERT, UPDATE, DELETE ON "${table}", `);
     expect(await outcomeOf(throwing(reader).consume('key')))
       .to.contain('HEADGATE_STORE_AWAY')
-      .and.contain('permission denied');
+      .and.contain('permission denied')
+      .and.contain('grant SELECT, INSERT, UPDATE and DELETE');
+    // The owner runs the statement of the message.
+    await pool.query(/GRANT .* TO \S+?(?=\. See|$)/.exec((error as Error).message)![0]);
+    // The table exists, so the right to create it is not needed.
+    await postgresStore(reader, { table, thresholds: 'stream' }).setup();
+    expect(await throwing(reader).consume('key')).to.include({ allowed: true, degraded: false });
     await reader.end();
   });
 

@@ -150,7 +150,7 @@ CREATE ${trigger} FOR EACH ROW EXECUTE FUNCTION ${table}_fault()`,
       if (stalls-- > 0) block(800);
       return Date.now();
     };
-    const limiter = createLimiter({ ...many, timeout: 200, store: postgresStore(own, { table, clock }) });
+    const limiter = createLimiter({ ...many, timeout: 400, store: postgresStore(own, { table, clock }) });
     const { degraded, remaining } = await limiter.consume('key');
     expect({ degraded, remaining, isOver: stalls < 0 }).to.deep.equal({
       degraded: false,

@@ -1,10 +1,10 @@
 // Law 17 between processes: several processes with slices of a hot key together admit no more than the limit.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import type { CreateLimiterOptions } from 'headgate';
 import { redisStore, type SliceOptions } from 'headgate/redis';
+import { startChild } from '../../support/processes.js';
 import { servers } from '../../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../../support/stores.js';
 
@@ -36,10 +36,10 @@ describe('slices, between processes', function () {
   const prefix = freshPrefix();
   let children: ChildProcess[] = [];
   beforeEach(async () => {
-    const script = join(import.meta.dirname, '../../support/slice-child.ts');
     const args = [String(servers.redis.port), prefix];
-    children = Array.from({ length: PROCESSES }, () => fork(script, args, { execArgv: ['--import', 'tsx'] }));
-    await Promise.all(children.map((child) => once(child, 'message')));
+    children = await Promise.all(
+      Array.from({ length: PROCESSES }, () => startChild('slice-child.ts', ...args)),
+    );
   });
   afterEach(() =>
     Promise.all(

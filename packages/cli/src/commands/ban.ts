@@ -1,8 +1,8 @@
-import { checkKey, toMilliseconds, type AdminWarning, type BanResult } from 'headgate/admin';
+import { exactMilliseconds, type AdminWarning, type BanResult } from 'headgate/admin';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
+import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { withAdmin } from '../open.js';
 
@@ -33,21 +33,18 @@ export function register(program: CliCommand, io: Io): void {
 
 async function ban(given: string, length: string | undefined, options: Options, io: Io): Promise<void> {
   const names = namesOf(options);
-  const key = keyOptionsOf(options);
-  checkKey(given, key);
+  const key = keyOptionsOf(options, given);
   const duration = lengthOf(length, options.for);
   const note = noteOf(options, io);
   await withAdmin(options, io, async (admin) => {
     const force = options.force ?? false;
-    const results = await admin.banIn(names, given, duration, { force, ...key, ...note });
-    const documents = results.map(({ name, by, reason, ...subject }) => {
-      return { name, ...subjectJson(subject), bannedForMs: duration, by, reason };
+    const results = await admin.banIn(names, given, `${duration}ms`, { force, ...key, ...note });
+    await writeResults(io, results, {
+      json: ({ name, by, reason, ...subject }) => {
+        return { name, ...subjectJson(subject), bannedForMs: duration, by, reason };
+      },
+      text: (result) => text(result, duration),
     });
-    await (io.json
-      ? writeJson(io, documents.length === 1 ? documents[0] : documents)
-      : write(io, results.map((result) => text(result, duration)).join('')));
-    // The same doubt about several limiters, such as unreadable publications, is shown once.
-    warn(io, distinct(results.flatMap(({ warnings }) => warnings)));
   });
 }
 
@@ -56,9 +53,24 @@ function text({ name, until, ...subject }: BanResult, duration: number): string 
   return `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until.toISOString()}.\n`;
 }
 
-/** Warnings with different messages. */
-export function distinct(warnings: readonly AdminWarning[]): AdminWarning[] {
-  return [...new Map(warnings.map((each) => [each.message, each])).values()];
+/** The results of a change in several limiters, for programs and for people. */
+interface Results<T> {
+  readonly json: (result: T) => object;
+  readonly text: (result: T) => string;
+}
+
+/** Writes the results of a change in one limiter, or in several. */
+export async function writeResults<T extends { readonly warnings: readonly AdminWarning[] }>(
+  io: Io,
+  results: readonly T[],
+  { json, text }: Results<T>,
+): Promise<void> {
+  const documents = results.map(json);
+  const document = documents.length === 1 ? documents[0] : documents;
+  await writeAnswer(io, document, () => results.map(text).join(''));
+  // The same doubt about several limiters, such as unreadable publications, is shown once.
+  const warnings = results.flatMap((each) => each.warnings);
+  warn(io, [...new Map(warnings.map((each) => [each.message, each])).values()]);
 }
 
 /** The length of a ban, ms. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -78,5 +90,5 @@ export function lengthOf(argument: string | undefined, option: string | undefine
 export function durationOf(text: string, option = 'duration'): number {
   if (/^\d+(\.\d+)?$/.test(text))
     throw usageError(`${option}: ${text} has no unit. Pass ${text}s, ${text}m, ${text}h or ${text}d.`);
-  return toMilliseconds(option, text);
+  return exactMilliseconds(option, text);
 }

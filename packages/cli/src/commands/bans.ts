@@ -1,13 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
-import { ItemError, withoutPage, type ImportedBan, type ImportResult } from 'headgate/admin';
+import { banJson, ItemError, withoutPage, type ImportResult } from 'headgate/admin';
 import { readBans, type BanLines } from '../ban-list.js';
-import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options } from '../command.js';
+import { noteOf, type CliCommand, type Options } from '../command.js';
 import { usageError } from '../errors.js';
 import { count, many } from '../format.js';
-import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { textOrHash } from '../keys.js';
-import { withAdmin } from '../open.js';
+import { warn, writeAnswer, writeJsonLine, type Io } from '../io.js';
+import { withAdmin, withNamed } from '../open.js';
 import { durationOf } from './ban.js';
 import { showLog } from './log.js';
 
@@ -67,11 +66,8 @@ const STDIN = '-';
 
 async function exportBans(options: Options, io: Io): Promise<void> {
   const { name } = options;
-  await withAdmin(options, io, async (admin) => {
-    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
-    // The index may lack bans, because some limiters do not publish themselves, or may not write to it. An export must contain all bans.
-    for await (const { kind, name: limiter, key, ...ban } of admin.bans({ name, scan: true }))
-      await writeJsonLine(io, { kind, ...textOrHash('name', limiter), ...textOrHash('key', key), ...ban });
+  await withNamed(options, io, async (admin) => {
+    for await (const ban of admin.bans({ name })) await writeJsonLine(io, banJson(ban));
   });
 }
 
@@ -79,13 +75,9 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   const standard = options.for === undefined ? undefined : durationOf(options.for, '--for');
   // Errors in the file are reported before the server is queried.
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
+  const { bans } = lines;
   const { dryRun = false, force = false } = options;
   const note = noteOf(options, io);
-  const key = keyOptionsOf(options);
-  const typed = lines.typed.map(({ given, line }) => {
-    return { name: nameOf(options), key: given, for: standard!, ...key, line };
-  });
-  const bans: readonly (ImportedBan & { readonly line: number })[] = [...lines.bans, ...typed];
   await withAdmin(options, io, async (admin) => {
     const list = bans.map(({ line: _, ...ban }) => ban);
     const result = await admin.importBans(list, { ...note, dryRun, force }).catch((error: unknown) => {
@@ -94,9 +86,8 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     });
     const { banned, already } = result;
     const { over, others } = lines;
-    await (io.json
-      ? writeJson(io, { dryRun, banned, already, over, others })
-      : write(io, text(result, lines, dryRun)));
+    const document = { dryRun, banned, already, over, others };
+    await writeAnswer(io, document, () => text(result, lines, dryRun));
     warn(io, result.warnings);
   });
 }

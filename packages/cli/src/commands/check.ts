@@ -1,8 +1,8 @@
 import type { Finding } from 'headgate/redis';
 import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
-import { columns, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
+import { printable, table, type Table } from '../format.js';
+import { writeAnswer, type Io } from '../io.js';
 import { withAdmin } from '../open.js';
 
 export function register(program: CliCommand, io: Io): void {
@@ -19,15 +19,15 @@ export function register(program: CliCommand, io: Io): void {
       withAdmin(options, io, async (admin) => {
         // The client belongs to this command, so its options differ from the service's.
         const findings = (await admin.check()).filter(({ code }) => code !== 'client');
-        await report(findings, io);
+        const holds = findings.every(({ level }) => level !== 'error');
+        if (!holds) io.exitCode = EXIT.failed;
+        await writeAnswer(io, { holds, findings }, () => table(io, COLUMNS, findings));
       }),
     );
 }
 
-async function report(findings: readonly Finding[], io: Io): Promise<void> {
-  const holds = findings.every(({ level }) => level !== 'error');
-  if (!holds) io.exitCode = EXIT.failed;
-  if (io.json) return writeJson(io, { holds, findings });
-  const rows = findings.map(({ level, code, message }) => [level, code, printable(message, 500)]);
-  await write(io, columns(io, ['level', 'what', 'finding'], rows));
-}
+const COLUMNS: Table<Finding> = {
+  level: ({ level }) => level,
+  what: ({ code }) => code,
+  finding: ({ message }) => printable(message, 500),
+};

@@ -1,15 +1,17 @@
-import { checkKey, type KeyView } from 'headgate/admin';
+import { type KeyView, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { columns, duration, many, noteText, printable } from '../format.js';
+import { duration, many, noteText, printable, table, type Table } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
-import { changeText, overrideJson } from './override.js';
+import { changeText } from './override.js';
+import { showPast } from './past.js';
 
 interface Options extends Shared {
   readonly cost: number;
   readonly all?: boolean;
+  readonly at?: string;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -18,42 +20,56 @@ export function register(program: CliCommand, io: Io): void {
     .summary('the answers of all limiters to a key')
     .description(
       'Shows the answers of all published limiters to a request of a key, in every dimension and tier, without charging it. Limiters without ' +
-        'state of the key are only counted. Exits with 3 if a limiter would deny the request.',
+        'state of the key are only counted. Tiers may share their charges, so the tier of a key is unknown if several have some. Exits with 3 if a ' +
+        'limiter would deny the request in each tier that the key may have.',
     )
     .argument('<key>', 'the key: an address, or any other text')
     .option('--all', 'also limiters without state of the key')
+    .option(
+      '--at <time>',
+      'why the key was denied at a time of the last 24 hours: 03:12 (UTC), ISO 8601, or an age such as 2h',
+    )
     .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
     .option('--tier <name>', 'only this tier')
     .nameOption()
     .keyOptions()
     .serverOptions()
     .example('key 203.0.113.7 --redis redis://127.0.0.1:6379')
-    .action((given: string, options: Options) => showKeyOf(given, options, io));
+    .action((given: string, options: Options) =>
+      options.at === undefined ? showKeyOf(given, options, io) : showPast(given, options.at, options, io),
+    );
 }
 
 async function showKeyOf(given: string, options: Options, io: Io): Promise<void> {
   const { cost, tier, all = false, name } = options;
-  const key = keyOptionsOf(options);
-  checkKey(given, key);
+  const key = keyOptionsOf(options, given);
   await withAdmin(options, io, async (admin) => {
     const { limiters, warnings } = await admin.limiters({ name });
     warn(io, warnings);
     const views = (await admin.key(given, { tier, cost, ...key })).filter(
       (view) => name === undefined || view.name === name,
     );
-    if (views.some(({ allowed }) => allowed === false)) io.exitCode = EXIT.denied;
+    if (isDenied(views)) io.exitCode = EXIT.denied;
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
-    await write(io, text(given, shown, views.length - shown.length, limiters.length, io));
+    await write(io, text(given, shown, [views.length - shown.length, limiters.length], io));
   });
 }
 
+/** Whether a limiter denies the key in all tiers that the key may have. */
+function isDenied(views: readonly KeyView[]): boolean {
+  const likely = views.filter((view) => view.likely);
+  const isSame = (a: KeyView, b: KeyView): boolean =>
+    a.name === b.name && a.dimension === b.dimension && a.within === b.within;
+  return likely.some((view) => likely.every((each) => !isSame(each, view) || each.allowed === false));
+}
+
 /** Whether there is anything to show: state, a denial, an override of the key, or the reason why there is no answer. */
-function isTouched({ stored, bannedForMs, allowed, override, warnings }: KeyView): boolean {
+function isTouched({ stored, bannedForMs, allowed, likely, override, warnings }: KeyView): boolean {
   const isOverridden = override !== null && !override.all;
   const isUnanswered = warnings.some(({ code }) => code === 'UNANSWERED');
-  return stored || bannedForMs > 0 || allowed === false || isOverridden || isUnanswered;
+  return stored || bannedForMs > 0 || (allowed === false && likely) || isOverridden || isUnanswered;
 }
 
 function warnOf({ name, warnings }: KeyView, io: Io): void {
@@ -67,39 +83,42 @@ function viewJson({ override, ...view }: KeyView): object {
   return { ...view, override: override && { all: override.all, ...overrideJson(override) } };
 }
 
-function text(given: string, views: readonly KeyView[], others: number, limiters: number, io: Io): string {
-  if (limiters === 0)
-    return `No limiter is published. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
+function text(
+  given: string,
+  views: readonly KeyView[],
+  [others, limiters]: readonly [others: number, limiters: number],
+  io: Io,
+): string {
+  if (limiters === 0 && views.length === 0)
+    return `No limiter is published, and there is no state of the key. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
   const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
   const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;
-  const rows = views.map((view) => rowOf(view, io));
-  const table = columns(io, ['limiter', 'key', 'answer', 'for', 'left', 'notes'], rows);
-  return others > 0 ? `${table}\nThe key has ${rest}\n` : table;
+  const shown = table(io, columnsFor(io), views);
+  return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
 }
 
-function rowOf(view: KeyView, { colors }: Io): string[] {
-  const { name, tier, key, dimension, allowed, reason, retryAfterMs, policies, override } = view;
-  const answer =
-    allowed === null
-      ? colors.yellow('unknown limits')
-      : allowed
-        ? colors.green('allowed')
-        : colors.red(`denied (${reason})`);
-  const lefts = policies.map((verdict) => {
-    const { limit, remaining, windowMs } = verdict;
-    return `${printable(verdict.name)}: ${remaining} of ${limit} per ${duration(windowMs)}`;
-  });
-  const notes = [
-    ...(view.bannedForMs > 0 ? [`banned ${noteText(view.bannedBy, view.banReason)}`.trimEnd()] : []),
-    ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
-  ];
-  return [
+const columnsFor = ({ colors }: Io): Table<KeyView> => ({
+  limiter: ({ name, tier }) =>
     tier === undefined ? printable(name) : `${printable(name)} (tier ${printable(tier)})`,
-    prefixOf(dimension) + printable(key),
-    answer,
-    allowed === false ? (retryAfterMs === null ? 'ever' : duration(retryAfterMs)) : '-',
-    lefts.join(', ') || '-',
-    notes.join('; ') || '-',
-  ];
+  key: ({ key, dimension, within }) =>
+    `${prefixOf(dimension)}${printable(key)}${within === undefined ? '' : ` (within ${printable(within)})`}`,
+  answer: ({ allowed, likely, reason }) => {
+    if (allowed === null) return colors.yellow('unknown limits');
+    if (allowed) return colors.green('allowed');
+    return likely ? colors.red(`denied (${reason})`) : `would be denied (${reason})`;
+  },
+  for: ({ allowed, retryAfterMs: ms }) => (allowed === false ? (ms === null ? 'ever' : duration(ms)) : '-'),
+  left: ({ policies }) => policies.map(leftText).join(', ') || '-',
+  notes: (view) => notesOf(view).join('; ') || '-',
+});
+
+function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): string {
+  const whole = share === undefined ? String(limit) : `a share of ${share} of ${limit}`;
+  return `${printable(name)}: ${remaining} of ${whole} per ${duration(windowMs)}`;
 }
+
+const notesOf = ({ bannedForMs, bannedBy, banReason, override }: KeyView): string[] => [
+  ...(bannedForMs > 0 ? [`banned ${noteText(bannedBy, banReason)}`.trimEnd()] : []),
+  ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
+];

@@ -1,15 +1,9 @@
-import {
-  toText,
-  type Configuration,
-  type Instance,
-  type LimitersView,
-  type LimiterView,
-} from 'headgate/admin';
+import { toText, type Configuration, type LimitersView, type LimiterView } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
 import { failure } from '../errors.js';
-import { columns, many, printable } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
-import { withRedis } from '../open.js';
+import { many, printable, table, type Table } from '../format.js';
+import { warn, writeAnswer, type Io } from '../io.js';
+import { withAdmin } from '../open.js';
 import { changeText } from './override.js';
 
 export function register(program: CliCommand, io: Io): void {
@@ -18,7 +12,7 @@ export function register(program: CliCommand, io: Io): void {
     .summary('the limiters of each process, and processes that differ')
     .description(
       'Shows the limiters of each process with their policies, and processes that differ. Limiters on Redis publish this, unless ' +
-        'redisStore has publish: false.',
+        'redisStore has publish: false. A file of SQLite has each limiter as a process made it last.',
     )
     .nameOption()
     .serverOptions()
@@ -27,13 +21,13 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function limits(options: Options, io: Io): Promise<void> {
-  await withRedis(options, io, async (admin) => {
+  await withAdmin(options, io, async (admin) => {
     const { name } = options;
     const view = await admin.limiters({ name });
     const warnings = view.warnings.filter(({ code }) => code !== 'DIFFERENT');
     warn(io, warnings);
     if (warnings.some(({ code }) => code === 'UNREADABLE')) throw failure('The limiters are not known.');
-    await (io.json ? writeJson(io, json(view)) : write(io, text(view, io)));
+    await writeAnswer(io, json(view), () => text(view, options.sqlite !== undefined, io));
   });
 }
 
@@ -52,30 +46,37 @@ function json({ instances, limiters }: LimitersView): object {
   };
 }
 
-function text({ instances, limiters: scopes }: LimitersView, io: Io): string {
-  if (instances.length === 0) {
+/** @param isFile whether the limiters are in a file, which does not know the processes that have them now */
+function text({ instances, limiters: scopes }: LimitersView, isFile: boolean, io: Io): string {
+  if (isFile && scopes.length === 0)
+    return 'The file has no such limiter. Each process writes its limiters there with its first decision.\n';
+  if (!isFile && instances.length === 0) {
     return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, after a loss of data within 30 seconds, unless publish is false.\n';
   }
   const parts = scopes.map(({ name, configurations, overridden }) => {
-    const rows = configurations.map((configuration) => [
-      policiesText(configuration),
-      banText(configuration),
-      configuration.ipv6Subnets.map((bits) => `/${bits}`).join(', ') || 'own keys',
-      overridesText(configuration, overridden),
-      whereText(configuration.instances),
-    ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
-    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'overrides', 'where'], rows)}`;
+    return `${io.colors.bold(printable(name))}${differs}\n${table(io, columnsFor(overridden), configurations)}`;
   });
   const left = instances.reduce((sum, { more }) => sum + more, 0);
   const differ = scopes.filter(({ configurations }) => configurations.length > 1).length;
   const summary = [
-    `${many(scopes.length, 'limiter')} in ${many(instances.length, 'instance')}`,
+    isFile
+      ? `${many(scopes.length, 'limiter')}, as a process made each last`
+      : `${many(scopes.length, 'limiter')} in ${many(instances.length, 'instance')}`,
     ...(differ > 0 ? [`${differ} of them with differing instances`] : []),
     ...(left > 0 ? [`${left} more were too many to be published`] : []),
   ];
   return `${[...parts, `${summary.join('; ')}.\n`].join('\n')}`;
 }
+
+const columnsFor = (overridden: LimiterView['overridden']): Table<Configuration> => ({
+  policies: policiesText,
+  ban: banText,
+  IPv6: ({ ipv6Subnets, instances }) =>
+    ipv6Subnets.map((bits) => `/${bits}`).join(', ') || (instances.length === 0 ? 'unknown' : 'own keys'),
+  overrides: (configuration) => overridesText(configuration, overridden),
+  where: whereText,
+});
 
 function policiesText({ policies, tiers = {}, shadow, dynamic }: Configuration): string {
   const listOf = (texts: readonly string[]) => texts.map((policy) => printable(policy, 80)).join(', ');
@@ -102,7 +103,8 @@ function overridesText({ overrides }: Configuration, overridden: LimiterView['ov
 /** The maximum number of instances in a message. */
 const MAX_NAMED = 3;
 
-function whereText(instances: readonly Instance[]): string {
+function whereText({ instances }: Configuration): string {
+  if (instances.length === 0) return 'unknown';
   const named = instances
     .slice(0, MAX_NAMED)
     .map(({ host, pid, version }) => `${printable(host)}:${pid} (${printable(version)})`);

@@ -1,9 +1,16 @@
-import type { Admin, Find, KeySearch, KeysOptions } from 'headgate/admin';
+import { Option } from 'commander';
+import {
+  type Admin,
+  type KeySearch,
+  type KeysOptions,
+  type KeyVerdictFind,
+  textOrHash,
+} from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
-import { CliError } from '../errors.js';
-import { columns, duration, many, noteText, printable, quoted } from '../format.js';
+import { CliError, usageError } from '../errors.js';
+import { duration, many, noteText, printable, quoted, table, type Table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
-import { showKey, showText, textOrHash } from '../keys.js';
+import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
 
@@ -14,7 +21,7 @@ interface Options extends Shared {
   readonly limited?: boolean;
   readonly banned?: boolean;
   readonly all?: boolean;
-  readonly scan?: boolean;
+  readonly above?: number;
   readonly count: number;
 }
 
@@ -41,10 +48,16 @@ export function register(program: CliCommand, io: Io): void {
     .option('--limited', 'only keys whose next request would be denied by a policy')
     .option('--banned', 'only banned keys')
     .option('--all', 'also keys whose next request would be admitted')
+    .option(
+      '--above <percent>',
+      'only keys that have used more than this part of a limit, the most used first',
+      integer('--above', 0, 100),
+    )
     .limitOption(
       `the maximum number of facts other than bans, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`,
     )
-    .option('--scan', 'with --banned: search all keys in place of the index of bans')
+    // Without effect, for scripts that were written when there was a shorter search.
+    .addOption(new Option('--scan').hideHelp())
     .option(
       '--count <n>',
       'the number of keys that the server checks in one step',
@@ -57,7 +70,7 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function list(options: Options, io: Io): Promise<void> {
-  const { name, count, tier, scan = false } = options;
+  const { name, count, tier } = options;
   const given = [...readLimits(options, io)].map(([scope, limits]) => [scope, givenLimits(limits)] as const);
   const most = limitOf(options, io, DEFAULT_LIMIT);
   await withAdmin(options, io, async (admin) => {
@@ -72,13 +85,17 @@ async function list(options: Options, io: Io): Promise<void> {
       line(`${percent(share)}, ${many(search.checked, 'key')} of Headgate`);
     };
     const search: KeySearch = await admin.keys({
-      ...{ name, tier, scan, count, progress, signal: stop.signal },
+      ...{ name, tier, count, progress, signal: stop.signal },
       ...(given.length > 0 && { limits: Object.fromEntries(given) }),
       ...kindsOf(options),
     });
     warn(io, search.warnings);
     try {
-      const limited = await print(search, most, io, () => line(''));
+      const found =
+        options.above === undefined
+          ? { finds: search, order: byKind }
+          : { finds: mostUsed(search, options.above), order: byUse };
+      const limited = await print({ search, ...found, most }, io, () => line(''));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
     } finally {
       line('');
@@ -92,18 +109,39 @@ async function list(options: Options, io: Io): Promise<void> {
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
 /** The kinds of facts that the flags select. */
-function kindsOf({ limited = false, banned = false, all = false }: Options): Pick<KeysOptions, 'kinds'> {
+function kindsOf({
+  limited = false,
+  banned = false,
+  all = false,
+  above,
+}: Options): Pick<KeysOptions, 'kinds'> {
+  if (above !== undefined) {
+    if (banned || all) throw usageError('--above: omit --banned and --all.');
+    return { kinds: limited ? ['limited'] : ['limited', 'admitted'] };
+  }
   if (all) return { kinds: ['banned', 'limited', 'admitted', 'state'] };
   if (!limited && !banned) return {};
   return { kinds: [...(banned ? (['banned'] as const) : []), ...(limited ? (['limited'] as const) : [])] };
 }
 
+type Order = (a: KeyVerdictFind, b: KeyVerdictFind) => number;
+
+interface Found {
+  readonly finds: AsyncIterable<KeyVerdictFind>;
+  /** The order of the rows of a table. */
+  readonly order: Order;
+}
+
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
-async function print(search: KeySearch, most: number, io: Io, clear: () => unknown): Promise<number> {
-  const finds: Find[] = [];
+async function print(
+  { search, finds: found, order, most }: Found & { search: KeySearch; most: number },
+  io: Io,
+  clear: () => unknown,
+): Promise<number> {
+  const finds: KeyVerdictFind[] = [];
   let others = 0;
   let more = false;
-  for await (const find of search) {
+  for await (const find of found) {
     if (find.kind !== 'banned' && others++ === most) {
       more = true;
       break;
@@ -115,10 +153,22 @@ async function print(search: KeySearch, most: number, io: Io, clear: () => unkno
   if (io.json) return limited;
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-    await write(io, text(name, ofScope, io));
+    await write(io, text(name, ofScope.sort(order), io));
   await write(io, summary(finds, search, more));
-  if (search.isOfIndex) await write(io, 'Read from the index of bans: --scan searches all keys.\n');
   return limited;
+}
+
+/** The used part of the limit that a key has used most, in percent. */
+const usedOf = (find: KeyVerdictFind): number =>
+  find.kind === 'limited' || find.kind === 'admitted'
+    ? Math.max(0, ...find.policies.map(({ limit, remaining }) => (100 * (limit - remaining)) / limit))
+    : 0;
+
+/** The keys that have used more than a part of a limit, in percent, the most used first. */
+async function* mostUsed(search: KeySearch, above: number): AsyncGenerator<KeyVerdictFind> {
+  const finds: KeyVerdictFind[] = [];
+  for await (const find of search) if (usedOf(find) > above) finds.push(find);
+  yield* finds.sort(byUse);
 }
 
 /** Explains that requests are denied although no key is limited: windows are over within a moment, or a request costs more. */
@@ -137,64 +187,65 @@ async function explainNone(admin: Admin, name: string | undefined, io: Io): Prom
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
-function findJson({ kind, name, key, ...rest }: Find): object {
+function findJson({ kind, name, key, ...rest }: KeyVerdictFind): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
-function byScope(finds: readonly Find[]): Map<string, Find[]> {
-  const scopes = new Map(finds.map(({ name }) => [showText(name), [] as Find[]]));
+function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]> {
+  const scopes = new Map(finds.map(({ name }) => [showText(name), [] as KeyVerdictFind[]]));
   for (const find of finds) scopes.get(showText(find.name))!.push(find);
   return scopes;
 }
 
-function text(name: string, finds: readonly Find[], io: Io): string {
+function text(name: string, finds: readonly KeyVerdictFind[], io: Io): string {
   // The author of a ban by hand, and the reason.
-  const noteOf = (find: Find) => (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+  const noteOf = (find: KeyVerdictFind) =>
+    (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
-  const rows = [...finds].sort(inOrder).map((find) => {
-    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteOf(find)] : [])];
-  });
-  const head = ['key', 'state', 'policy', 'time left', ...(isNoted ? ['by: reason'] : [])];
-  return `${io.colors.bold(name)}\n${columns(io, head, rows)}\n`;
+  const rows = table(io, { ...columnsFor(io), ...(isNoted && { 'by: reason': noteOf }) }, finds);
+  return `${io.colors.bold(name)}\n${rows}\n`;
 }
 
-const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
+const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
-function inOrder(a: Find, b: Find): number {
-  return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showKey(a).localeCompare(showKey(b), 'en');
-}
+const byKind: Order = (a, b) =>
+  KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showKey(a).localeCompare(showKey(b), 'en');
+const byUse: Order = (a, b) => usedOf(b) - usedOf(a);
 
-function describe(find: Find, { colors }: Io): [state: string, policy: string, time: string] {
-  switch (find.kind) {
-    case 'banned':
-      return [colors.red('banned'), '-', duration(find.bannedForMs)];
-    case 'limited':
-      return [
-        colors.yellow(`limited${inTier(find)}`),
-        `${find.policy ?? '-'}${ownLimit(find)}`,
-        time(find.retryAfterMs),
-      ];
-    case 'admitted':
-      return [
-        `admitted${inTier(find)}`,
-        find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find),
-        '-',
-      ];
-    case 'state': {
-      const state = find.algorithm === 'ban' ? 'denials counted' : (find.algorithm ?? 'of another version');
-      return [state, find.policy ?? '-', time(find.expiresInMs)];
-    }
-    case 'unreadable':
-      return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
-  }
-}
+const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
+  key: showKey,
+  state: (find) => {
+    if (find.kind === 'banned') return colors.red('banned');
+    if (find.kind === 'unreadable') return colors.red(`unreadable: ${printable(find.message)}`);
+    if (find.kind !== 'state')
+      return find.kind === 'admitted'
+        ? `admitted${inTier(find)}`
+        : find.certain
+          ? colors.yellow(`limited${inTier(find)}`)
+          : `would be limited${inTier(find)}`;
+    return find.algorithm === 'ban' ? 'denials counted' : (find.algorithm ?? 'of another version');
+  },
+  policy: (find) => {
+    if (find.kind === 'state') return find.policy ?? '-';
+    if (find.kind === 'limited') return `${find.policy ?? '-'}${ownLimit(find)}`;
+    if (find.kind !== 'admitted') return '-';
+    return (
+      find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find)
+    );
+  },
+  'time left': (find) => {
+    if (find.kind === 'banned') return duration(find.bannedForMs);
+    if (find.kind === 'limited') return time(find.retryAfterMs);
+    return find.kind === 'state' ? time(find.expiresInMs) : '-';
+  },
+});
 
 /** The tier in which a key is judged. */
 const inTier = ({ tier }: { tier?: string }): string =>
   tier === undefined ? '' : ` in tier ${printable(tier)}`;
 
 /** The limits of a key from an override. */
-function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>): string {
+function ownLimit({ overridden, policies }: Extract<KeyVerdictFind, { policies: unknown }>): string {
   if (!overridden) return '';
   const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
   return ` (override: ${limits.join(', ')})`;
@@ -202,11 +253,17 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
-function summary(finds: readonly Find[], { wanted, checked, unjudged }: KeySearch, more: boolean): string {
-  const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;
+function summary(
+  finds: readonly KeyVerdictFind[],
+  { wanted, checked, unjudged }: KeySearch,
+  more: boolean,
+): string {
+  const count = (kind: KeyVerdictFind['kind']): number => finds.filter((find) => find.kind === kind).length;
+  const unsure = finds.filter((find) => find.kind === 'limited' && !find.certain).length;
   const parts = [
     ...(wanted.banned ? [`${count('banned')} banned`] : []),
-    ...(wanted.limited ? [`${count('limited')} limited`] : []),
+    ...(wanted.limited ? [`${count('limited') - unsure} limited`] : []),
+    ...(unsure > 0 ? [`${unsure} limited only in some tiers`] : []),
     ...(wanted.admitted && wanted.hasLimits ? [`${count('admitted')} admitted`] : []),
     ...(wanted.states === true || count('state') > 0
       ? [`${count('state')} ${wanted.hasLimits ? 'other states' : 'states'}`]

@@ -1,10 +1,10 @@
-import { CHANGE_ACTIONS, type LoggedChange } from 'headgate/admin';
+import { CHANGE_ACTIONS, type LoggedChange, textOrHash, whoseJson } from 'headgate/admin';
 import { limitOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
-import { duration, many, printable, utc, writeListing } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
-import { showKey, showText, textOrHash, whoseJson } from '../keys.js';
-import { withAdmin } from '../open.js';
+import { duration, many, printable, utc, writeListing, type Table } from '../format.js';
+import { warn, writeAnswer, type Io } from '../io.js';
+import { showKey, showText } from '../keys.js';
+import { withAdmin, withNamed } from '../open.js';
 import { durationOf } from './ban.js';
 import { changeText } from './override.js';
 
@@ -52,9 +52,9 @@ async function undo(id: string, options: Options, io: Io): Promise<void> {
     const { action: undone, name, ...rest } = change;
     const shown = `the ${NOUNS[undone]} of ${keyText(change)} in ${showText(name)}`;
     const verb = dryRun ? 'could be undone' : 'was undone';
-    await (io.json
-      ? writeJson(io, { undone: json({ action: undone, name, ...rest }), action, dryRun })
-      : write(io, `${shown[0]!.toUpperCase()}${shown.slice(1)} ${verb} by: ${action}.\n`));
+    const document = { undone: json({ action: undone, name, ...rest }), action, dryRun };
+    const text = (): string => `${shown[0]!.toUpperCase()}${shown.slice(1)} ${verb} by: ${action}.\n`;
+    await writeAnswer(io, document, text);
     warn(io, warnings);
   });
 }
@@ -86,7 +86,7 @@ const COLUMNS = {
   by: byText,
   reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
   id: ({ id }) => id,
-} satisfies Record<string, (change: LoggedChange) => string>;
+} satisfies Table<LoggedChange>;
 
 type Column = keyof typeof COLUMNS;
 
@@ -104,13 +104,11 @@ interface Part {
 export async function showLog(options: Options, io: Io, part: Part): Promise<void> {
   const { name, since } = options;
   const age = since === undefined ? undefined : durationOf(since, '--since');
-  await withAdmin(options, io, async (admin) => {
-    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
+  await withNamed(options, io, async (admin) => {
     const changes = admin.log({ name, since: age, actions: part.actions });
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json,
-      head: part.columns,
-      row: (change) => part.columns.map((column) => COLUMNS[column](change)),
+      table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),
       none: part.none,
     });
   });
@@ -150,11 +148,20 @@ function keyText({ key, dimension, within, keys, network }: LoggedChange): strin
   return network === undefined ? many(keys, 'key') : `${printable(network)} (${many(keys, 'key')})`;
 }
 
+interface Configured {
+  readonly policies: readonly string[];
+  readonly tiers?: Readonly<Record<string, readonly string[]>>;
+}
+
+function configurationText({ policies, tiers = {} }: Configured): string {
+  const ofTiers = Object.entries(tiers).map(([tier, texts]) => `${tier}: ${texts.join(', ')}`);
+  return [...(policies.length > 0 ? [policies.join(', ')] : []), ...ofTiers].join('; ');
+}
+
 function valueText({ action }: LoggedChange, value: unknown): string {
   if (value === undefined) return '-';
   if (typeof value === 'number') return duration(value);
   if (action === 'reset') return printable((value as readonly string[]).join(', '));
-  if (action === 'configure')
-    return printable((value as { policies: readonly string[] }).policies.join(', '));
+  if (action === 'configure') return printable(configurationText(value as Configured));
   return changeText(value);
 }

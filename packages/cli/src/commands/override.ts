@@ -1,18 +1,20 @@
-import type { Override, OverrideChange } from 'headgate';
+import type { OverrideChange } from 'headgate';
 import {
-  checkDimension,
   checkKey,
   DEFAULT_DIMENSION,
+  dimensionJson,
   ItemError,
-  withoutPage,
   type OverrideResult,
   type OverrideWish,
+  readChange,
+  readOverrideLine,
+  withoutPage,
 } from 'headgate/admin';
 import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
 import { many, printable } from '../format.js';
-import { readText, warn, write, writeJson, type Io } from '../io.js';
-import { dimensionJson, prefixOf } from '../keys.js';
+import { readText, warn, writeAnswer, type Io } from '../io.js';
+import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { durationOf } from './ban.js';
 
@@ -88,12 +90,6 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
 const inLine = (at: string | undefined, check: () => unknown): unknown =>
   orUsage(check, (message) => withoutPage(at === undefined ? message : `${at}: ${message}`));
 
-/** An override for programs. Absent values are null. */
-export function overrideJson({ change, since, until, by, reason }: Override) {
-  const ends = until?.toISOString() ?? null;
-  return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
-}
-
 /** The change on the command line. @throws CliError `USAGE` */
 function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
   const given = options.all ? undefined : words[0];
@@ -123,40 +119,25 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
         line.trimStart().startsWith('{')
           ? fromJson(line, options, io)
           : wantedOf(line.trim().split(/\s+/), options, io);
-      return [{ ...orUsage(read, (message) => `${at}: ${message}`), at }];
+      return [{ ...orUsage(read, (message) => `${at}: ${withoutPage(message)}`), at }];
     });
 }
 
-/** A line of `overrides --json`. @throws CliError `USAGE` */
+/** A line of `overrides --json`. @throws HeadgateError, CliError `USAGE` */
 function fromJson(line: string, options: Options, io: Io): Wanted {
-  const json = JSON.parse(line) as Readonly<Record<string, unknown>>;
-  const { name, nameHash, key, all, dimension, within, change, until, by, reason } = json;
-  // Without this check, the lines of all limiters would become overrides of one limiter.
-  if ((name ?? nameHash ?? options.name) !== options.name)
-    throw usageError(
-      `the line is of the limiter ${JSON.stringify(name ?? nameHash)}. Remove the line, or pass --name with that limiter.`,
-    );
-  if (typeof key !== 'string' && (all !== true || key !== undefined))
-    throw usageError('the line has no key. Use {"key":"customer:42","change":"1000/1m"}.');
-  if (within !== undefined)
-    throw usageError(
-      'the override is of a limiter with `slotBy`, and only its program can make such overrides.',
-    );
-  const note = {
-    ...timed(options, io),
-    // The author of an override is not the author of its removal.
-    ...(!options.remove && typeof by === 'string' && { by }),
-    ...(!options.remove && typeof reason === 'string' && { reason }),
-  };
+  const { name = '', dimension, remove } = options;
+  const { key, dimension: own, change, until, by, reason } = readOverrideLine(line, { name, dimension });
+  const note = timed(options, io);
+  // The author of an override is not the author of its removal.
+  if (remove) return { key, dimension: own, change: undefined, ...note };
+  if (change === undefined)
+    throw usageError('the line has no "change". Add it, or pass --remove to end the overrides.');
   const isTimed = note.for !== undefined || note.until !== undefined;
   return {
-    key,
-    dimension:
-      dimension === undefined
-        ? (options.dimension ?? DEFAULT_DIMENSION)
-        : checkDimension('--dimension', dimension),
-    change: options.remove ? undefined : (change as OverrideChange | undefined),
-    ...(isTimed || typeof until !== 'string' ? note : { ...note, until }),
+    ...{ key, dimension: own, change, ...note },
+    ...(by !== undefined && { by }),
+    ...(reason !== undefined && { reason }),
+    ...(!isTimed && until !== undefined && { until }),
   };
 }
 
@@ -175,21 +156,7 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
     throw usageError(
       'the policy is missing. Pass a policy: 1000/1m. Or pass --tier, or --remove to end the override.',
     );
-  if (words.length === 1 && words[0]!.startsWith('{')) {
-    return orUsage(
-      () => JSON.parse(words[0]!) as OverrideChange,
-      (message) => `the JSON cannot be read: ${message}.`,
-    );
-  }
-  if (!/^[^=\s]+=./.test(words[0]!)) return words.join(' ');
-  const parts = words.join(' ').split(/\s+(?=[^=\s]+=.)/);
-  const byName = parts.map((part) => /^(.+?)=(.*)$/s.exec(part)!.slice(1) as [name: string, policy: string]);
-  const names = byName.map(([name]) => name);
-  const twice = names.find((name, i) => names.indexOf(name) < i);
-  if (twice !== undefined) throw usageError(`${JSON.stringify(twice)} appears twice.`);
-  return Object.fromEntries(
-    byName.map(([name, policy]) => [name, policy === 'false' || policy === 'off' ? false : policy]),
-  );
+  return orUsage(() => readChange(words), withoutPage);
 }
 
 /** The duration, the author and the reason. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -197,7 +164,7 @@ function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 
   if (options.for !== undefined && options.until !== undefined)
     throw usageError('--for and --until: pass one of them.');
   return {
-    ...(options.for !== undefined && { for: durationOf(options.for, '--for') }),
+    ...(options.for !== undefined && { for: `${durationOf(options.for, '--for')}ms` }),
     ...(options.until !== undefined && { until: endOf(options.until) }),
     ...noteOf(options, io),
   };
@@ -219,25 +186,21 @@ async function report(
   name: string,
   io: Io,
 ): Promise<void> {
-  if (io.json) {
-    const all = results.map(({ key, dimension = DEFAULT_DIMENSION, override, replaced }, i) => {
-      const { change, by, reason } = wishes[i]!;
-      const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };
-      const done =
-        change === undefined
-          ? { removed: replaced }
-          : { change, until: override?.until?.toISOString() ?? null, by, reason, replaced };
-      return { name, ...whose, ...done };
-    });
-    await writeJson(io, all.length === 1 ? all[0]! : { name, overrides: all });
-    return;
-  }
-  const [only] = results;
-  if (results.length !== 1 || !only) {
-    await write(io, `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n`);
-    return;
-  }
-  await write(io, `${sentence(only, wishes[0]!, `in ${printable(name)}`)}\n`);
+  const documents = results.map(({ key, dimension = DEFAULT_DIMENSION, override, replaced }, i) => {
+    const { change, by, reason } = wishes[i]!;
+    const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };
+    const done =
+      change === undefined
+        ? { removed: replaced }
+        : { change, until: override?.until?.toISOString() ?? null, by, reason, replaced };
+    return { name, ...whose, ...done };
+  });
+  const isSole = results.length === 1;
+  await writeAnswer(io, isSole ? documents[0] : { name, overrides: documents }, () =>
+    isSole
+      ? `${sentence(results[0]!, wishes[0]!, `in ${printable(name)}`)}\n`
+      : `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n`,
+  );
 }
 
 function sentence(

@@ -1,11 +1,11 @@
-import type { OverriddenKey } from 'headgate/admin';
+import { type OverriddenKey, overrideJson, whoseJson } from 'headgate/admin';
 import { limitOf, type CliCommand, type Options } from '../command.js';
-import { printable, utc, writeListing } from '../format.js';
-import { warn, type Io } from '../io.js';
-import { showKey, showText, whoseJson } from '../keys.js';
-import { withAdmin } from '../open.js';
+import { printable, utc, writeListing, type Table } from '../format.js';
+import type { Io } from '../io.js';
+import { showKey, showText } from '../keys.js';
+import { withNamed } from '../open.js';
 import { showLog } from './log.js';
-import { changeText, overrideJson } from './override.js';
+import { changeText } from './override.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -35,21 +35,20 @@ export function register(program: CliCommand, io: Io): void {
 
 const orDash = (text: string | undefined): string => (text === undefined ? '-' : printable(text));
 
+const COLUMNS: Table<OverriddenKey> = {
+  scope: ({ name }) => showText(name),
+  key: showKey,
+  limits: ({ change }) => changeText(change),
+  'until (UTC)': ({ until }) => (until === undefined ? '-' : utc(until.toISOString())),
+  by: ({ by }) => orDash(by),
+  reason: ({ reason }) => orDash(reason),
+};
+
 async function list(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  await withAdmin(options, io, async (admin) => {
-    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
-    await writeListing<OverriddenKey>(io, limitOf(options, io), admin.overrides({ name }), {
+  await withNamed(options, io, async (admin) => {
+    await writeListing(io, limitOf(options, io), admin.overrides({ name: options.name }), {
       json: (found) => ({ ...whoseJson(found), ...overrideJson(found) }),
-      head: ['scope', 'key', 'limits', 'until (UTC)', 'by', 'reason'],
-      row: (found) => [
-        showText(found.name),
-        showKey(found),
-        changeText(found.change),
-        found.until === undefined ? '-' : utc(found.until.toISOString()),
-        orDash(found.by),
-        orDash(found.reason),
-      ],
+      table: COLUMNS,
       none: 'No key has limits of its own.',
     });
   });

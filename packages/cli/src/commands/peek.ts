@@ -1,12 +1,12 @@
-import { checkKey, type KeyView } from 'headgate/admin';
+import { type KeyView, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
-import { EXIT } from '../errors.js';
-import { columns, duration, noteText, printable, utc } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
+import { EXIT, usageError } from '../errors.js';
+import { duration, noteText, printable, table, utc, type Table } from '../format.js';
+import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
-import { changeText, overrideJson } from './override.js';
+import { changeText } from './override.js';
 
 interface Options extends Shared {
   readonly cost: number;
@@ -32,26 +32,41 @@ export function register(program: CliCommand, io: Io): void {
 async function peek(given: string, options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
   const { tier, cost } = options;
-  const key = keyOptionsOf(options);
-  checkKey(given, key);
+  const key = keyOptionsOf(options, given);
   const limits = givenLimits(readLimits(options, io).get(name));
   await withAdmin(options, io, async (admin) => {
-    const [view] = await admin.key(given, { name, tier, cost, ...key, ...limits });
+    const views = await admin.key(given, { name, tier, cost, ...key, ...limits });
+    const [view] = views;
+    // The policies for requests without a tier come first, if there are any.
+    if (tier === undefined && view!.tier !== undefined) {
+      const tiers = views.map((each) => JSON.stringify(each.tier)).join(', ');
+      throw usageError(`--tier: missing. The limiter ${JSON.stringify(name)} has the tiers ${tiers}.`);
+    }
     await print(view!, io);
   });
 }
 
 async function print(view: KeyView, io: Io): Promise<void> {
-  const { name, key, given: typed, dimension, known, warnings, override, tier: _, ...answer } = view;
+  const {
+    name,
+    key,
+    given: typed,
+    dimension,
+    known,
+    warnings,
+    override,
+    tier: _,
+    likely: __,
+    ...answer
+  } = view;
   warn(io, warnings);
   if (!view.stored && !known) io.exitCode = EXIT.unknownScope;
   else if (view.allowed === false) io.exitCode = EXIT.denied;
   const subject = { given: typed, keys: [key], dimension };
   const shown = override && { all: override.all, ...overrideJson(override) };
   const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}`;
-  await (io.json
-    ? writeJson(io, { name, ...subjectJson(subject), ...answer, override: shown })
-    : write(io, text(heading, view, io)));
+  const document = { name, ...subjectJson(subject), ...answer, override: shown };
+  await writeAnswer(io, document, () => text(heading, view, io));
 }
 
 function banText({ bannedForMs, bannedBy: by, banReason: reason }: KeyView): string {
@@ -74,7 +89,8 @@ function text(heading: string, outlook: KeyView, io: Io): string {
   const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
   if (bannedForMs > 0) lines.push(banText(outlook));
   if (outlook.override) lines.push(overrideText(outlook.override));
-  if (!stored) {
+  if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
+  else if (!stored) {
     lines.push(
       'Nothing is stored: the key was not charged recently, or the limiter has another name, other keys or other policies.',
     );
@@ -82,14 +98,14 @@ function text(heading: string, outlook: KeyView, io: Io): string {
   if (allowed === null)
     lines.push("The limits are unknown: pass --policy '100/1m', or --policies limits.json.");
   if (policies.length === 0) return `${lines.join('\n')}\n`;
-  const head = ['policy', 'algorithm', 'limit', 'remaining', 'retry after', 'reset after'];
-  const rows = policies.map((verdict) => [
-    verdict.shadow ? `${verdict.name} (shadow)` : verdict.name,
-    verdict.algorithm,
-    `${verdict.limit} per ${duration(verdict.windowMs)}`,
-    String(verdict.remaining),
-    verdict.allowed ? '-' : verdict.retryAfterMs === null ? 'never' : duration(verdict.retryAfterMs),
-    verdict.resetAfterMs === 0 ? '-' : duration(verdict.resetAfterMs),
-  ]);
-  return `${lines.join('\n')}\n\n${columns(io, head, rows)}`;
+  return `${lines.join('\n')}\n\n${table(io, VERDICTS, policies)}`;
 }
+
+const VERDICTS: Table<PolicyVerdict> = {
+  policy: ({ name, shadow }) => (shadow ? `${name} (shadow)` : name),
+  algorithm: ({ algorithm }) => algorithm,
+  limit: ({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`,
+  remaining: ({ remaining }) => String(remaining),
+  'retry after': ({ allowed, retryAfterMs: ms }) => (allowed ? '-' : ms === null ? 'never' : duration(ms)),
+  'reset after': ({ resetAfterMs }) => (resetAfterMs === 0 ? '-' : duration(resetAfterMs)),
+};

@@ -2,7 +2,7 @@ import { policyText, type Policy } from 'headgate';
 import { collect, integer, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { printable, quoted } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
+import { write, writeAnswer, type Io } from '../io.js';
 import { ofTier, readOneLimits } from '../limits.js';
 import { parsePolicies } from '../policy-text.js';
 import { replayJson } from '../replay/json.js';
@@ -84,9 +84,9 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
       const command = ['headgate', ...io.args.map(quoted)].join(' ');
       await writeReport(report, reportPage({ ...results, command, denied: denied!, clients }));
     }
-    await (io.json ? writeJson(io, replayJson(results)) : write(io, replayText(results, io)));
+    await writeAnswer(io, replayJson(results), () => replayText(results, io));
   };
-  await readLogs(names, options, io, read, denied !== undefined);
+  await readLogs(names, { ...options, details: denied !== undefined }, io, read);
   if (report !== undefined && !io.json)
     await write(io, `\nThe report is in ${printable(options.report!, Infinity)}\n`);
 }

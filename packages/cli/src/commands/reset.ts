@@ -1,12 +1,15 @@
-import { checkKey, DEFAULT_DIMENSION, type ResetResult } from 'headgate/admin';
-import { keyOptionsOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { DEFAULT_DIMENSION, type Admin, type ResetResult } from 'headgate/admin';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { duration, printable, quoted } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
+import { writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
-import { givenLimits, readLimits } from '../limits.js';
+import { givenLimits, readOneLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
+import { writeResults } from './ban.js';
 
-interface Options extends Shared {
+interface Options extends Omit<Shared, 'name'> {
+  readonly name?: readonly string[];
+  readonly allLimiters?: boolean;
   readonly scan?: boolean;
 }
 
@@ -15,12 +18,12 @@ export function register(program: CliCommand, io: Io): void {
     .command('reset')
     .summary('forget the charges of a key')
     .description(
-      'Forgets the charges of a key in the scope of one limiter. A ban stays. The policies are those that the limiter has published. ' +
+      'Forgets the charges of a key in one limiter or several. A ban stays. The policies are those that a limiter has published. ' +
         'Without published policies, the server is searched for the state of this key.',
     )
     .argument('<key>', 'the key: an address, a network, or any other key')
     .option('--scan', 'also search the server for the state of policies that the limiter no longer has')
-    .nameOption()
+    .namesOption('all limiters with a record of the key')
     .keyOptions()
     .limitsOptions()
     .noteOptions()
@@ -30,23 +33,46 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function reset(given: string, options: Options, io: Io): Promise<void> {
-  const name = nameOf(options);
-  const { tier, scan = false } = options;
-  const key = keyOptionsOf(options);
-  checkKey(given, key);
+  const names = namesOf(options);
+  const { tier, scan = false, policy, policies } = options;
+  const key = keyOptionsOf(options, given);
   const note = noteOf(options, io);
-  const limits = givenLimits(readLimits(options, io).get(name));
+  const limitsOf = (name: string) =>
+    givenLimits(
+      readOneLimits({ name, ...(policy && { policy }), ...(policies !== undefined && { policies }) }, io),
+    );
+  // Limits that cannot be read are refused before the connection.
+  if (names !== 'all') names.forEach(limitsOf);
   await withAdmin(options, io, async (admin) => {
-    const result = await admin.reset(given, { name, scan, tier, ...key, ...limits, ...note });
-    const { policies, bannedForMs } = result;
-    warn(io, result.warnings);
-    await (io.json
-      ? writeJson(io, { name, ...subjectJson(result), policies, bannedForMs })
-      : write(io, `${text(result)}${banText(result)}\n`));
+    const results: ResetResult[] = [];
+    const wanted = names === 'all' ? await recordedIn(admin, given, key) : names;
+    for (const name of wanted)
+      results.push(await admin.reset(given, { name, scan, tier, ...key, ...limitsOf(name), ...note }));
+    if (results.length === 0)
+      await writeAnswer(io, [], () => `No limiter has a record of ${printable(given)}.\n`);
+    else await writeResults(io, results, { json, text });
   });
 }
 
-function text(result: ResetResult): string {
+/** The limiters with a record of a key. */
+async function recordedIn(
+  admin: Admin,
+  given: string,
+  key: ReturnType<typeof keyOptionsOf>,
+): Promise<readonly string[]> {
+  const views = await admin.key(given, key);
+  return [...new Set(views.flatMap(({ name, stored, within }) => (stored && !within ? [name] : [])))];
+}
+
+const json = (result: ResetResult): object => {
+  const { name, policies, bannedForMs } = result;
+  return { name, ...subjectJson(result), policies, bannedForMs };
+};
+
+const text = (result: ResetResult): string => `${chargesText(result)}${banText(result)}\n`;
+
+/** Describes the charges that were forgotten. */
+export function chargesText(result: Omit<ResetResult, 'banned' | 'bannedForMs'>): string {
   const { policies, name } = result;
   const [key, where] = [show(result), printable(name)];
   if (policies.length === 0) return `${key} had no charges in ${where}.`;

@@ -1,7 +1,7 @@
 import { collect, type CliCommand } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
 import { quoted } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
+import { writeAnswer, type Io } from '../io.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
@@ -56,18 +56,10 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     const suggestions = suggestFrom(measure, keep, asked ? Infinity : Math.max(1000, last - first));
     await count(logs, suggestions, io);
     const { summaries } = logs;
-    await (io.json
-      ? writeJson(io, suggestJson(suggestions, measure, summaries))
-      : write(
-          io,
-          suggestText(
-            suggestions,
-            measure,
-            summaries,
-            ['headgate', 'replay', ...names.map(quoted), ...wordsOf(options)].join(' '),
-            io,
-          ),
-        ));
+    const command = ['headgate', 'replay', ...names.map(quoted), ...wordsOf(options)].join(' ');
+    await writeAnswer(io, suggestJson(suggestions, measure, summaries), () =>
+      suggestText(suggestions, measure, { logs: summaries, command }, io),
+    );
   });
 }
 

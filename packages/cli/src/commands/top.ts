@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, count, cut, many, printable } from '../format.js';
-import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
-import type { LimiterRates, Traffic } from 'headgate/admin';
-import { withRedis } from '../open.js';
-import { showKey, textOrHash } from '../keys.js';
+import { write, writeAnswer, writeJsonLine, type Io } from '../io.js';
+import { type Admin, type LimiterRates, textOrHash, type Traffic } from 'headgate/admin';
+import { withNamed } from '../open.js';
+import { showKey } from '../keys.js';
 
 interface Options extends Shared {
   readonly once?: boolean;
@@ -18,7 +18,7 @@ export function register(program: CliCommand, io: Io): void {
     .summary('admitted and denied requests per second, live')
     .description(
       'Shows the admitted and denied requests per second, by limiter, key and policy, until Ctrl-C. Most ' +
-        'denials come first. The stores must count: redisStore(client, { top: true }).',
+        'denials come first. Stores count unless they have the option counts: false.',
     )
     .option('--once', 'print the counts once')
     .option('--keys <n>', 'the number of keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
@@ -38,12 +38,10 @@ const CLEAR = '\u001b[H\u001b[J';
 async function top(options: Options, io: Io): Promise<void> {
   const { name, keys, seconds } = options;
   const wanted = { name, keys, seconds };
-  await withRedis(options, io, async (admin) => {
-    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
+  const show = async (admin: Admin): Promise<void> => {
     if (options.once) {
       const snapshot = await admin.traffic(wanted);
-      await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
-      return;
+      return writeAnswer(io, json(snapshot), () => text(snapshot, io));
     }
     const stop = new AbortController();
     const ignore = io.onInterrupt?.(() => stop.abort());
@@ -58,7 +56,8 @@ async function top(options: Options, io: Io): Promise<void> {
     } finally {
       ignore?.();
     }
-  });
+  };
+  await withNamed(options, io, show);
 }
 
 function json({ limiters, ...snapshot }: Traffic): object {
@@ -72,7 +71,7 @@ function json({ limiters, ...snapshot }: Traffic): object {
 }
 
 const NOTHING =
-  'There are no counts of this time. Stores count with the option top: redisStore(client, { top: true }).\n';
+  'There are no counts of this time. With a clock of its own, a store counts only if you set it: redisStore(client, { counts: true }).\n';
 
 /** @param height the most lines, or `undefined` for all */
 function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, height?: number): string {

@@ -1,22 +1,31 @@
-import { checkKey, type UnbanResult } from 'headgate/admin';
+import type { UnbanResult } from 'headgate/admin';
 import { count, duration, many, printable } from '../format.js';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
-import { warn, write, writeJson, type Io } from '../io.js';
+import { usageError } from '../errors.js';
+import type { Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
+import { givenLimits, readOneLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
-import { distinct } from './ban.js';
+import { writeResults } from './ban.js';
+import { chargesText } from './reset.js';
 
-interface Options extends Omit<Shared, 'name'> {
+interface Options extends Omit<Shared, 'name' | 'tier'> {
   readonly name?: readonly string[];
   readonly allLimiters?: boolean;
+  readonly fresh?: boolean;
 }
 
 export function register(program: CliCommand, io: Io): void {
   program
     .command('unban')
     .summary('end the ban of a key')
-    .description("Ends a key's ban, if there is one, and forgets the denials and bans before it.")
+    .description(
+      "Ends a key's ban, if there is one, and forgets the denials and bans before it. The key's charges stay, so a spent quota still denies: " +
+        'with --fresh, they are forgotten, too.',
+    )
     .argument('<key>', 'the banned key: an address, a network, or any other key')
+    .option('--fresh', 'also forget the charges of the key, as `headgate reset` does')
+    .policyOptions()
     .namesOption()
     .keyOptions()
     .noteOptions()
@@ -27,30 +36,38 @@ export function register(program: CliCommand, io: Io): void {
 
 async function unban(given: string, options: Options, io: Io): Promise<void> {
   const names = namesOf(options);
-  const key = keyOptionsOf(options);
-  checkKey(given, key);
+  const key = keyOptionsOf(options, given);
   const note = noteOf(options, io);
+  const { fresh = false, policy, policies } = options;
+  if (!fresh && (policy ?? policies) !== undefined)
+    throw usageError('--policy, --policies: only --fresh reads them. Pass --fresh, too, or omit them.');
+  const name = names !== 'all' && names.length === 1 ? { name: names[0]! } : {};
+  const limits = givenLimits(
+    readOneLimits({ ...name, ...(policy && { policy }), ...(policies !== undefined && { policies }) }, io),
+  );
   await withAdmin(options, io, async (admin) => {
-    const results = await admin.unbanIn(names, given, { ...key, ...note });
-    warn(io, distinct(results.flatMap(({ warnings }) => warnings)));
-    if (io.json) {
-      const documents = results.map(json);
-      return writeJson(io, documents.length === 1 ? documents[0] : documents);
-    }
-    await write(io, results.map(text).join(''));
+    const results = await admin.unbanIn(names, given, { ...key, ...note, ...limits, fresh });
+    await writeResults(io, results, { json, text });
   });
 }
 
-function json({ name, banned, bannedForMs, denials, lastBanMs, ...subject }: UnbanResult): object {
+function json({ name, banned, bannedForMs, denials, lastBanMs, policies, ...subject }: UnbanResult): object {
   const isSole = subject.keys.length === 1;
   const found = isSole ? { wasBanned: banned > 0, bannedForMs, denials, lastBanMs } : { wereBanned: banned };
-  return { name, ...subjectJson(subject), ...found };
+  return { name, ...subjectJson(subject), ...found, ...(policies && { policies }) };
 }
 
 function text(result: UnbanResult): string {
-  const [shown, where] = [show(result), printable(result.name)];
-  if (result.keys.length === 1) return `${endText(result, shown, where)}\n`;
-  return `Of ${shown}, ${count(result.banned)} were banned in ${where}. These bans have ended.\n`;
+  const { keys, name, banned, policies } = result;
+  const [shown, where] = [show(result), printable(name)];
+  const isSole = keys.length === 1;
+  const ended = isSole
+    ? endText(result, shown, where)
+    : `Of ${shown}, ${count(banned)} were banned in ${where}.${banned > 0 ? ' These bans have ended.' : ''}`;
+  const charges = policies
+    ? chargesText({ ...result, policies })
+    : `${isSole ? 'Its' : "The keys'"} charges stay, so the next request may be denied; --fresh forgets them, too.`;
+  return `${ended} ${charges}\n`;
 }
 
 /** Describes the ban and the denials that were removed. */

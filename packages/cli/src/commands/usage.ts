@@ -1,9 +1,9 @@
-import type { LimiterUsage } from 'headgate/admin';
+import { type LimiterUsage, textOrHash } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
-import { columns, count } from '../format.js';
-import { warn, write, writeJson, type Io } from '../io.js';
-import { showText, textOrHash } from '../keys.js';
-import { withAdmin } from '../open.js';
+import { count, table, type Table } from '../format.js';
+import { writeAnswer, type Io } from '../io.js';
+import { showText } from '../keys.js';
+import { withNamed } from '../open.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -20,22 +20,18 @@ export function register(program: CliCommand, io: Io): void {
 }
 
 async function usage(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  await withAdmin(options, io, async (admin) => {
-    if (name !== undefined) warn(io, (await admin.limiters({ name })).warnings);
-    const all = await admin.usage({ name });
+  await withNamed(options, io, async (admin) => {
+    const all = await admin.usage({ name: options.name });
     const sorted = all.sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0) || b.states - a.states);
-    if (io.json)
-      return writeJson(
-        io,
-        sorted.map(({ name: scope, ...rest }) => ({ ...textOrHash('name', scope), ...rest })),
-      );
-    await write(io, sorted.length === 0 ? 'There is no state.\n' : columns(io, HEAD, sorted.map(rowOf)));
+    const document = sorted.map(({ name, ...rest }) => ({ ...textOrHash('name', name), ...rest }));
+    await writeAnswer(io, document, () =>
+      sorted.length === 0 ? 'There is no state.\n' : table(io, COLUMNS, sorted),
+    );
   });
 }
 
-const HEAD = ['limiter', 'states', 'bytes (estimate)'];
-
-function rowOf({ name, states, bytes }: LimiterUsage): string[] {
-  return [showText(name), count(states), bytes === null ? 'unknown' : count(bytes)];
-}
+const COLUMNS: Table<LimiterUsage> = {
+  limiter: ({ name }) => showText(name),
+  states: ({ states }) => count(states),
+  'bytes (estimate)': ({ bytes }) => (bytes === null ? 'unknown' : count(bytes)),
+};

@@ -18,25 +18,34 @@ export const JSON_NAMES: Names = {
   time: [
     // Traefik's `time` is the end of the request, in whole seconds.
     ...wordsOf(`StartUTC time timestamp ts @timestamp msec time_iso8601 time_local start_time
-      datetime date EdgeStartTimestamp requestTimeEpoch requestTime`),
+      datetime date EdgeStartTimestamp requestTimeEpoch requestTime
+      started_at timeStamp TimeGenerated timestampInMs reqTimeSec @t proxy.timestamp`),
     ...['date time', 'Date Time', 'date timestamp', 'log_date log_time', 'request_date request_time'],
   ],
   address: wordsOf(`client_ip clientIp clientIP ClientIP ClientHost remote_addr remoteAddr remote_ip remoteIp
     remoteAddress ip ip_address sourceIp client remote_host remoteHost host_ip ClientAddr
     x-forwarded-for x_forwarded_for downstream_remote_address fwd
+    srcIp ClientIp CIp cliIP RemoteIpAddress c-ip proxy.clientIp properties.clientIP properties.clientIp properties.CIp
     request.client_ip request.remote_ip request.remote_addr req.ip req.remoteAddress req.remote_ip meta.req.ip
-    httpRequest.remoteIp client.ip client.address source.ip source.address identity.sourceIp`),
+    httpRequest.remoteIp httpRequest.clientIp client.ip client.address source.ip source.address identity.sourceIp
+    network.client.ip`),
   user: wordsOf(`user remote_user remoteUser user_id userId username RemoteUser ClientUsername
-    user.id user.name req.user req.user.id`),
+    user.id user.name req.user req.user.id cs-username CsUsername properties.CsUsername consumer.username`),
   // `$request` of nginx, `$context.routeKey` of API Gateway.
   method: wordsOf(`method request_method requestMethod RequestMethod ClientRequestMethod httpMethod
-    req.method request.method meta.req.method httpRequest.requestMethod http.request.method ~request ~routeKey`),
+    HttpMethod CsMethod reqMethod clientRequestHTTPMethodName cs-method
+    proxy.method properties.httpMethod properties.CsMethod req.method request.method meta.req.method
+    httpRequest.requestMethod httpRequest.httpMethod http.request.method http.method ~request ~routeKey`),
   path: wordsOf(`path uri url request_uri requestUri requestURI requested_uri RequestPath ClientRequestPath ClientRequestURI
     x-envoy-origin-path x_envoy_origin_path resourcePath
-    req.url request.uri request.url meta.req.url httpRequest.requestUrl url.path ~request ~routeKey`),
+    RequestUri CsUriStem reqPath clientRequestPath cs-uri-stem cs-uri
+    proxy.path properties.requestUri properties.CsUriStem req.url request.uri request.url meta.req.url
+    httpRequest.requestUrl httpRequest.uri url.path http.url_details.path http.url ~request ~routeKey`),
   status:
     wordsOf(`status status_code statusCode DownstreamStatus EdgeResponseStatus response_code response_status
-    responseStatus res.statusCode response.status meta.res.statusCode httpRequest.status http.response.status_code`),
+    responseStatus httpStatus HttpStatus HttpStatusCode ScStatus StatusCode edgeResponseStatus sc-status
+    proxy.statusCode properties.httpStatus properties.httpStatusCode properties.ScStatus res.statusCode
+    response.status meta.res.statusCode httpRequest.status http.response.status_code http.status_code`),
   // Ids of traces and sessions span several requests.
   id: wordsOf(
     'reqId req.id request_id requestId req_id x-request-id x_request_id request.id http.request.id',
@@ -56,11 +65,11 @@ export const W3C_NAMES: Names = {
 
 /** The names of the groups of `text-lines.ts`. */
 export const TEXT_NAMES: Names = {
-  time: ['time'],
-  address: ['client'],
+  time: ['time', 'date clock'],
+  address: ['client', 'peer'],
   user: ['user'],
-  method: ['~request'],
-  path: ['~request'],
+  method: ['~request', 'method'],
+  path: ['~request', 'path'],
   status: ['status'],
   id: [],
 };

@@ -25,6 +25,13 @@ const CLOUDFRONT_LINE = /^\d{4}-\d\d-\d\d\t\d\d:\d\d:\d\d\t/;
 /** A pair of logfmt: `status=200` or `path="/a b"`. */
 const PAIR = /([\w.@:-]+)=(?:"((?:[^"\\]|\\.)*)"|(\S*))(?: |$)/y;
 
+/** Azure's App Service has the fields of a request as a text of JSON within JSON. */
+function withProperties(value: Fields): Fields {
+  const { properties } = value;
+  if (typeof properties !== 'string' || !properties.startsWith('{')) return value;
+  return { ...value, properties: JSON.parse(properties) as unknown };
+}
+
 /** Reads the lines of one log. Each line may have its own format. */
 export class Formats {
   readonly #ofJson: ReturnType<typeof planner>;
@@ -56,7 +63,7 @@ export class Formats {
     try {
       const value: unknown = JSON.parse(line);
       if (typeof value === 'object' && value !== null && !Array.isArray(value))
-        return this.#object(value as Fields);
+        return this.#object(withProperties(value as Fields));
     } catch {
       // The problem is returned below.
     }
@@ -67,7 +74,9 @@ export class Formats {
     const { logger } = value;
     if (typeof logger === 'string' && CADDY_OTHERS.test(logger)) return 'skipped';
     const request = this.#request(value);
-    return request.part('address') === undefined ? (this.#wrapped(value) ?? request) : request;
+    const inner = request.part('address') === undefined ? this.#wrapped(value) : undefined;
+    if (inner && request.time !== undefined) inner.collected = new Date(request.time).toISOString();
+    return inner ?? request;
   }
 
   #request(value: Fields): LoggedRequest {

@@ -1,4 +1,4 @@
-import type { Found } from './tables.js';
+import { requestNotes, type Found } from './tables.js';
 import type { LogSummary } from './log-file.js';
 import type { ReplayResult, Results } from './replay.js';
 import type { Suggestions } from './suggest.js';
@@ -22,7 +22,13 @@ export function replayJson({ result, logs, left, compared }: Results): object {
     deniedByFirstOnly: compared.firstOnly,
     deniedBySecondOnly: compared.secondOnly,
   };
-  return plain({ ...resultJson(result), notReplayed: left, logs, ...(other && { compared: other }) });
+  return plain({
+    ...resultJson(result),
+    notReplayed: left,
+    notes: requestNotes(result),
+    logs,
+    ...(other && { compared: other }),
+  });
 }
 
 function resultJson(result: ReplayResult): object {
@@ -47,6 +53,7 @@ export function suggestJson(
     busiest: busiestJson(found),
     windows,
     together,
+    notes: requestNotes(found),
     outliers: outliers && { clients: [...outliers.clients], policies: outliers.policies },
     logs,
   });

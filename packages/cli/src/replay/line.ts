@@ -63,7 +63,7 @@ export class LineReader {
     if (found === undefined) return 'joined';
     const reading = this.#formats.read(found.text);
     if (reading === 'skipped' || 'problem' in reading) return reading;
-    if (this.#timeField === undefined) reading.collected = found.time;
+    if (this.#timeField === undefined) reading.collected ??= found.time;
     const request = this.#joiner.add(reading);
     return request === undefined ? 'joined' : this.#entryOf(request);
   }

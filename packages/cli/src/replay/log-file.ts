@@ -3,6 +3,7 @@ import { createGunzip } from 'node:zlib';
 import { firstWhere } from './bisect.js';
 import type { Entry, LineReader, Parsed } from './line.js';
 import { checkReadable, type Source } from './source.js';
+import { recordsOf } from './unwrap.js';
 
 /** The longest line of a request, in bytes. A longer line is not kept in memory. */
 const MAX_LINE = 2 ** 20;
@@ -132,13 +133,13 @@ export class LogFile {
 
   #take(line: string, entries: Entry[]): void {
     this.#found.lines += 1;
-    if (line === '') {
-      this.#found.skipped += 1;
+    if (line.length > MAX_LINE) {
+      this.#count({ problem: 'more than a million characters' }, line, entries);
       return;
     }
-    const parsed =
-      line.length > MAX_LINE ? { problem: 'more than a million characters' } : this.#reader.read(line);
-    this.#count(parsed, line, entries);
+    const records = line === '' ? [] : recordsOf(line);
+    if (records.length === 0) this.#found.skipped += 1;
+    for (const record of records) this.#count(this.#reader.read(record), record, entries);
   }
 
   #count(parsed: Parsed, line: string, entries: Entry[]): void {

@@ -67,15 +67,14 @@ export function wordsOf(options: LogOptions): string[] {
   });
 }
 
-/** Opens the logs for as long as `use` reads them. `details` also reads paths and statuses. @throws CliError `USAGE`, `FAILED` */
+/** Opens the logs for as long as `use` reads them. With `details`, paths and statuses are read, too. @throws CliError `USAGE`, `FAILED` */
 export function readLogs(
   names: readonly string[],
-  options: LogOptions,
+  options: LogOptions & { readonly details?: boolean },
   io: Io,
   use: (logs: Logs) => Promise<void>,
-  details = false,
 ): Promise<void> {
-  const { keyField, timeField, pathField, statusField, methodField, trustedHops } = options;
+  const { keyField, timeField, pathField, statusField, methodField, trustedHops, details = false } = options;
   const line = {
     keys: loggedKeys(options.key),
     keyField,

@@ -63,14 +63,14 @@ export interface Found {
 }
 
 /** A log with fewer requests is hardly more than a test. */
-const FEW = 1000;
+const FEW = 10;
 
 /** The signs that logs were not read as they were meant, one line each. */
 export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
   logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
 
 /** The notes on the logs, one line each. */
-export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
+export function logNotes(logs: readonly LogSummary[], found: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
     const parts = [many(lines, 'line'), many(requests, 'request')];
@@ -90,6 +90,12 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
     }
     if (warning !== undefined) notes.push(`  ${warning}`);
   }
+  return [...notes, ...requestNotes(found)];
+}
+
+/** The notes on the requests of all logs together. */
+export function requestNotes({ requests, busiest, first, last }: Found): string[] {
+  const notes: string[] = [];
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
       'The log has whole seconds, so all requests of a second count at once, and windows of a few seconds look fuller than they were.',

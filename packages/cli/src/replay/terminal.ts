@@ -136,8 +136,7 @@ function area(
 export function suggestText(
   suggestions: Suggestions,
   found: Found,
-  logs: readonly LogSummary[],
-  command: string,
+  { logs, command }: { readonly logs: readonly LogSummary[]; readonly command: string },
   io: Io,
 ): string {
   const { bold, dim } = io.colors;

@@ -20,6 +20,24 @@ const COMMON_TIME = /\[\d\d\/[A-Za-z]{3}\/\d{4}:/;
 const BALANCER =
   /^(?:\w+ )?(\d{4}-\d\d-\d\dT[\d:.]+Z) \S+ (\S+):\d+ \S+ (?:-?[\d.]+ ){3}(\d{3}|-) \S+ \S+ \S+ "([^"\\]*(?:\\.[^"\\]*)*)"/;
 
+/** Lines of other programs. The names of the groups are those of `TEXT_NAMES`. */
+const LINES: readonly RegExp[] = [
+  // HAProxy's httplog, with or without captured fields.
+  /^(?:haproxy\[\d+\]: )?(?<client>\S+):\d+ \[(?<time>[^\]\s]+)\] \S+ \S+ [-+\d/]+ (?<status>\d{3}|-1) [^"]*"(?<request>[^"]*)"/,
+  // Envoy's default, and Istio's, which has three fields more, and the client's connection last but two.
+  /^\[(?<time>[\dT:.-]+Z)\] "(?<request>[^"]*)" (?<status>\d+) (?:\S+ ){1,3}(?:"[^"]*" )?\d+ \d+ \d+ \S+ "(?<client>[^"]*)"(?: "[^"]*"){4}(?: \S+ \S+ \S+ (?<peer>\S+) )?/,
+  // Gin and KrakenD.
+  /^\[(?:GIN|KRAKEND)[^\]]*\] (?<date>\d{4}\/\d\d\/\d\d) - (?<clock>[\d:.]+) \|\s*(?<status>\d{3})\s*\|[^|]*\|\s*(?<client>\S+)\s*\|\s*(?<method>[A-Z]+)\s+"(?<path>[^"]*)"/,
+  // Ruby on Rails.
+  /^(?:[A-Z], \[[^\]]*\] +[A-Z]+ -- : )?(?:\[[\w-]+\] )?Started (?<method>[A-Z]+) "(?<path>[^"]*)" for (?<client>\S+) at (?<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4})$/,
+  // Squid.
+  /^(?<time>\d{9,10}\.\d{3}) +\d+ (?<client>\S+) [A-Z_]+\/(?<status>\d{3}) \d+ (?<method>[A-Z]+) (?<path>\S+) (?<user>\S+) /,
+  // Render's requests. Copied from its page, the words have no spaces between them, and the time is the collector's.
+  /^\s*\[(?<method>[A-Z]+)\] ?(?<status>\d{3}) ?[^\s/]+?(?<path>\/\S*?) ?clientIP="(?<client>[^"]+)" requestID=/,
+  // Bunny's CDN: `cache|status|ms|bytes|zone|client|referrer|url|...`.
+  /^(?:HIT|MISS|-|BYPASS|EXPIRED|STALE|UPDATING)\|(?<status>\d{3})\|(?<time>\d{13})\|\d+\|\d+\|(?<client>[^|]+)\|[^|]*\|(?<path>[^|]+)\|/,
+];
+
 /** The time at which the request came. An Application Load Balancer writes this after the rule's number. */
 const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
 
@@ -37,7 +55,7 @@ export function textFields(line: string): Fields | undefined {
     };
   }
   const balancer = BALANCER.exec(line);
-  if (!balancer) return undefined;
+  if (!balancer) return LINES.map((pattern) => pattern.exec(line)?.groups).find(Boolean);
   const [, done, client, status, request] = balancer;
   return { client, user: undefined, time: CREATED.exec(line)?.[1] ?? done, request, status };
 }

@@ -1,6 +1,6 @@
 /** Times in logs: ISO 8601, the Common Log Format's, or a number since the epoch. */
 
-const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}:\d{2}:\d{2}(?:\.\d+)?) ([+-]\d{4})$/;
+const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}:\d{2}:\d{2}(?:\.\d+)?)(?: ([+-]\d{4}))?$/;
 /** A date alone is not the time of a request. */
 const ISO =
   /^(\d{4})([-/])(\d{2})\2(\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)\s?(Z|[+-]\d{2}:?\d{2})?$/i;
@@ -40,7 +40,7 @@ function fromNumber(value: number): number {
 
 function fromText(text: string): number {
   const clf = CLF.exec(text);
-  if (clf) return Date.parse(clf.slice(1).join(' '));
+  if (clf) return Date.parse([...clf.slice(1, 5), clf[5] ?? '+0000'].join(' '));
   const iso = ISO.exec(text);
   if (!iso) return /^\d+(\.\d+)?$/.test(text) ? fromNumber(Number(text)) : NaN;
   const [, year, , month, day, time, zone = 'Z'] = iso;

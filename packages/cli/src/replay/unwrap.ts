@@ -13,6 +13,8 @@ const PREFIXES = [
   String.raw`(?<time>${TIME}) (?:stdout|stderr) (?<tag>[FP])(?::\S*)? `,
   // Heroku: `time source[dyno]: text`.
   String.raw`(?<time>${TIME}) (?<source>heroku|app)\[(?<process>[\w.-]+)\]: `,
+  // Fly.io: `time app[machine] region [level]text`. Its page shows times without a zone, which are not read.
+  String.raw`(?:(?<time>${TIME})|[\dT:.-]+) app\[\w+\] [a-z]{3} \[\w+\] ?`,
   // RFC 5424, with the length before it on TCP. Heroku's drains leave out the structured data.
   String.raw`(?:\d+ )?<\d{1,3}>1 (?:(?<time>${TIME})|-) \S+ (?<source>\S+) (?<process>\S+) \S+ (?:- ?|(?:\[(?:[^\]\\]|\\.)*\])+ ?)?\ufeff?`,
   // RFC 3164 and rsyslog's file format: `time host program[pid]: text`.
@@ -84,5 +86,17 @@ function dockerLine(line: string): (Unwrapped & { isPart: boolean }) | undefined
     };
   } catch {
     return undefined;
+  }
+}
+
+/** The records of a line. Log drains send batches as an array of JSON, and exports are one array with a record in each line. */
+export function recordsOf(line: string): readonly string[] {
+  if (/^\{.*\},$/s.test(line)) return [line.slice(0, -1)];
+  if (!/^\[(\{.*)?$|^\]$/s.test(line)) return [line];
+  if (line.length === 1) return [];
+  try {
+    return (JSON.parse(line) as unknown[]).map((record) => JSON.stringify(record));
+  } catch {
+    return [line];
   }
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { withoutSecrets } from 'headgate/admin';
 import type { SqliteDatabase } from 'headgate/sqlite';
 import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
@@ -15,8 +16,11 @@ export async function withFile(
   use: (database: SqliteDatabase) => Promise<void>,
 ): Promise<void> {
   const path = resolve(io.cwd, file);
-  if (!existsSync(path))
-    throw usageError(`--sqlite: there is no file ${path}. Pass the file of a sqliteStore.`);
+  if (!existsSync(path)) {
+    // The URL of a server in place of a file may hold a password.
+    const shown = resolve(io.cwd, withoutSecrets(file));
+    throw usageError(`--sqlite: there is no file ${shown}. Pass the file of a sqliteStore.`);
+  }
   const Driver = driverOf(io.cwd);
   const database = attempt(path, 'opened', () => new Driver(path));
   try {

@@ -25,8 +25,8 @@ const more = listed(/failure\.md#permissions\), `([^`]+)`, and for/);
 /** Without these permissions only the views of operators fail. */
 const ofOperators = listed(/what-operators-can-see\) `([^`]+)`/);
 
-/** Permissions that only limiters with overrides, and slots that are all held, need. */
-const OF_LIVE_LIMITERS = ['+mget', '+zcount'];
+/** Permissions that only limiters with overrides, slots that are all held, and the tenants of shared limits need. */
+const OF_LIVE_LIMITERS = ['+mget', '+zcount', '+strlen', '+bitfield_ro'];
 
 const POLICIES = [
   ...['fixed=fixed-window 5/1m', 'sliding=5/1m', 'log=sliding-log 5/1m', 'bucket=token-bucket 5/1m'],
@@ -115,9 +115,26 @@ describe('the permissions that docs/cli.md lists', () => {
         await live.consume('a');
         await live.override('a', '9/1m', { for: '1h' });
         const slot = await slots.acquire('a');
-        await told(['--redis', server.url], 'live', 'slots');
+        const shared = createLimiter({ name: 'shared', policies: '9/1h by provider share tenant', store });
+        await shared.consume({ provider: 'openai', tenant: 'acme' }, { cost: 2 });
+        await told(['--redis', server.url], 'live', 'slots', 'shared');
         const redis = server.url.replace('//', '//user:password@');
-        for (const one of OF_LIVE_LIMITERS) {
+        const tenants = async () => {
+          const { stdout } = await headgate(['tenants', '--json', '--redis', redis], { cwd });
+          return (JSON.parse(stdout) as { key: string; used: number | null }[]).map(({ key, used }) => [
+            key,
+            used,
+          ]);
+        };
+        expect(await tenants()).to.deep.equal([['acme', 2]]);
+        // Without the permission, the use of tenants is unknown.
+        for (const one of ['strlen', 'bitfield_ro']) {
+          await admin.call('ACL', 'SETUSER', 'user', `-${one}`);
+          expect(await tenants(), one).to.deep.equal([['acme', null]]);
+          await admin.call('ACL', 'SETUSER', 'user', `+${one}`);
+        }
+        // A key with one record needs no `+mget`, unlike keys of several dimensions.
+        for (const one of ['+zcount']) {
           await admin.call('ACL', 'SETUSER', 'user', one.replace('+', '-'));
           const peeks = await Promise.all(
             ['live', 'slots'].map((name) =>
@@ -143,7 +160,7 @@ describe('the permissions that docs/cli.md lists', () => {
             code,
           });
         await slot.release();
-        await Promise.all([live.close(), slots.close()]);
+        await Promise.all([live.close(), slots.close(), shared.close()]);
         await store.close?.();
       });
 

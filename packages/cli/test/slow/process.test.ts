@@ -2,7 +2,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
@@ -12,9 +11,11 @@ import { servers } from '../../../../test/support/shared-servers.js';
 import { startServer } from '../../../../test/support/servers.js';
 import { clients, freshPrefix, limiterOn } from '../../../../test/support/stores.js';
 import { headgate } from '../cli.js';
+import { compileProgram } from '../program.js';
 
 const execute = promisify(execFile);
-const program = `"${process.execPath}" --import tsx "${join(root, 'packages/cli/src/main.ts')}"`;
+const { file } = await compileProgram();
+const program = `"${process.execPath}" "${file}"`;
 
 /** Runs a line of shell in which `headgate` is the command line. */
 async function shell(line: string, env: Record<string, string> = {}) {
@@ -45,7 +46,9 @@ describe('the process', function () {
     const { stdout } = await shell(
       `headgate unban nobody --name nope --prefix ${prefix} 2> >(exec <&-); echo $?`,
     );
-    expect(stdout).to.equal('There was no ban of nobody in nope.\n0\n');
+    expect(stdout).to.equal(
+      'There was no ban of nobody in nope. Its charges stay, so the next request may be denied; --fresh forgets them, too.\n0\n',
+    );
   });
 
   it('writes all of it to a pipe, and its exit code tells the outcome', async () => {
@@ -74,15 +77,7 @@ describe('the process', function () {
   });
 
   it('Ctrl-C ends a list, and keeps its lines', async () => {
-    const args = [
-      '--import',
-      'tsx',
-      join(root, 'packages/cli/src/main.ts'),
-      'list',
-      '--json',
-      '--count',
-      '1',
-    ];
+    const args = [file, 'list', '--json', '--count', '1'];
     const child = spawn(process.execPath, [...args, '--prefix', prefix, '--redis', servers.redis.url], {
       cwd: root,
     });

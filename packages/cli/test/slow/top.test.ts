@@ -4,9 +4,9 @@ import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore, type RedisStoreOptions } from 'headgate/redis';
 import { topKey } from '../../../../src/stores/redis/operators/count-keys.js';
-import { servers } from '../../../../test/support/shared-servers.js';
-import { clients, freshPrefix, limiterOn } from '../../../../test/support/stores.js';
+import { clients, limiterOn } from '../../../../test/support/stores.js';
 import { headgate, json } from '../cli.js';
+import { forEachTest } from '../places.js';
 
 interface Rates {
   admitted: number;
@@ -16,6 +16,7 @@ interface Shown {
   spanMs: number;
   instances: number;
   isSampled: boolean;
+  latency: { p50Ms: number; p99Ms: number } | null;
   processes: { pid: number }[];
   limiters: (Rates & {
     name: string;
@@ -32,12 +33,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     let where: string[];
     let limiters: Limiter[];
 
-    beforeEach(() => {
-      prefix = freshPrefix();
-      where = ['--redis', servers[kind].url, '--prefix', prefix];
-      limiters = [];
-    });
-    afterEach(() => Promise.all(limiters.map((limiter) => limiter.close())));
+    forEachTest(kind, (place) => ({ prefix, where, limiters } = place));
 
     const on = (name: string, options: RedisStoreOptions, more: object = {}): Limiter => {
       const store = redisStore(client, { prefix, publish: false, ...options });
@@ -61,15 +57,16 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('shows by limiter, policy and key what all instances admit and deny, even without a call', async () => {
       const long = 'k'.repeat(1000);
-      const [one, two] = [on('api', { top: { sample: 1 } }), on('api', { top: { sample: 1 } })];
-      const other = on('<other>:', { top: { sample: 1 } });
+      const [one, two] = [on('api', { counts: { sample: 1 } }), on('api', { counts: { sample: 1 } })];
+      const other = on('<other>:', { counts: { sample: 1 } });
       for (let i = 0; i < 10; i++) await one.consume('{a}:*');
       for (let i = 0; i < 5; i++) await two.consume('b');
       for (let i = 0; i < 2; i++) await two.consume(long);
       await one.peek('nobody');
       await one.consume('nobody', { cost: 0 });
       await other.consume('a');
-      const { limiters: found, processes, ...rest } = await shownWith(3);
+      const { limiters: found, processes, latency, ...rest } = await shownWith(3);
+      expect(latency!.p50Ms).to.be.within(0.001, latency!.p99Ms);
       expect(rest).to.deep.equal({ spanMs: 5000, instances: 3, isSampled: false });
       expect(processes.map(({ pid }) => pid)).to.deep.equal([process.pid, process.pid, process.pid]);
       const [api, others] = found;
@@ -100,9 +97,10 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('shows other causes of denials: bans and lists; keys never have more than their limiter', async () => {
       const banning = { policies: [{ limit: 1, window: '1h' }], ban: { after: 1 } };
-      const limiter = on('api', { top: { sample: 16 }, localDenials: false }, banning);
+      const limiter = on('api', { counts: { sample: 16 }, localDenials: false }, banning);
       for (let i = 0; i < 15; i++) await limiter.consume('a');
-      for (let i = 0; i < 5; i++) limiter.internals.asking.listed('b', 'deny-listed');
+      for (let i = 0; i < 5; i++)
+        limiter.internals.decider.unasked.listed(limiter.internals.decider.subject('b'), 'deny-listed');
       const { limiters: found } = await shownWith(1);
       const [api] = found as [Shown['limiters'][number]];
       expect(api).to.include({ admitted: 0.2, denied: 3.8 });
@@ -127,13 +125,14 @@ for (const kind of ['redis', 'valkey'] as const) {
         ['more', 9, 4],
         ['less', 4, 9],
       ] as const) {
-        const limiter = on(name, { top: true, localDenials: false }, { policies, ban: { after: 1000 } });
+        const limiter = on(name, { counts: true, localDenials: false }, { policies, ban: {} });
         await limiter.consume({ account: 'a' });
         await limiter.consume({ org: 'a' });
         for (const [i, key] of [{ account: 'a' }, { org: 'a' }].entries())
           for (let n = 0; n < times[i]!; n++) await limiter.consume(key);
         await limiter.ban('z', '1h');
-        for (let n = 0; n < times[0]; n++) limiter.internals.asking.listed('b', 'deny-listed');
+        for (let n = 0; n < times[0]; n++)
+          limiter.internals.decider.unasked.listed(limiter.internals.decider.subject('b'), 'deny-listed');
         for (let n = 0; n < times[1]; n++) await limiter.consume('z');
       }
       const { limiters: found } = await shownWith(2);
@@ -155,8 +154,8 @@ for (const kind of ['redis', 'valkey'] as const) {
       const paced = {
         policies: [{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '2h' }],
       };
-      const [one, two] = [on('jobs', { top: true }, slots), on('jobs', { top: true }, slots)];
-      const held = on('paced', { top: true }, paced);
+      const [one, two] = [on('jobs', { counts: true }, slots), on('jobs', { counts: true }, slots)];
+      const held = on('paced', { counts: true }, paced);
       await one.consume('a');
       await two.consume('b');
       const stop = new AbortController();
@@ -183,12 +182,12 @@ for (const kind of ['redis', 'valkey'] as const) {
     it('counts what is decided from slices and shadows, too', async () => {
       const leased = on(
         'leased',
-        { top: true, slices: true },
+        { counts: true, slices: true },
         { policies: [{ limit: 100_000, window: '1h' }] },
       );
       await Promise.all(Array.from({ length: 50 }, () => leased.consume('a')));
       for (let i = 0; i < 50; i++) await leased.consume('a');
-      const shadow = on('shadow', { top: true }, { shadow: true });
+      const shadow = on('shadow', { counts: true }, { shadow: true });
       for (let i = 0; i < 5; i++) await shadow.consume('a');
       const { limiters: found, isSampled } = await shownWith(2);
       expect(isSampled).to.equal(false);
@@ -200,7 +199,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     });
 
     it('keys are sampled at random, and right on average', async () => {
-      const limiter = on('api', { top: { sample: 16 } }, { policies: [{ limit: 1e6, window: '1h' }] });
+      const limiter = on('api', { counts: { sample: 16 } }, { policies: [{ limit: 1e6, window: '1h' }] });
       const keys = Array.from({ length: 16_000 }, (_, i) => (i % 4 === 0 ? 'quarter' : 'rest'));
       await Promise.all(keys.map((key) => limiter.consume(key)));
       await limiter.consume('late');
@@ -212,10 +211,10 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(found[0]!.admitted).to.be.above(1000);
     });
 
-    it('is bounded, has a TTL, and is off unless it is asked for', async () => {
-      const off = on('off', {});
+    it('is bounded, has a TTL, and is off if it is not wanted', async () => {
+      const off = on('off', { counts: false });
       await off.consume('a');
-      const limiter = on('api', { top: { sample: 1 } }, { policies: [{ limit: 9, window: '1h' }] });
+      const limiter = on('api', { counts: { sample: 1 } }, { policies: [{ limit: 9, window: '1h' }] });
       await Promise.all(Array.from({ length: 1500 }, (_, i) => limiter.consume(`user:${i}`)));
       await shownWith(1);
       const [[, [, text]]] = (await client.xrange(topKey(prefix), '-', '+')) as [[string, string[]]];
@@ -233,7 +232,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     });
 
     it('goes on until Ctrl-C, for people and as lines of JSON', async () => {
-      const limiter = on('api', { top: true });
+      const limiter = on('api', { counts: true });
       await limiter.consume('a');
       await shownWith(1);
       for (const args of [[], ['--json']]) {
@@ -257,7 +256,7 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('fits into the terminal: every limiter has a line, and the first ones have their keys', async () => {
       const names = Array.from({ length: 12 }, (_, i) => `limiter-${i}-${'x'.repeat(40)}`);
-      const made = names.map((name) => on(name, { top: true }));
+      const made = names.map((name) => on(name, { counts: true }));
       for (const [i, limiter] of made.entries()) for (let n = 0; n < 5 + i; n++) await limiter.consume('a');
       await shownWith(12);
       for (const [rows, limiterLines] of [
@@ -288,11 +287,11 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('says what to do where nothing is counted, or asked wrongly', async () => {
       const { stdout, code } = await headgate(['top', '--once', ...where]);
-      expect(stdout).to.match(/redisStore\(client, \{ top: true \}\)/);
+      expect(stdout).to.match(/redisStore\(client, \{ counts: true \}\)/);
       expect(code).to.equal(0);
       expect((await headgate(['top', '--once', '--keys', '21', ...where])).code).to.equal(2);
       for (const top of [{ sample: 0 }, { samples: 1 }, 'yes'] as unknown as boolean[]) {
-        expect(() => redisStore(client, { top })).to.throw(/redisStore\.top/);
+        expect(() => redisStore(client, { counts: top })).to.throw(/redisStore\.counts/);
       }
     });
   });

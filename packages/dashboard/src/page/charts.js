@@ -1,6 +1,7 @@
 // Charts as SVG.
 import { html } from './lib.js';
-import { clockTime, count } from './text.js';
+import { count } from './text.js';
+import { atTime } from './zone.js';
 
 /** @param {number[]} values @param {number} width @param {(value: number) => number} y */
 function line(values, width, y) {
@@ -8,13 +9,13 @@ function line(values, width, y) {
   return values.map((value, i) => `${(i * step).toFixed(1)},${y(value).toFixed(1)}`).join(' L');
 }
 
-/** The admitted and denied requests of each minute, one above the other. @param {any} props */
+/** The admitted and denied requests of each minute, or of each ten minutes, one above the other. @param {any} props */
 export function Spark({ spark, minutes = [], width = 140, height = 34, large = false }) {
   if (!spark || spark.admitted.length === 0)
     return html`<svg class="spark" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label="no counts yet">
       <line x1="0" x2=${width} y1=${height - 1} y2=${height - 1} class="axis" />
     </svg>`;
-  // The current minute is incomplete and would look like a collapse.
+  // The current time is incomplete and would look like a collapse.
   const end = spark.admitted.length > 2 ? -1 : undefined;
   const admitted = spark.admitted.slice(0, end);
   const denied = spark.denied.slice(0, end);
@@ -24,9 +25,10 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
   const y = (/** @type {number} */ value) => height - 1 - ((height - 1 - top) * value) / most;
   const floor = `L${width},${height} L0,${height} Z`;
   const total = (/** @type {number[]} */ values) => values.reduce((a, b) => a + b, 0);
-  const from = minutes.length > 0 ? `since ${clockTime(minutes[0])}, ` : '';
-  const label = `${from}${count(total(admitted))} admitted, ${count(total(denied))} denied, at most ${count(most)} a minute`;
+  const from = minutes.length > 0 ? `since ${atTime(minutes[0])}, ` : '';
+  const label = `${from}${count(total(admitted))} admitted, ${count(total(denied))} denied, at most ${count(most)} ${minutes[1] - minutes[0] > 60_000 ? 'in ten minutes' : 'a minute'}`;
   const isQuiet = total(sums) === 0;
+  const step = width / Math.max(1, sums.length - 1);
   // The denied requests are at the bottom, where their height can be compared.
   return html`<svg
     class=${large ? 'spark large' : 'spark'}
@@ -35,7 +37,6 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
     role="img"
     aria-label=${label}
   >
-    <title>${label}</title>
     <line x1="0" x2=${width} y1=${height - 0.5} y2=${height - 0.5} class="axis" />
     ${
       isQuiet
@@ -44,6 +45,14 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
             <path class="edge" d=${`M${line(sums, width, y)}`} />
             ${total(denied) > 0 ? html`<path class="denied" d=${`M${line(denied, width, y)} ${floor}`} />` : ''}`
     }
+    ${admitted.map(
+      (/** @type {number} */ value, /** @type {number} */ i) =>
+        html`<rect class="hit" x=${(i - 0.5) * step} y="0" width=${step} height=${height}>
+          <title>
+            ${`${minutes[i] ? `${atTime(minutes[i])}: ` : ''}${count(value)} admitted, ${count(denied[i] ?? 0)} denied`}
+          </title>
+        </rect>`,
+    )}
   </svg>`;
 }
 

@@ -34,6 +34,7 @@ function changeWords(change) {
  */
 function wordsOf(change, by) {
   const { action, name, key, all, dimension, raw, reason } = change;
+  if (action === 'import') return importWords(change, by);
   const isOverride = action === 'override' || action === 'remove';
   const positional = [
     ...(isOverride && all ? [] : [key]),
@@ -49,6 +50,7 @@ function wordsOf(change, by) {
     ...(action === 'override' && change.change?.tier ? ['--tier', change.change.tier] : []),
     ...(dimension ? ['--dimension', dimension] : []),
     ...(raw ? ['--raw'] : []),
+    ...(change.fresh ? ['--fresh'] : []),
     ...noteWords(by, reason),
   ];
   const command = action === 'remove' ? 'override' : action;
@@ -56,6 +58,18 @@ function wordsOf(change, by) {
   return positional.some((word) => word.startsWith('-'))
     ? [command, ...flags, '--', ...positional]
     : [command, ...positional, ...flags];
+}
+
+/** @param {any} change @param {string} by */
+function importWords({ kind, name, for: length, dimension, file = `${kind}.jsonl`, reason }, by) {
+  return [
+    ...(kind === 'bans' ? ['bans', 'import'] : ['override', '--file']),
+    file.startsWith('-') ? `./${file}` : file,
+    ...(name === undefined ? [] : ['--name', name]),
+    ...(length ? ['--for', length] : []),
+    ...(dimension ? ['--dimension', dimension] : []),
+    ...noteWords(by, reason),
+  ];
 }
 
 /** @param {string} by @param {string} reason */
@@ -67,6 +81,13 @@ export function commandLine(change, by) {
     return change.ids
       .map((/** @type {string} */ id) => lineOf(['log', '--undo', id, ...noteWords(by, change.reason)]))
       .join(' &&\n');
+  // The command line resets a key of one limiter at a time.
+  if (change.action === 'reset' && change.all) {
+    const lines = change.names.map((/** @type {string} */ name) =>
+      lineOf(wordsOf({ ...change, all: undefined, name }, by)),
+    );
+    return lines.includes(undefined) ? undefined : lines.join(' &&\n');
+  }
   return lineOf(wordsOf(change, by));
 }
 

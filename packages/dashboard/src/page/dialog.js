@@ -1,9 +1,11 @@
 // The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
+import { alsoChanged, changeOf, tierText } from './plan.js';
 import { Command, Problem } from './parts.js';
 import { app, changed, openChange, post, refresh, useApp } from './state.js';
-import { keyText, printable, shortened } from './text.js';
+import { keyText, many, printable, shortened } from './text.js';
+import { changesIn, Lines } from './transfer.js';
 
 /** @param {any} change */
 const subjectText = ({ key, all }) =>
@@ -23,7 +25,7 @@ const TEXTS = {
     verb: 'Unban',
     done: 'Unbanned',
     kind: '',
-    hint: 'Ends the ban, and forgets the denials before it.',
+    hint: 'Ends the ban, and forgets the denials before it. Charges stay: a key without quota is still denied.',
   },
   override: {
     title: (c) => `Change the limits of ${c.all ? 'all keys' : subjectText(c)}`,
@@ -46,12 +48,25 @@ const TEXTS = {
     kind: '',
     hint: 'Forgets the charges of the key: its quota is full again. A ban stays. This cannot be undone.',
   },
+  import: {
+    title: (c) => `Import ${c.kind}`,
+    verb: 'Import',
+    done: 'Imported',
+    kind: '',
+    hint: '',
+  },
   undo: { title: () => 'Undo this change', verb: 'Undo', done: 'Undid', kind: '', hint: '' },
 };
 
 const LENGTHS = /** @type {Record<string, string[]>} */ ({
   ban: ['15m', '2h', '1d', '7d'],
   override: ['1h', '1d', '7d', ''],
+  import: ['', '2h', '1d', '7d'],
+});
+
+const HINTS = /** @type {Record<string, string>} */ ({
+  bans: 'Lines of an export, or a key in each line. No ban becomes shorter.',
+  overrides: 'Lines of an export, or a key and its limits in each line. They are stored in your name.',
 });
 
 /** The end of this day, where the operator is. */
@@ -65,10 +80,11 @@ function tomorrow() {
 function Length({ change, update }) {
   const chosen = change.until ? 'tomorrow' : (change.for ?? '');
   const options = LENGTHS[change.action];
-  const label = (/** @type {string} */ value) => (value === '' ? 'no end' : value);
+  const noLength = change.action === 'import' ? 'as in the lines' : 'no end';
+  const label = (/** @type {string} */ value) => value || noLength;
   const choose = (/** @type {string} */ value) => update({ for: value || undefined, until: undefined });
   return html`<fieldset>
-    <legend>For how long</legend>
+    <legend>For how long${change.kind === 'bans' ? ', if a line has no end' : ''}</legend>
     <div class="chips">
       ${options.map((value) => html`<label class="pick"><input type="radio" name="length" checked=${chosen === value} onChange=${() => choose(value)} /><span>${label(value)}</span></label>`)}
       ${change.action === 'override' ? html`<label class="pick"><input type="radio" name="length" checked=${chosen === 'tomorrow'} onChange=${() => update({ for: undefined, until: tomorrow() })} /><span>until tomorrow</span></label>` : ''}
@@ -83,8 +99,58 @@ function Length({ change, update }) {
   </fieldset>`;
 }
 
+const FACTORS = /** @type {const} */ ([
+  [0.5, '× ½'],
+  [2, '× 2'],
+  [10, '× 10'],
+]);
+
+/** The choice of the tier whose limits change, or of another tier, and of the factor. @param {any} props */
+function Plan({ change, update }) {
+  const { plan } = change;
+  const { sets, isForAll, isFixed = false, tiers, at, factor } = plan;
+  const isMove = change.change?.tier !== undefined && at === undefined;
+  const choose = (/** @type {object} */ fields) => {
+    const next = { ...plan, ...fields };
+    update({ plan: next, change: changeOf(next) });
+  };
+  const pick = (/** @type {string} */ value) => {
+    if (value.startsWith('tier '))
+      update({ plan: { ...plan, at: undefined }, change: { tier: value.slice(5) } });
+    else choose({ at: value === '' ? undefined : value === 'all' ? 'all' : Number(value) });
+  };
+  const also = isMove ? [] : alsoChanged(plan, change.change);
+  return html`${
+    !isFixed &&
+    (sets.length > 1 || tiers.length > 0) &&
+    html`<label class="field"
+      ><span>Change</span
+      ><select
+        name="tier"
+        value=${isMove ? `tier ${change.change.tier}` : (at ?? '')}
+        onChange=${(/** @type {any} */ event) => pick(event.target.value)}
+      >
+        ${at === undefined && !isMove && html`<option value="">choose a tier …</option>`}
+        ${isForAll && sets.length > 1 && html`<option value="all">the limits in every tier</option>`}
+        ${sets.map((/** @type {any} */ { tier }, /** @type {number} */ i) => html`<option value=${i}>the limits ${tierText(tier)}</option>`)}
+        ${tiers.map((/** @type {string} */ tier) => html`<option value=${`tier ${tier}`}>to the tier ${printable(tier)}</option>`)}
+      </select></label
+    >`
+  }
+  ${
+    !isFixed &&
+    !isMove &&
+    at !== undefined &&
+    html`<div class="chips" role="group" aria-label="Multiply the limits">
+      ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
+    </div>`
+  }
+  ${also.length > 0 && html`<p class="warn">A change names policies, so it is also for requests ${also.join('; ')}.</p>`}`;
+}
+
 /** The new limits of an override, by policy. @param {any} props */
 function Limits({ change, update }) {
+  if (change.plan?.at === undefined && change.change?.tier !== undefined) return null;
   const texts = typeof change.change === 'string' ? { '': change.change } : (change.change ?? {});
   const set = (/** @type {string} */ name, /** @type {string} */ text) =>
     update({ change: name === '' ? text : { ...texts, [name]: text } });
@@ -102,14 +168,26 @@ function Limits({ change, update }) {
   );
 }
 
+/** The last chosen duration of each kind of change. @type {Record<string, string | undefined>} */
+const lastLengths = {};
+
+/** @param {any} change */
+const withLastLength = (change) =>
+  change.action in lastLengths && !change.until ? { ...change, for: lastLengths[change.action] } : change;
+
+const PATHS = /** @type {Record<string, string>} */ ({ undo: 'api/undo', import: 'api/import' });
+
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, ...body } = change;
-  const { warnings, entries } = await post(change.action === 'undo' ? 'api/undo' : 'api/change', body);
+  const { what, plan: _, preview, file: __, fault: ___, ...body } = change;
+  if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
+  const { warnings, entries } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
     change.action === 'undo'
       ? `Undid: ${what}`
-      : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${change.name ? ` in ${printable(change.name)}` : ''}`;
+      : change.action === 'import'
+        ? `Imported ${many(changesIn(preview), change.kind.slice(0, -1))}`
+        : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${change.name ? ` in ${printable(change.name)}` : ''}`;
   const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   refresh();
@@ -122,7 +200,8 @@ export function ChangeDialog() {
 
 /** @param {any} props */
 function Form({ given }) {
-  const [change, setChange] = useState(given);
+  const { parts } = useApp();
+  const [change, setChange] = useState(() => withLastLength(given));
   const [state, setState] = useState({ isBusy: false, error: '' });
   /** @type {{ current: any }} */
   const dialog = useRef(null);
@@ -131,7 +210,8 @@ function Form({ given }) {
   }, []);
   const by = app.me?.by ?? '';
   const texts = TEXTS[change.action];
-  const update = (/** @type {object} */ fields) => setChange({ ...change, ...fields });
+  const update = (/** @type {object} */ fields) =>
+    setChange((/** @type {any} */ last) => ({ ...last, ...fields }));
   const close = () => dialog.current?.close();
   const reason = (change.reason ?? '').trim();
   const submit = async (/** @type {Event} */ event) => {
@@ -144,24 +224,31 @@ function Form({ given }) {
       setState({ isBusy: false, error: /** @type {Error} */ (error).message });
     }
   };
-  const command = commandLine({ ...change, reason }, by);
-  const canBeEverywhere = (change.action === 'ban' || change.action === 'unban') && change.name;
+  const isImport = change.action === 'import';
+  const isChosen = change.action !== 'override' || change.change !== undefined;
+  const isReady = isImport ? changesIn(change.preview) > 0 : isChosen;
+  const command = isChosen ? commandLine({ ...change, reason }, by) : undefined;
+  const canBeEverywhere =
+    change.name && (change.action === 'ban' || change.action === 'unban' || change.names !== undefined);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => openChange(null)}>
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.names ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
       </p>
+      ${isImport && html`<${Lines} change=${change} update=${update} />`}
+      ${change.plan && html`<${Plan} change=${change} update=${update} />`}
       ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
-      ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters</label>`}
+      ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.names ? ` with a record: ${printable(change.names.join(', '))}` : ''}</label>`}
+      ${change.action === 'unban' && html`<label class="check"><input type="checkbox" name="fresh" checked=${change.fresh ?? false} onChange=${(/** @type {any} */ event) => update({ fresh: event.target.checked || undefined })} /> forget the charges, too</label>`}
       <label class="field"
         ><span>Reason</span
         ><input
           name="reason"
           required
           maxlength="500"
-          autofocus
+          autofocus=${!isImport}
           autocomplete="off"
           placeholder="such as a ticket: INC-7"
           value=${change.reason ?? ''}
@@ -169,12 +256,16 @@ function Form({ given }) {
       /></label>
       <div class="equivalent">
         <span class="quiet">The same on the command line</span>
-        ${command === undefined ? html`<p class="quiet">A shell cannot pass this key.</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+        ${command === undefined ? html`<p class="quiet">${isChosen ? 'A shell cannot pass this key.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
       </div>
       ${state.error && html`<${Problem} text=${state.error} />`}
       <div class="buttons">
         <span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
-        <button type="submit" class=${`primary ${texts.kind}`} disabled=${state.isBusy || reason === ''}>
+        <button
+          type="submit"
+          class=${`primary ${texts.kind}`}
+          disabled=${state.isBusy || reason === '' || !isReady}
+        >
           ${texts.verb}
         </button>
       </div>
@@ -204,7 +295,7 @@ export function Notes() {
         html`<div class="note" key=${note.id}>
           <div>
             <b>${printable(note.text)}</b
-            >${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+            >${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
           ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
           <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>

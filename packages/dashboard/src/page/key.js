@@ -2,8 +2,9 @@
 import { Bar } from './charts.js';
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
-import { multiplied } from './limiter.js';
+import { multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
 import { count, many, percent, printable, shortened, span } from './text.js';
 
@@ -53,14 +54,15 @@ function Answers({ of, by }) {
   const { views, changes, isNetwork } = answer.value;
   // A denial matters more than an admission, and both more than an answer that nothing is known.
   const weight = (/** @type {any} */ view) =>
-    view.allowed === false ? 0 : view.stored ? 1 : view.allowed === null ? 3 : 2;
+    view.allowed === false && view.likely ? 0 : view.stored ? 1 : view.allowed === null ? 3 : 2;
   const sorted = [...views].sort((a, b) => weight(a) - weight(b));
-  const isPlain = (/** @type {any} */ view) => view.allowed !== false && !view.stored && !view.override;
+  const isPlain = (/** @type {any} */ view) =>
+    !view.likely || (view.allowed !== false && !view.stored && !view.override);
   const shown = sorted.filter((view) => !isPlain(view));
   const others = sorted.filter(isPlain);
   return html`${answer.error && html`<${Problem} text=${answer.error} />`}
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
-    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
     ${
       others.length > 0 &&
       html`<details class="others" open=${shown.length === 0}>
@@ -68,9 +70,10 @@ function Answers({ of, by }) {
           No record in ${many(others.length, 'other answer')}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
-        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} />`)}
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
       </details>`
     }
+    ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
     <section>
       <h3>Changes of this key</h3>
       ${
@@ -95,20 +98,50 @@ function Answers({ of, by }) {
 
 /** All answers in a sentence. @param {any} props */
 function Verdict({ views }) {
-  const denied = views.filter((/** @type {any} */ view) => view.allowed === false);
+  const likely = views.filter((/** @type {any} */ view) => view.likely);
+  const deniedIn = likely.filter((/** @type {any} */ view) => view.allowed === false);
+  const places = new Set(deniedIn.map(placeOf));
+  // The tier of the key is unknown. It is certainly denied if all tiers that it may have deny it.
+  const certain = [...places].filter((place) =>
+    likely.every((/** @type {any} */ view) => placeOf(view) !== place || view.allowed === false),
+  );
+  const denied = deniedIn.filter((/** @type {any} */ view) => certain.includes(placeOf(view)));
   const names = [...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', ');
+  const tiers = deniedIn.filter((/** @type {any} */ view) => !denied.includes(view));
+  const inTiers = tiers.map((/** @type {any} */ { name, tier }) =>
+    tier ? `tier ${tier} of ${name}` : `${name} without a tier`,
+  );
   const isStored = views.some((/** @type {any} */ view) => view.stored);
   const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
-  return html`<p class=${denied.length > 0 ? 'verdict bad' : 'verdict good'} role="status">
-    <i class="dot" aria-hidden="true"></i>
-    ${denied.length > 0 ? `Denied by ${printable(names)}` : views.length === 0 ? 'No limiter is known' : admitted}
-  </p>`;
+  const open = `It depends on the tier: ${printable(inTiers.join(', '))} would deny it`;
+  const text =
+    denied.length > 0
+      ? `Denied by ${printable(names)}`
+      : views.length === 0
+        ? 'No limiter is known'
+        : tiers.length > 0
+          ? open
+          : admitted;
+  const mood = denied.length > 0 ? 'verdict bad' : tiers.length > 0 ? 'verdict' : 'verdict good';
+  return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
 }
+
+/** @param {any} view */
+const placeOf = ({ name, dimension, within }) => JSON.stringify([name, dimension, within]);
+
+/** The limiters with a record of the key in the dimension of an answer. @param {any[]} views @param {any} view @returns {string[]} */
+const recordedIn = (views, { dimension }) => [
+  ...new Set(
+    views
+      .filter((each) => each.stored && !each.within && each.dimension === dimension)
+      .map(({ name }) => name),
+  ),
+];
 
 /** The changes of all keys of a network. @param {any} props */
 function Network({ of, parts }) {
   const rows = Object.keys(parts)
-    .filter((part) => part.startsWith('row ') && parts[part].bans)
+    .filter((part) => part.startsWith('row ') && parts[part].bansBy.includes('key'))
     .map((part) => parts[part].name)
     .sort();
   return html`<p class="verdict" role="status">A network</p>
@@ -127,24 +160,23 @@ function Network({ of, parts }) {
 }
 
 /** @param {any} props */
-function Answer({ view, row, typed }) {
-  const { name, dimension, tier, allowed, reason, retryAfterMs, policies, bannedForMs, override, warnings } =
-    view;
+function Answer({ view, row, typed, names }) {
+  const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
+  const { policies, bannedForMs, override, warnings } = view;
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
   const subject = {
     ...{ name, key: typed },
     ...(dimension !== 'key' && { dimension }),
     ...(isAmbiguous(typed) && typed === view.key && typed.trim() === '' && { raw: true }),
   };
-  const spent = row && multiplied(row, subject, 2);
   return html`<article class=${`answer ${state}`}>
     <header>
       <h3>
-        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${tier ? html` <span class="chip">tier ${printable(tier)}</span>` : ''}
+        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${printable(within)}</span>` : ''}${tier ? html` <span class="chip">tier ${printable(tier)}</span>` : ''}
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
-          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : 'Denied'}</b
+          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if it came ${tierText(tier ?? '')}`}</b
         >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">for ${span(retryAfterMs)}</span>` : ''}
       </p>
     </header>
@@ -152,17 +184,19 @@ function Answer({ view, row, typed }) {
     ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
-      const used = Math.max(0, policy.limit - policy.remaining);
+      const { limit, share = limit } = policy;
+      const used = Math.max(0, share - policy.remaining);
       return html`<div class="use">
         <span
           ><code>${printable(policy.name)}</code>
           <span class="quiet"
-            >${count(policy.limit)} per ${span(policy.windowMs)}${policy.shadow ? ', shadow' : ''}</span
+            >${policy.share === undefined ? '' : `a share of ${count(share)} of `}${count(limit)} per
+            ${span(policy.windowMs)}${policy.shadow ? ', shadow' : ''}</span
           ></span
         ><${Bar}
-          share=${used / policy.limit}
+          share=${share > 0 ? used / share : 1}
           kind=${policy.allowed ? '' : 'bad'}
-          label=${`${percent(used, policy.limit)} used`}
+          label=${`${percent(used, Math.max(share, 1))} used`}
         /><span class="number"
           >${count(used)} used,
           <b>${count(policy.remaining)}</b>
@@ -171,12 +205,18 @@ function Answer({ view, row, typed }) {
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-    <div class="acts">
-      ${row?.bans && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
-      ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${spent} /><${Act} label="× 10" change=${multiplied(row, subject, 10)} />`}
-      <${Act} label="Reset" change=${{ action: 'reset', ...subject }} />
-    </div>
+    ${within ? '' : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names }} />`}
   </article>`;
+}
+
+/** The changes of a key. @param {any} props */
+function Acts({ row, subject, tier, bannedForMs, override, names }) {
+  const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
+  return html`<div class="acts">
+    ${(bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
+    ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
+    <${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }) }} />
+  </div>`;
 }
 
 /** The first policy that denies. @param {any[]} policies */

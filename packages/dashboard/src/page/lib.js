@@ -12,15 +12,20 @@ const parse = globals.htm.bind(h);
 /** The texts of each template, which htm recognizes by their identity. @type {WeakMap<readonly string[], readonly string[]>} */
 const spaced = new WeakMap();
 
-/** The elements of a template. As in HTML, a line break is a space; htm itself would drop it. @param {TemplateStringsArray} strings @param {unknown[]} values */
+/**
+ * The elements of a template. As in HTML, a line break is a space; htm itself would drop it. Line breaks at the ends of a template are dropped.
+ *
+ * @param {TemplateStringsArray} strings
+ * @param {unknown[]} values
+ */
 export function html(strings, ...values) {
   let texts = spaced.get(strings);
   if (!texts) {
-    texts = strings.map((text) => text.replace(/\s*\n\s*/g, ' '));
-    texts = texts.map((text, i) =>
-      i === 0 ? text.trimStart() : i === strings.length - 1 ? text.trimEnd() : text,
-    );
-    if (texts.length === 1) texts = [texts[0].trim()];
+    const last = strings.length - 1;
+    texts = strings.map((text, i) => {
+      const begun = i === 0 ? text.replace(/^\s*\n\s*/, '') : text;
+      return (i === last ? begun.replace(/\s*\n\s*$/, '') : begun).replace(/\s*\n\s*/g, ' ');
+    });
     spaced.set(strings, texts);
   }
   return parse(texts, ...values);

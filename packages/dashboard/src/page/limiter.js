@@ -1,9 +1,13 @@
 // A row of the first screen, and its details.
 import { Bar, Spark } from './charts.js';
-import { policyParts, scaled } from './command.js';
+import { policyParts } from './command.js';
 import { html } from './lib.js';
-import { Act, Key, limitsText, Problem, subjectOf } from './parts.js';
+import { NearKeys } from './near.js';
+import { multiplied } from './plan.js';
+import { Act, Key, limitsText, Problem, subjectOf, useFold } from './parts.js';
 import { get, useAnswer } from './state.js';
+import { Tenants } from './tenants.js';
+import { Transfer } from './transfer.js';
 import { causeText, count, many, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
@@ -15,10 +19,11 @@ const None = html`<span class="quiet"
 export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (admitted + denied));
 
 /** @param {any} props */
-export function Limiter({ row, spark, minutes, isOpen, toggle }) {
+export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle }) {
   const { name, policies, tiers, rates, causes, configurations, processes } = row;
   const all = rates.admitted + rates.denied;
-  const id = `open-${name}`;
+  // A space would separate two ids.
+  const id = `open-${encodeURIComponent(name.toWellFormed())}`;
   const tierNames = Object.keys(tiers);
   const queue = [
     [rates.waiting, 'waiting'],
@@ -43,13 +48,13 @@ export function Limiter({ row, spark, minutes, isOpen, toggle }) {
           ${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}
         </div>
       </th>
-      <td data-label="Last 15 minutes"><${Spark} spark=${spark} minutes=${minutes} /></td>
+      <td data-label=${spanText}><${Spark} spark=${spark} minutes=${minutes} /></td>
       <td class="number" data-label="Requests/s">${rate(all)}</td>
       <td class="denied-cell" data-label="Denied">
         ${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}
       </td>
       <td class="number" data-label="Near limit">
-        ${spark?.near > 0 ? html`${count(spark.near)}<span class="quiet">/min</span>` : None}
+        ${near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None}
       </td>
       <td data-label="Waiting">
         ${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}
@@ -73,38 +78,29 @@ function PolicyText({ text }) {
   >`;
 }
 
-/** The change that gives a key, or all keys, a multiple of its limits. @param {any} row @param {any} subject @param {number} factor */
-export function multiplied(row, subject, factor) {
-  const dimension = subject.dimension ?? 'key';
-  const parts = row.policies.map(policyParts);
-  const own = subject.all ? parts : parts.filter((/** @type {any} */ part) => part.dimension === dimension);
-  if (own.length === 0) return undefined;
-  const [only] = parts;
-  const change =
-    parts.length === 1 && !only.isNamed
-      ? scaled(only.rest, factor)
-      : Object.fromEntries(own.map((/** @type {any} */ part) => [part.name, scaled(part.rest, factor)]));
-  return { action: 'override', ...subject, change, for: '1d' };
-}
-
 /** @param {any} props */
 function Details({ row }) {
   const { name } = row;
   const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
-  const { keys = [], bans = [], overrides = [] } = answer.value ?? {};
+  const { keys = [], bans = [], overrides = [], tenants = [], limited } = answer.value ?? {};
   const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
   return html`<div class="detail">
     ${answer.error && html`<${Problem} text=${answer.error} />`}
     <div class="detail-columns">
       <div>
-        <${Keys}
-          title="Denied now"
-          rows=${denied}
-          row=${row}
-          none="No key is denied."
-          isLoading=${answer.isLoading}
-        />
+        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} />`}
+        ${
+          limited?.rows.length > 0
+            ? html`<${Limited} ...${limited} />`
+            : html`<${Keys}
+                title="Denied now"
+                rows=${denied}
+                row=${row}
+                none=${noneDenied(keys, limited)}
+                isLoading=${answer.isLoading}
+              />`
+        }
         <${Keys}
           title="Busiest keys"
           rows=${busy}
@@ -112,16 +108,23 @@ function Details({ row }) {
           none=${denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
           isLoading=${answer.isLoading}
         />
+        <${NearKeys} name=${name} />
       </div>
       <div>
-        <h3>Bans <span class="quiet">${bans.length}</span></h3>
+        <h3>
+          Bans <span class="quiet">${bans.length}</span>
+          ${row.bans && html`<${Transfer} kind="bans" name=${name} row=${row} />`}
+        </h3>
         ${
           !row.bans
             ? html`<p class="quiet">
                 This limiter does not check for bans. Create it with <code>ban: {}</code>.
               </p>`
             : bans.length === 0
-              ? html`<p class="quiet">No key is banned.</p>`
+              ? html`<p class="quiet">
+                  No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
+                  lost.
+                </p>`
               : html`<ul class="list">
                   ${bans.map(
                     (/** @type {any} */ ban) =>
@@ -137,7 +140,10 @@ function Details({ row }) {
                   )}
                 </ul>`
         }
-        <h3>Overrides <span class="quiet">${overrides.length}</span></h3>
+        <h3>
+          Overrides <span class="quiet">${overrides.length}</span>
+          ${row.overridden !== null && html`<${Transfer} kind="overrides" name=${name} row=${row} />`}
+        </h3>
         ${
           row.overridden === null
             ? html`<p class="quiet">
@@ -176,12 +182,47 @@ function Details({ row }) {
   </div>`;
 }
 
+/** The sentence in place of denied keys. Unknown is not none. @param {any[]} keys @param {any} limited */
+function noneDenied(keys, limited) {
+  if (limited?.unnamed > 0)
+    return `Unknown: ${many(limited.unnamed, 'key')} came before the dashboard was created, so their names are unknown.`;
+  if (keys.length > 0 || limited?.isCut === false) return 'No key is denied.';
+  return limited
+    ? 'A search of a second found no denied key. There may be some: headgate list searches all keys.'
+    : 'Unknown: the limits depend on the request.';
+}
+
+/** The tier of a denied key. The tier of a key is unknown, so another tier may admit it. @param {any} key @returns {string} */
+function inTier({ tier, certain }) {
+  const where = tier ? `in tier ${printable(tier)}` : 'without a tier';
+  return certain ? (tier ? `${where}, ` : '') : `only ${where}, `;
+}
+
+/** The keys that are denied by their state. @param {any} props */
+function Limited({ rows, isCut }) {
+  return html`<h3>Denied now${isCut && html` <span class="quiet">the first ${rows.length}</span>`}</h3>
+    <ul class="list">
+      ${rows.map(
+        (/** @type {any} */ each) =>
+          html`<li>
+            <div>
+              <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
+                >${each.within ? `within ${typeof each.within === 'string' ? printable(each.within) : 'a hidden key'}, ` : ''}${inTier(each)}by
+                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` for ${span(each.retryAfterMs)}`}</span
+              >
+            </div>
+          </li>`,
+      )}
+    </ul>`;
+}
+
 /** @param {string} action @param {any} subject */
 const withAction = (action, subject) => subject && { action, ...subject };
 
 /** @param {any} props */
 function Keys({ title, rows, row, none, isLoading }) {
   const { name } = row;
+  const { shown, more } = useFold(rows, 4);
   if (rows.length === 0)
     return html`<h3>${title}</h3>
       <p class="quiet">${isLoading ? 'Reading …' : none}</p>`;
@@ -198,14 +239,14 @@ function Keys({ title, rows, row, none, isLoading }) {
         </tr>
       </thead>
       <tbody>
-        ${rows.map((/** @type {any} */ key) => {
+        ${shown.map((/** @type {any} */ key) => {
           const subject = subjectOf(name, key);
           return html`<tr>
             <td data-label="Key">
               <${Key}
                 of=${key.key}
                 dimension=${key.dimension}
-              />${key.bannedForMs > 0 ? html` <span class="chip bad">banned</span>` : ''}${key.isOverridden ? html` <span class="chip warn">override</span>` : ''}
+              />${key.within ? html` <span class="quiet">within ${typeof key.within === 'string' ? printable(key.within) : 'a hidden key'}</span>` : ''}${key.bannedForMs > 0 ? html` <span class="chip bad">banned</span>` : ''}${key.isOverridden ? html` <span class="chip warn">override</span>` : ''}
             </td>
             <td class="number" data-label="Denied/s">
               ${key.denied > 0 ? html`<b class="bad">${rate(key.denied)}</b>` : rate(key.denied)}
@@ -215,7 +256,7 @@ function Keys({ title, rows, row, none, isLoading }) {
               ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class="quiet nowrap">for ${span(key.retryAfterMs)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
-              ${row.bans && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2)} />`}<${Act}
+              ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}
                 label="Reset"
                 change=${withAction('reset', subject)}
               />
@@ -223,5 +264,6 @@ function Keys({ title, rows, row, none, isLoading }) {
           </tr>`;
         })}
       </tbody>
-    </table>`;
+    </table>
+    ${more}`;
 }

@@ -1,7 +1,7 @@
 // The fourth screen: all changes.
 import { html, useState } from './lib.js';
 import { shellWord } from './command.js';
-import { authorOf, Command, effectOf, Problem, Subject, Time, Undo, verbOf } from './parts.js';
+import { authorOf, Command, effectOf, Problem, Subject, Time, Undo, useFold, verbOf } from './parts.js';
 import { get, useAnswer } from './state.js';
 import { count, keyText, printable } from './text.js';
 
@@ -39,6 +39,7 @@ export function LogScreen() {
       !(isByHand && (row.from === 'denials' || row.action === 'configure')) &&
       (needle === '' || matches(row)),
   );
+  const folded = useFold(shown, 8);
   const words = [
     'headgate',
     'log',
@@ -79,36 +80,37 @@ export function LogScreen() {
       shown.length === 0
         ? html`<p class="quiet">${answer.isLoading ? 'Reading …' : 'There are no such changes.'}</p>`
         : html`<table class="log">
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col">By</th>
-                <th scope="col">Change</th>
-                <th scope="col">Key</th>
-                <th scope="col">Limiter</th>
-                <th scope="col">Effect</th>
-                <th scope="col">Reason</th>
-                <th scope="col"><span class="hidden">Undo</span></th>
-              </tr>
-            </thead>
-            <tbody>
-              ${shown.map(
-                (/** @type {any} */ row) =>
-                  html`<tr key=${row.id}>
-                    <td data-label="When"><${Time} at=${row.at} /></td>
-                    <td data-label="By"><b>${authorOf(row)}</b></td>
-                    <td data-label="Change">${verbOf(row).replace(/ of$/, '')}</td>
-                    <td data-label="Key"><${Subject} row=${row} /></td>
-                    <td data-label="Limiter">${keyText(row.name)}</td>
-                    <td data-label="Effect">${effectOf(row)}</td>
-                    <td data-label="Reason" class="reason">
-                      ${row.reason ? printable(row.reason) : html`<span class="quiet">none</span>`}
-                    </td>
-                    <td class="acts"><${Undo} row=${row} rows=${rows} /></td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>`
+              <thead>
+                <tr>
+                  <th scope="col">When</th>
+                  <th scope="col">By</th>
+                  <th scope="col">Change</th>
+                  <th scope="col">Key</th>
+                  <th scope="col">Limiter</th>
+                  <th scope="col">Effect</th>
+                  <th scope="col">Reason</th>
+                  <th scope="col"><span class="hidden">Undo</span></th>
+                </tr>
+              </thead>
+              <tbody>
+                ${folded.shown.map(
+                  (/** @type {any} */ row) =>
+                    html`<tr key=${row.id}>
+                      <td data-label="When"><${Time} at=${row.at} /></td>
+                      <td data-label="By"><b>${authorOf(row)}</b></td>
+                      <td data-label="Change">${verbOf(row).replace(/ of\b/, '')}</td>
+                      <td data-label="Key"><${Subject} row=${row} /></td>
+                      <td data-label="Limiter">${keyText(row.name)}</td>
+                      <td data-label="Effect">${effectOf(row)}</td>
+                      <td data-label="Reason" class="reason">
+                        ${row.reason ? printable(row.reason) : html`<span class="quiet">none</span>`}
+                      </td>
+                      <td class="acts"><${Undo} row=${row} rows=${rows} /></td>
+                    </tr>`,
+                )}
+              </tbody>
+            </table>
+            ${folded.more}`
     }
     <p class="quiet">
       ${count(shown.length)} changes${isCut ? ', and older ones, which are not shown' : ''}. The same on the

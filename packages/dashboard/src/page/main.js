@@ -4,8 +4,10 @@ import { KeyScreen, KeySearch } from './key.js';
 import { html, renderPage, useEffect, useState } from './lib.js';
 import { LogScreen } from './log.js';
 import { NowScreen } from './now.js';
-import { connect, disconnect, useApp } from './state.js';
+import { changed, connect, disconnect, useApp } from './state.js';
+import { ProcessesScreen } from './processes.js';
 import { printable } from './text.js';
+import { switchZone, zone } from './zone.js';
 import { WhatIfScreen } from './what-if.js';
 
 const SCREENS = /** @type {const} */ ([
@@ -13,6 +15,7 @@ const SCREENS = /** @type {const} */ ([
   ['key', 'A key'],
   ['what-if', 'What if'],
   ['log', 'Log'],
+  ['processes', 'Processes'],
 ]);
 
 const LINKS = /** @type {Record<string, string>} */ ({
@@ -60,7 +63,8 @@ function useRoute() {
 }
 
 function Page() {
-  const { me, title, link, isLoaded } = useApp();
+  const { me, title, link, isLoaded, parts } = useApp();
+  const isOld = parts.store?.state === 'down';
   const { screen, of, by } = useRoute();
   const name = SCREENS.find(([each]) => each === screen)?.[1];
   useEffect(() => {
@@ -88,12 +92,25 @@ function Page() {
           ${SCREENS.map(([each, label]) => html`<a href=${`#/${each}`} aria-current=${each === screen ? 'page' : undefined}>${label}</a>`)}
         </nav>
         ${screen === 'key' ? html`<span class="search"></span>` : html`<${KeySearch} id="find" />`}
-        <p class=${`link ${link}`} role="status"><i class="dot" aria-hidden="true"></i>${LINKS[link]}</p>
+        <p class=${`link ${isOld ? 'lost' : link}`} role="status">
+          <i class="dot" aria-hidden="true"></i>${isOld ? 'Store down' : LINKS[link]}
+        </p>
+        <button
+          type="button"
+          class="small ghost zone"
+          title="Show times in another zone"
+          onClick=${() => {
+            switchZone();
+            changed();
+          }}
+        >
+          ${zone()}
+        </button>
         <p class="me">${me ? printable(me.by) : isLoaded ? 'read-only' : ''}</p>
       </div>
     </header>
     <main id="main" tabindex="-1">
-      ${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : html`<${LogScreen} />`}
+      ${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : screen === 'processes' ? html`<${ProcessesScreen} />` : html`<${LogScreen} />`}
     </main>
     <${ChangeDialog} /><${Notes} />`;
 }

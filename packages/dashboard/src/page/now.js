@@ -2,8 +2,9 @@
 import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
-import { authorOf, effectOf, Subject, Time, Undo, verbOf } from './parts.js';
-import { useApp } from './state.js';
+import { authorOf, effectOf, Subject, Time, Undo, useFold, verbOf } from './parts.js';
+import { get, useAnswer, useApp } from './state.js';
+import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
 
 const MORE = 100;
@@ -15,6 +16,13 @@ const SORTS = /** @type {Record<string, [label: string, by: (row: any) => number
   waiting: ['most waiting', (row) => -(row.rates.waiting + row.rates.held + row.rates.slots)],
   name: ['name', (row) => row.name],
 });
+
+/** The spans of the lines. The stream has the minutes of the first one. */
+const RANGES = [
+  { label: '15 min', text: 'Last 15 minutes', span: '' },
+  { label: '1 h', text: 'Last hour', span: '1h' },
+  { label: '24 h', text: 'Last 24 hours', span: '24h' },
+];
 
 /** @param {Record<string, any>} parts @param {string} kind @returns {any[]} */
 const partsOf = (parts, kind) =>
@@ -34,11 +42,21 @@ function wholeSpark(parts) {
 }
 
 export function NowScreen() {
-  const { parts, isLoaded } = useApp();
+  const { parts, isLoaded, me } = useApp();
   const [query, setQuery] = useState('');
   const [sort, setSort] = useState('denied');
   const [shown, setShown] = useState(MORE);
   const [open, setOpen] = useState('');
+  const [range, setRange] = useState(RANGES[0]);
+  const { span: wantedSpan } = range;
+  const older = useAnswer(
+    () => (wantedSpan ? get(`api/history?span=${wantedSpan}`) : Promise.resolve(null)),
+    [wantedSpan],
+    20_000,
+  );
+  // Until the answer arrives, the lines of the last minutes stay.
+  const past = wantedSpan && older.value ? { ...parts, ...older.value } : parts;
+  const spanText = past === parts ? RANGES[0].text : range.text;
   if (!isLoaded) return html`<p class="quiet wait" role="status">Waiting for the store …</p>`;
   const rows = partsOf(parts, 'row');
   const wanted = rows.filter(({ name }) => name.toLowerCase().includes(query.trim().toLowerCase()));
@@ -47,67 +65,88 @@ export function NowScreen() {
     const [one, other] = [by(a), by(b)];
     return one < other ? -1 : one > other ? 1 : a.name < b.name ? -1 : 1;
   });
-  return html`<div class="now">
-    <${Summary} parts=${parts} rows=${rows} />
-    <div class="columns">
-      <section aria-labelledby="limiters">
-        <div class="head">
-          <h2 id="limiters">Limiters <span class="quiet">${count(rows.length)}</span></h2>
-          <span class="legend" aria-hidden="true"
-            ><i class="admitted"></i>admitted <i class="denied"></i>denied, last 15 minutes</span
-          >
-          <label class="inline"
-            ><span class="hidden">Filter limiters</span
-            ><input
-              type="search"
-              placeholder="Filter"
-              value=${query}
-              onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
-          /></label>
-          <label class="inline"
-            ><span class="hidden">Order</span
-            ><select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
-              ${Object.entries(SORTS).map(([value, [label]]) => html`<option value=${value}>${label}</option>`)}
-            </select></label
-          >
-        </div>
-        ${
-          rows.length === 0
-            ? html`<${NoLimiters} />`
-            : html`<table class="limiters">
-                <thead>
-                  <tr>
-                    <th scope="col">Limiter</th>
-                    <th scope="col">Last 15 minutes</th>
-                    <th scope="col" class="number">Requests/s</th>
-                    <th scope="col">Denied</th>
-                    <th scope="col" class="number">
-                      <abbr
-                        title="How often a minute a key has used 70 % of a limit, at most in the last 5 minutes"
-                        >Near limit</abbr
-                      >
-                    </th>
-                    <th scope="col">Waiting</th>
-                    <th scope="col" class="number"><abbr title="Processes with this limiter">Procs</abbr></th>
-                  </tr>
-                </thead>
-                ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${parts[`spark ${row.name}`]} minutes=${parts.minutes} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
-              </table>`
-        }
-        ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
-      </section>
-      <${Latest} rows=${parts.changes ?? []} />
-    </div>
+  const isOld = parts.store?.state === 'down';
+  return html`${isOld && html`<${Outage} store=${parts.store} />`}
+    <div class=${isOld ? 'now old' : 'now'}>
+      <${Summary} parts=${past} rows=${rows} />
+      <div class="columns">
+        <section aria-labelledby="limiters">
+          <div class="head">
+            <h2 id="limiters">Limiters <span class="quiet">${count(rows.length)}</span></h2>
+            <span class="legend" aria-hidden="true"
+              ><i class="admitted"></i>admitted <i class="denied"></i>denied</span
+            >
+            <div class="chips" role="group" aria-label="Span of the lines">
+              ${RANGES.map((each) => html`<button type="button" class="small" aria-pressed=${each === range} onClick=${() => setRange(each)}>${each.label}</button>`)}
+            </div>
+            <label class="inline"
+              ><span class="hidden">Filter limiters</span
+              ><input
+                type="search"
+                placeholder="Filter"
+                value=${query}
+                onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
+            /></label>
+            <label class="inline"
+              ><span class="hidden">Order</span
+              ><select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
+                ${Object.entries(SORTS).map(([value, [label]]) => html`<option value=${value}>${label}</option>`)}
+              </select></label
+            >
+          </div>
+          ${
+            rows.length === 0
+              ? html`<${NoLimiters} />`
+              : html`<table class="limiters">
+                  <thead>
+                    <tr>
+                      <th scope="col">Limiter</th>
+                      <th scope="col">${spanText}</th>
+                      <th scope="col" class="number">Requests/s</th>
+                      <th scope="col">Denied</th>
+                      <th scope="col" class="number">
+                        <abbr
+                          title="How often a minute a key has used 70 % of a limit, at most in the last 5 minutes"
+                          >Near limit</abbr
+                        >
+                      </th>
+                      <th scope="col">Waiting</th>
+                      <th scope="col" class="number">
+                        <abbr title="Processes with this limiter">Procs</abbr>
+                      </th>
+                    </tr>
+                  </thead>
+                  ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${past[`spark ${row.name}`]} near=${parts[`spark ${row.name}`]?.near ?? 0} minutes=${past.minutes} spanText=${spanText} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
+                </table>`
+          }
+          ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
+          ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
+        </section>
+        <${Latest} rows=${parts.changes ?? []} />
+      </div>
+    </div>`;
+}
+
+/** The age of the figures, the cause and the next step, while the store does not answer. @param {any} props */
+function Outage({ store: { message, readAt } }) {
+  return html`<div class="problem" role="alert">
+    <p>
+      <b>The store does not answer.</b>
+      ${readAt ? html`The figures below are from <${Time} at=${readAt} />, and not true now.` : 'No figure is known.'}
+      Until it is back, each process decides by its <code>onStoreError</code>.
+    </p>
+    <p>Cause: ${printable(message ?? '')}</p>
+    <p>
+      Next: run <code>headgate check</code> where a service runs. If it answers there, this process cannot
+      reach the store; otherwise restart the store, or end the command that occupies it.
+    </p>
   </div>`;
 }
 
 function NoLimiters() {
   return html`<div class="empty">
     <p><b>No limiter is known yet.</b></p>
-    <p class="quiet">
-      Limiters appear when they are created with this store. On Redis, counts need
-      <code>redisStore(client, { top: true })</code>.
-    </p>
+    <p class="quiet">Limiters appear when they are created with this store.</p>
   </div>`;
 }
 
@@ -121,18 +160,20 @@ function Summary({ parts, rows }) {
   const [worst] = causes.sort((/** @type {any} */ a, /** @type {any} */ b) => b.denied - a.denied);
   const sick = processes.filter((/** @type {any} */ each) => each.health.state !== 'up');
   return html`<div class="tiles">
-    <section class="tile wide" aria-label="Requests">
+    <section class="tile wide" aria-label="Decisions">
       <div>
-        <h2>Requests</h2>
+        <h2>
+          <abbr title="A request that passes several limiters is decided by each of them">Decisions</abbr>
+        </h2>
         <p class="figure">${rate(admitted + denied)}<small>/s</small></p>
         <p class="quiet">
-          ${instances === 0 ? 'no process counts them' : `counted by ${many(instances, 'process').replace('processs', 'processes')}`}
+          ${instances === 0 ? 'no process has counted any in the last seconds; stores with counts: false count none' : `counted by ${many(instances, 'process')}`}
         </p>
       </div>
       <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
     </section>
     <section class="tile" aria-label="Denied">
-      <h2>Denied</h2>
+      <h2>Denied <span class="quiet">of all decisions</span></h2>
       <p class=${denied > 0 ? 'figure bad' : 'figure'}>${percent(denied, admitted + denied)}</p>
       <p class="quiet">
         ${worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : 'nothing is denied now'}
@@ -149,28 +190,39 @@ function Summary({ parts, rows }) {
         <i class="dot" aria-hidden="true"></i>${store.state === 'up' ? 'Up' : 'Down'}
       </p>
       <p class="quiet">
-        ${store.state === 'up' ? (sick.length > 0 ? html`<b>${many(sick.length, 'process').replace('processs', 'processes')}</b> see it as ${sick[0].health.state}` : degraded > 0 ? `${rate(degraded)}/s decided without it` : store.tookMs === undefined ? 'answers' : `answers in ${store.tookMs} ms`) : printable(store.message ?? '')}
+        ${store.state === 'up' ? html`<${Latency} latency=${store.latency} />` : printable(store.message ?? '')}
       </p>
+      ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
+      ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;
 }
 
+/** The latency that decisions see. @param {any} props */
+function Latency({ latency }) {
+  if (!latency) return 'no decision asked it in the last seconds';
+  const { p50Ms, p99Ms, late } = latency;
+  return html`answers half of the decisions in <b>${p50Ms} ms</b>, 99 % in
+    <b>${p99Ms} ms</b>${late > 0 ? html`, <b class="bad">${rate(late)}/s too late</b>` : ''}`;
+}
+
 /** @param {any} props */
-function Memory({ server: { server, usedBytes, maxBytes, fullInMs } }) {
+function Memory({ server: { server, usedBytes, maxBytes, ownBytes, fullInMs } }) {
   const share = maxBytes ? usedBytes / maxBytes : 0;
   return html`<section class="tile" aria-label="Memory">
     <h2>Memory${server ? html` <span class="quiet">${printable(server)}</span>` : ''}</h2>
     <p class=${share > 0.8 ? 'figure bad' : 'figure'}>${bytes(usedBytes)}</p>
     ${maxBytes ? html`<${Bar} share=${share} kind=${share > 0.8 ? 'bad' : ''} label=${`${percent(usedBytes, maxBytes)} of ${bytes(maxBytes)}`} />` : ''}
     <p class="quiet">
-      ${maxBytes ? `of ${bytes(maxBytes)}${fullInMs ? `, full in ${span(fullInMs)}` : ''}` : 'no maxmemory is set'}
+      ${maxBytes ? `of ${bytes(maxBytes)}${fullInMs ? `, full in ${span(fullInMs)}` : ''}` : 'no maxmemory is set'}${ownBytes === null ? '' : html`; about <b>${bytes(ownBytes)}</b> of it are limits`}
     </p>
   </section>`;
 }
 
 /** @param {any} props */
 function Latest({ rows }) {
+  const { shown, more } = useFold(rows, 4);
   return html`<aside aria-labelledby="latest">
     <div class="head">
       <h2 id="latest">Latest changes</h2>
@@ -180,21 +232,22 @@ function Latest({ rows }) {
       rows.length === 0
         ? html`<p class="quiet">Nothing was changed yet.</p>`
         : html`<ol class="changes">
-            ${rows.map(
-              (/** @type {any} */ row) =>
-                html`<li key=${row.id}>
-                  <p>
-                    <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />
-                    <span class="effect">${effectOf(row)}</span>
-                  </p>
-                  ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
-                  <p class="meta">
-                    <span>${typeof row.name === 'string' ? printable(row.name) : ''}</span>
-                    <${Time} at=${row.at} /><${Undo} row=${row} rows=${rows} />
-                  </p>
-                </li>`,
-            )}
-          </ol>`
+              ${shown.map(
+                (/** @type {any} */ row) =>
+                  html`<li key=${row.id}>
+                    <p>
+                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />
+                      <span class="effect">${effectOf(row)}</span>
+                    </p>
+                    ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
+                    <p class="meta">
+                      <span>${typeof row.name === 'string' ? printable(row.name) : ''}</span>
+                      <${Time} at=${row.at} /><${Undo} row=${row} rows=${rows} />
+                    </p>
+                  </li>`,
+              )}
+            </ol>
+            ${more}`
     }
   </aside>`;
 }

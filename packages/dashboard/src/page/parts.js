@@ -1,15 +1,16 @@
 // Small parts of several screens.
-import { html, useState } from './lib.js';
+import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { app, openChange } from './state.js';
-import { ago, fullTime, keyText, printable, shortened, span } from './text.js';
+import { atTime, fullTimeOf } from './zone.js';
+import { ago, keyText, printable, shortened, span } from './text.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
 export function Key({ of, dimension, link = true }) {
   const text = keyText(of);
   const isPlain = typeof of === 'string';
   const shown = html`<code title=${text.length > 64 ? shortened(text, 2000) : undefined}
-    >${shortened(text)}</code
+    >${text.trim() === '' ? '(blank)' : shortened(text)}</code
   >`;
   const href = isPlain
     ? `#/key/${encodeURIComponent(of.toWellFormed())}${dimension ? `?by=${encodeURIComponent(dimension)}` : ''}`
@@ -28,12 +29,13 @@ export function subjectOf(name, { key, dimension, within }) {
 }
 
 /** A button that opens the dialog of a change. Hidden from visitors that may not change limits. @param {any} props */
-export function Act({ label, change, kind = '', title }) {
+export function Act({ label, change, kind = '', title, name }) {
   if (!app.me || !change) return null;
   return html`<button
     type="button"
     class=${`small ${kind}`}
     title=${title}
+    aria-label=${name}
     onClick=${() => openChange(change)}
   >
     ${label}
@@ -42,12 +44,32 @@ export function Act({ label, change, kind = '', title }) {
 
 /** @param {any} props */
 export function Time({ at }) {
-  return html`<time datetime=${new Date(at).toISOString()} title=${`${fullTime(at)} UTC`}>${ago(at)}</time>`;
+  return html`<time datetime=${new Date(at).toISOString()} title=${fullTimeOf(at)}
+    >${atTime(at)} <span class="quiet">${ago(at)}</span></time
+  >`;
 }
 
 /** @param {any} props */
 export function Problem({ text }) {
   return html`<p class="problem" role="alert">${text}</p>`;
+}
+
+const phone = matchMedia('(max-width: 820px)');
+
+/** The first items on a phone, with a button for the others. On wide screens, all. @param {any[]} items @param {number} few */
+export function useFold(items, few) {
+  const [isNarrow, setNarrow] = useState(phone.matches);
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const listener = () => setNarrow(phone.matches);
+    phone.addEventListener('change', listener);
+    return () => phone.removeEventListener('change', listener);
+  }, []);
+  if (isOpen || !isNarrow || items.length <= few + 1) return { shown: items, more: '' };
+  const more = html`<button type="button" class="more" onClick=${() => setOpen(true)}>
+    Show ${items.length - few} more
+  </button>`;
+  return { shown: items.slice(0, few), more };
 }
 
 /** A text with a button that copies it. @param {any} props */
@@ -109,25 +131,47 @@ export const authorOf = (row) =>
   row.by === null || row.by === undefined ? AUTHORS[row.from] : printable(row.by);
 
 /** @param {any} row */
-export const verbOf = (row) => (row.undoes ? `undid: ${VERBS[row.action]}` : VERBS[row.action]);
+export const verbOf = (row) => `${VERBS[row.action]}${row.undoes ? ' (an undo)' : ''}`;
 
 /** The values before and after. @param {any} row */
 export function effectOf({ action, before, after, forMs }) {
   if (action === 'ban' || action === 'import') return forMs > 0 ? `for ${span(forMs)}` : '';
   if (action === 'unban') return before ? `${span(before)} early` : '';
   if (action === 'reset') return '';
+  if (action === 'configure') return configured(before, after);
   const change = [limitsText(before), limitsText(after)].filter(Boolean).join(' → ');
   return action === 'override' && forMs > 0 ? `${change} for ${span(forMs)}` : change;
 }
 
-const UNDOABLE = ['ban', 'unban', 'override', 'remove'];
+/** The plans of a limiter that changed, without a tier and of each tier. @param {any} before @param {any} after */
+function configured(before, after) {
+  const plans = (/** @type {any} */ { policies = [], tiers = {} } = {}) =>
+    new Map([
+      ['', policies.join(', ')],
+      ...Object.entries(tiers).map(([tier, texts]) => /** @type {const} */ ([tier, texts.join(', ')])),
+    ]);
+  const [old, now] = [plans(before), plans(after)];
+  const changed = [...new Set([...old.keys(), ...now.keys()])].filter(
+    (tier) => old.get(tier) !== now.get(tier),
+  );
+  const texts = changed.map(
+    (tier) => `${tier ? `${tier}: ` : ''}${old.get(tier) || 'none'} → ${now.get(tier) || 'none'}`,
+  );
+  return printable(texts.join('; ')) || 'other options';
+}
+
+const UNDOABLE = ['ban', 'unban', 'override', 'remove', 'import'];
+
+/** The most keys of an import that the log has for an undo. */
+export const MAX_UNDONE = 1000;
 
 /** The button that undoes a logged change. @param {any} props */
 export function Undo({ row, rows }) {
   if (!app.me || !UNDOABLE.includes(row.action)) return null;
+  if (row.action === 'import' && row.keys > MAX_UNDONE) return null;
   if (rows.some((/** @type {any} */ other) => other.undoes === row.id))
     return html`<span class="quiet">undone</span>`;
-  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : ''}`;
+  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : `${row.keys} keys`}`;
   return html`<button
     type="button"
     class="small ghost"

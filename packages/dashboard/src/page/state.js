@@ -148,6 +148,12 @@ async function read(response) {
 /** @param {string} path @returns {Promise<any>} */
 export const get = async (path) => read(await fetch(path, { cache: 'no-store' }));
 
+/** The text of a file. @param {string} path */
+export async function getText(path) {
+  const response = await fetch(path, { cache: 'no-store' });
+  return response.ok && !response.redirected ? response.text() : read(response);
+}
+
 /** @param {string} path @param {object} body @returns {Promise<any>} */
 export const post = async (path, body) =>
   read(

@@ -61,16 +61,7 @@ export function ago(at) {
   const ms = Date.now() - at;
   if (ms < 5000) return 'just now';
   if (ms < 86_400_000) return `${span(ms).split(' ').slice(0, 2).join(' ')} ago`;
-  return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
-}
-
-/** @param {number} at */
-export const clockTime = (at) =>
-  new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
-
-/** @param {number} at */
-export function fullTime(at) {
-  return new Date(at).toISOString().replace('T', ' ').slice(0, 19);
+  return `${count(Math.floor(ms / 86_400_000))} d ago`;
 }
 
 /** Units of 1,024, as in the configuration of Redis. @param {number} n */
@@ -86,7 +77,7 @@ export function bytes(n) {
 }
 
 /** @param {number} n @param {string} noun */
-export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
+export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;
 
 const REASONS = /** @type {Record<string, string>} */ ({
   banned: 'banned',

@@ -1,6 +1,7 @@
 // The third screen: the keys that another limit would deny.
-import { policyParts, scaled, scaledPolicy } from './command.js';
+import { scaled, scaledPolicy } from './command.js';
 import { html, useEffect, useState } from './lib.js';
+import { planOf, setsOf, tierText } from './plan.js';
 import { Act, Command, Key, Problem } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { count, percent, printable } from './text.js';
@@ -24,12 +25,13 @@ export function WhatIfScreen({ name }) {
   const rows = Object.keys(parts)
     .filter((part) => part.startsWith('row '))
     .map((part) => parts[part])
-    .filter((row) => row.policies.length > 0)
+    .filter((row) => setsOf(row).length > 0)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const busiest = [...rows].sort(
     (a, b) => b.rates.denied + b.rates.admitted - a.rates.denied - a.rates.admitted,
   )[0];
-  const row = rows.find((each) => each.name === name) ?? busiest;
+  // Another limiter in place of the requested one would be mistaken for it.
+  const row = name ? rows.find((each) => each.name === name) : busiest;
   return html`<div class="narrow">
     <h2 class="screen">What if</h2>
     <p class="quiet">
@@ -37,31 +39,52 @@ export function WhatIfScreen({ name }) {
       the keys that it would deny.
     </p>
     ${
-      row
+      rows.length > 0
         ? html`<label class="field row"
               ><span>Limiter</span
               ><select
-                value=${row.name}
+                value=${row?.name ?? ''}
                 onChange=${(/** @type {any} */ event) => (location.hash = `#/what-if/${encodeURIComponent(event.target.value)}`)}
               >
+                ${!row && html`<option value="">choose a limiter …</option>`}
                 ${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}
               </select></label
-            ><${Uses} key=${row.name} row=${row} />`
+            >${row ? html`<${Uses} key=${row.name} row=${row} />` : html`<${NoUse} name=${name} row=${parts[`row ${name}`]} />`}`
         : html`<p class="quiet">No limiter with fixed policies is known.</p>`
     }
   </div>`;
 }
 
+/** The reason why a limiter has no answer. @param {any} props */
+function NoUse({ name, row }) {
+  const why = !row
+    ? 'No limiter of this name is known'
+    : row.dynamic
+      ? 'The policies of this limiter depend on the request'
+      : 'This limiter has no policy with a limit';
+  return html`<p class="problem" role="alert">${printable(name)}: ${why}.</p>`;
+}
+
 /** @param {any} props */
 function Uses({ row }) {
-  const { name, policies } = row;
-  const parts = policies.map(policyParts);
-  const [index, setIndex] = useState(0);
+  const { name } = row;
+  const sets = setsOf(row);
+  const isTiered = Object.keys(row.tiers).length > 0;
+  const parts = sets.flatMap(({ tier, parts: own }) => own.map((each) => ({ ...each, tier })));
+  const [chosen, setIndex] = useState(0);
+  // Deployments change policies while the page is open.
+  const index = Math.min(chosen, parts.length - 1);
   const part = parts[index];
+  const labelOf = (/** @type {any} */ each) =>
+    `${printable(each.name)}${isTiered ? ` ${tierText(each.tier)}` : ''}`;
+  const others = parts.filter((each) => each.name === part.name && each.rest !== part.rest);
   const use = useAnswer(() => get(`api/use?name=${encodeURIComponent(name)}`), [name], 30_000);
-  const sample = useAnswer(() => post('api/sample', { name, policy: part.name }), [name, part.name]);
+  const sample = useAnswer(
+    () => post('api/sample', { name, policy: part.name, ...(part.tier && { tier: part.tier }) }),
+    [name, part.name, part.tier],
+  );
   const [limit, setLimit] = useState(part.limit);
-  useEffect(() => setLimit(part.limit), [part.limit]);
+  useEffect(() => setLimit(part.limit), [part.limit, index]);
   const counts = use.value?.use[part.name];
   const text = scaled(part.rest, limit / part.limit);
   const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
@@ -71,10 +94,12 @@ function Uses({ row }) {
     name,
     all: true,
     for: '1h',
-    change: policies.length === 1 && !part.isNamed ? text : { [part.name]: text },
+    change: parts.length === 1 && !isTiered && !part.isNamed ? text : { [part.name]: text },
+    ...(isTiered && { plan: { ...planOf(row, { all: true }, part.tier), isFixed: true } }),
   };
-  return html`${policies.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((/** @type {any} */ each, /** @type {number} */ i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${printable(each.name)}</button>`)}</div>`}
+  return html`${parts.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((each, i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${labelOf(each)}</button>`)}</div>`}
     <section class="card">
+      ${others.length > 0 && html`<p class="quiet">The use of ${printable(part.name)} is counted in all tiers together, as a part of each tier's own limit.</p>`}
       <${Distribution}
         part=${part}
         counts=${counts}
@@ -144,7 +169,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
             ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. On Redis, create the store with top: true.'}
+            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}

@@ -5,9 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { Redis } from 'ioredis';
 import type { Browser, Page } from 'playwright-core';
 import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { startServer } from '../../../../test/support/servers.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
 import { openTab, startBrowser } from '../page.js';
@@ -43,7 +45,7 @@ describe('the page', function () {
     page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
 
   it('shows known rates: an attacker among ordinary clients', async () => {
-    const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), counts: true, publish: '50ms' });
     const limiter = limiterOf(store, 'api', { policies: ['minute=60/1m'] });
     const { page, problems } = await open({ store });
     let isRunning = true;
@@ -129,6 +131,24 @@ describe('the page', function () {
     }
   });
 
+  it('resets a key in all limiters that have a record of it', async () => {
+    const store = memoryStore();
+    const [api, login, search] = ['api', 'login', 'search'].map((name) => limiterOf(store, name));
+    const { page, site } = await open({ store });
+    for (const limiter of [api!, login!]) await limiter.consume('ada', { cost: 5 });
+    await search!.consume('bob');
+    await page.goto(`${site.url}#/key/ada`);
+    await page.locator('.answer').first().getByRole('button', { name: 'Reset' }).click();
+    await page.getByText('in all limiters with a record: api, login').click();
+    await page.getByLabel('Reason').fill('INC-7');
+    expect(await page.getByRole('dialog').locator('pre').innerText()).to.equal(
+      'headgate reset ada --name api --by ada --reason INC-7 &&\nheadgate reset ada --name login --by ada --reason INC-7',
+    );
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
+    await page.locator('.note', { hasText: 'Reset ada' }).waitFor();
+    for (const limiter of [api!, login!]) expect((await limiter.peek('ada')).remaining).to.equal(5);
+  });
+
   it('takes no change from a page of another site', async () => {
     const store = memoryStore();
     const limiter = limiterOf(store, 'api');
@@ -189,7 +209,7 @@ describe('the page', function () {
 
   /** The buttons that open the dialog of a change. */
   const CHANGING =
-    /^(Ban|Unban|Undo|Reset|Limits( × 2)?|× 10|End( override)?|Change the limits .*|Override all .*)$/;
+    /^(Ban|Unban|Undo|Reset|Limits( × 2)?|× ½|× 10|End( override)?|Change the limits .*|Override all .*)$/;
 
   it('has no buttons that change anything for a visitor who is not an operator', async () => {
     const store = memoryStore();
@@ -224,10 +244,42 @@ describe('the page', function () {
     await row(page, 'polled').waitFor();
   });
 
+  it('turns grey and names the age, the cause and the next step while the store does not answer', async () => {
+    const server = await startServer('redis');
+    const client = new Redis(server.url);
+    client.on('error', () => {});
+    const store = redisStore(client, { counts: true, publish: '50ms' });
+    const api = limiterOf(store, 'api', { timeout: '1s' });
+    await api.consume('ada');
+    const { page, problems } = await open({ store, timeout: '500ms' });
+    await row(page, 'api').waitFor();
+    await page.locator('.link.live').waitFor();
+    process.kill(server.pid, 'SIGSTOP');
+    try {
+      await page.getByRole('alert').waitFor();
+      const text = await page.getByRole('alert').innerText();
+      expect(text).to.contain('are from').and.to.contain('headgate check');
+      // A longer time limit does not mend a store that does not answer.
+      expect(text).to.match(/Cause: The server has not answered within 500 ms\.\n/);
+      expect(await page.locator('.link').innerText()).to.equal('Store down');
+      expect(await page.locator('.now.old .limiters').count()).to.equal(1);
+      // A page that is opened later does not take old figures for new ones.
+      await page.reload();
+      await page.getByRole('alert').waitFor();
+    } finally {
+      process.kill(server.pid, 'SIGCONT');
+    }
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    expect(await page.locator('.link').innerText()).to.equal('Live');
+    expect(problems).to.deep.equal([]);
+    client.disconnect();
+    await server.stop();
+  });
+
   it('handles 1,000 limiters', async () => {
     const prefix = freshPrefix();
     const stores = Array.from({ length: 10 }, () =>
-      redisStore(clients.redis, { prefix, top: true, publish: '100ms' }),
+      redisStore(clients.redis, { prefix, counts: true, publish: '1s' }),
     );
     for (let i = 0; i < 1000; i++)
       await limiterOf(stores[i % 10]!, `limiter-${String(i).padStart(4, '0')}`, { ban: {} }).consume('k');
@@ -239,16 +291,14 @@ describe('the page', function () {
     await page.getByLabel('Filter limiters').fill('0777');
     await row(page, 'limiter-0777').waitFor();
     expect(await page.locator('.limiters tbody').count()).to.equal(1);
-    const started = Date.now();
     await page.getByLabel('Filter limiters').fill('');
     await page.locator('.limiters tbody').nth(150).waitFor();
-    expect(Date.now() - started).to.be.lessThan(5000);
     expect(problems).to.deep.equal([]);
   });
 
   /** A store with something on every screen. */
   const busyStore = async () => {
-    const store = redisStore(clients.redis, { prefix: freshPrefix(), top: true, publish: '50ms' });
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), counts: true, publish: '50ms' });
     const api = limiterOf(store, 'api', {
       policies: ['second=token-bucket 20/1s burst 40', 'a-policy-with-a-long-name=5/1h'],
     });
@@ -280,6 +330,58 @@ describe('the page', function () {
     const box = (await page.getByRole('dialog').boundingBox())!;
     expect(box.x).to.be.at.least(0);
     expect(box.x + box.width).to.be.at.most(360);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('folds long lists on a phone, and unfolds them', async () => {
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), counts: true, publish: '50ms' });
+    const api = limiterOf(store, 'api');
+    for (let i = 0; i < 22; i++)
+      await api.ban(`customer:${i}`, '2h', { by: 'ops', reason: `INC-${i}, a scraper` });
+    let sent = 0;
+    const load = setInterval(() => void api.consume(`user:${sent++ % 30}`), 20);
+    const { page, problems } = await open(
+      { store },
+      { viewport: { width: 360, height: 740 }, hasTouch: true },
+    );
+    const height = () => page.evaluate<number>('document.documentElement.scrollHeight');
+    await row(page, 'api').getByRole('button').first().click();
+    await page.locator('.details .keys tbody tr').first().waitFor();
+    await page.locator('.changes li').first().waitFor();
+    clearInterval(load);
+    expect(await page.locator('.changes li').count()).to.equal(4);
+    expect(await height()).to.be.lessThan(4500);
+    await page.evaluate("location.hash = '#/log'");
+    await page.locator('.log tbody tr').first().waitFor();
+    expect(await height()).to.be.lessThan(1900);
+    await page.getByRole('button', { name: 'Show 14 more' }).click();
+    expect(await page.locator('.log tbody tr').count()).to.equal(22);
+    expect(await height()).to.be.lessThan(3200);
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(360);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('writes words with spaces, names each link, and refers to the details of any name', async () => {
+    const store = memoryStore();
+    const limiter = limiterOf(store, 'the api');
+    await limiter.consume('ada');
+    const { page, problems } = await open({ store });
+    await limiter.ban('ada', '1h', { by: 'ops' });
+    await limiter.ban(' ', '1h', { by: 'ops' });
+    const name = row(page, 'the api').getByRole('button').first();
+    await name.click();
+    await page.locator('.list li').nth(1).waitFor();
+    const id = (await name.getAttribute('aria-controls'))!;
+    expect(await page.evaluate<boolean>(`document.getElementById(${JSON.stringify(id)}) !== null`)).to.equal(
+      true,
+    );
+    expect(id).not.to.contain(' ');
+    expect(await page.locator('.list').getByRole('link', { name: '(blank)' }).count()).to.equal(1);
+    await page.evaluate("location.hash = '#/key/ada'");
+    await page.locator('.answer').waitFor();
+    expect(await page.locator('.answer').innerText())
+      .to.contain('Banned by ops')
+      .and.to.match(/left full again/);
     expect(problems).to.deep.equal([]);
   });
 

@@ -19,6 +19,8 @@ async function contentOf(prefix: string): Promise<Record<string, string>> {
   const masked = (value: unknown): string =>
     JSON.stringify(value)
       .replace(/\b1[5-9]\d{11,14}(-\d+)?\b/g, 'T')
+      // The revision of a record is new with each write.
+      .replace(/t\*\\+t[\w-]{16}\\/g, 't*R')
       .replace(/\b\d{6,9}\b/g, (digits) => roundedTo(Number(digits)));
   const entries = keys
     .sort()
@@ -67,7 +69,7 @@ describe('buttons and command lines', function () {
     prefixes = [freshPrefix(), freshPrefix()];
     limiters = [];
     for (const prefix of prefixes) {
-      const store = redisStore(client, { prefix, publish: '20ms', localDenials: false });
+      const store = redisStore(client, { prefix, publish: '20ms', localDenials: false, counts: false });
       const policies = ['minute=20/1h', 'day=token-bucket 50/1d', 'account=5/1d by account'];
       limiters.push(createLimiter({ store, name: 'api', policies, ban: {}, overrides: true }));
       await told(['--redis', servers.redis.url, '--prefix', prefix], 'api');
@@ -107,6 +109,8 @@ describe('buttons and command lines', function () {
   for (const key of ['user:42', '-v', "it's", '\u202Ekey', '203.0.113.7', '2001:db8::1']) {
     const name = JSON.stringify(key);
     it(`Ban of ${name}`, () => press(key, 'Ban'));
+    // A key with a quote and one that the limiter counts as a network: the dialogs make all command lines alike.
+    if (key !== "it's" && key !== '2001:db8::1') continue;
     it(`Reset of ${name}`, async () => {
       await both((limiter) => limiter.consume(key === '2001:db8::1' ? '2001:db8::/56' : key));
       await press(key, 'Reset');
@@ -126,7 +130,7 @@ describe('buttons and command lines', function () {
 
   it('a ban in all limiters', async () => {
     for (const prefix of prefixes) {
-      const store = redisStore(client, { prefix, publish: '20ms', localDenials: false });
+      const store = redisStore(client, { prefix, publish: '20ms', localDenials: false, counts: false });
       limiters.push(createLimiter({ store, name: 'login', policies: ['5/1h'], ban: {} }));
       await told(['--redis', servers.redis.url, '--prefix', prefix], 'login');
     }

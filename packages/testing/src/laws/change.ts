@@ -45,7 +45,7 @@ const raised = (algorithm: Algorithm): fc.Arbitrary<readonly [Policy, Policy]> =
       const larger: Record<string, unknown> = { ...policy, limit: policy.limit + units };
       for (const span of ['window', 'lease'].filter((each) => each in policy))
         larger[span] = Math.ceil(windowOf(policy) / divisor);
-      if ('burst' in policy) larger['burst'] = policy.burst + burst;
+      if ('burst' in policy && policy.burst !== undefined) larger['burst'] = policy.burst + burst;
       return [policy, larger as unknown as Policy];
     });
 

@@ -128,16 +128,22 @@ export function chargeOfMixed(suite: Suite): void {
 
   if (slots.acrossSlots) return;
   suite.add('several dimensions: a ban applies to the key of its dimension', async (lab) => {
-    const policies = ['ip=2/1m', 'account=100/1m by account'];
+    const policies = ['ip=100/1m', 'account=2/1m by account'];
     const { limiter } = await lab.open({ policies, ban: { after: 2, for: 600_000, by: 'account' } });
     const asks = async (what: string, key: Key, expected: object) =>
       expectFields(what, await limiter.consume(key), expected);
-    for (let i = 0; i < 4; i++) await limiter.consume({ key: 'x', account: 'ada' });
+    // Denials by the key count only towards bans of keys: nobody is banned for the requests of others.
+    await limiter.consume('full', { cost: 100 });
+    for (let i = 0; i < 4; i++) await limiter.consume({ key: 'full', account: 'ada' });
+    await asks('denied by the key alone', { key: 'x', account: 'ada' }, { allowed: true });
+    for (let i = 0; i < 3; i++) await limiter.consume({ key: 'x', account: 'ada' });
     await asks('elsewhere', { key: 'y', account: 'ada' }, { allowed: false, reason: 'banned' });
     await asks('another account', { key: 'y', account: 'x' }, { allowed: true });
     await asks('no account', { key: 'y' }, { allowed: true });
     await limiter.unban({ account: 'ada' });
-    await asks('unbanned', { key: 'z', account: 'ada' }, { allowed: true });
+    await asks('unbanned', { key: 'z', account: 'ada' }, { allowed: false, policy: 'account' });
+    await limiter.unban({ account: 'ada' }, { fresh: true });
+    await asks('unbanned, and reset', { key: 'z', account: 'ada' }, { allowed: true });
     await limiter.ban({ account: 'x' }, 5_000);
     await asks('by hand', { account: 'x' }, { allowed: false, retryAfterMs: 5_000 });
   });

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { memoryStore, type Policy, type Store } from 'headgate';
 import type {
-  Change,
+  ChargeChange,
   ChangeReply,
   Keys,
   OverridePlace,
@@ -145,7 +145,7 @@ const look = (right: Store, { set, key }: Subject) =>
   right.decide({ set, key, cost: 0, peek: true, lease: '' }) as Reply;
 
 /** The reply to a change that is not made. */
-const unchanged = (right: Store, change: Change): ChangeReply => ({
+const unchanged = (right: Store, change: ChargeChange): ChangeReply => ({
   ...look(right, change),
   ban: 0,
   verdicts: change.set.policies.flatMap((_, i) => look(right, change).verdicts.slice(3 * i, 3 * i + 3)),

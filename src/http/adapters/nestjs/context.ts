@@ -4,7 +4,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { Decision } from '../../../common/decision.js';
 import type { Flow } from '../../flow.js';
 import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } from '../proxies.js';
-import { follow } from '../../follow.js';
+import { onClosed } from '../../closed-connections.js';
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 import { problemOf as problemText } from '../../problem.js';
@@ -30,7 +30,7 @@ const graphqlContext = (context: ExecutionContext): GraphqlContext =>
 
 /**
  * Returns the request of a context: of Express or Fastify, also under GraphQL. For a subscription, the request that opened the connection;
- * for a gateway, the client's socket; for a microservice, the message's context.
+ * for a gateway, the client's socket; for a microservice, the message's context; for a bot, the first argument of its handlers.
  */
 export function requestOf<T = Record<string, unknown>>(context: ExecutionContext): T {
   switch (context.getType<string>()) {
@@ -43,8 +43,10 @@ export function requestOf<T = Record<string, unknown>>(context: ExecutionContext
     }
     case 'ws':
       return context.switchToWs().getClient<T>();
-    default:
+    case 'rpc':
       return context.switchToRpc().getContext<T>();
+    default:
+      return context.getArgByIndex<T>(0);
   }
 }
 
@@ -80,7 +82,7 @@ export interface Response {
  * usual.
  */
 class NoResponse implements Response {
-  readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'onEnd'>;
+  readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'hasLeft' | 'onEnd'>;
   readonly raw: ServerResponse;
   /** The status of a denial. */
   denied = 429;
@@ -138,15 +140,22 @@ interface Socket {
 
 /** The handler's work ends when the connection closes, and then counts as not completed. */
 const socketEnding: NoResponse['ending'] = {
-  hasEnded: (res) => {
-    const { disconnected, readyState, destroyed } = res as unknown as Socket;
-    return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState > 1);
-  },
-  onEnd: (res, ended) => follow(res, ['disconnect', 'close'], () => ended(false)),
+  hasEnded: isClosed,
+  hasLeft: isClosed,
+  onEnd: (res, ended) => onClosed(res, ['disconnect', 'close'], () => ended(false)),
 };
 
+function isClosed(socket: object): boolean {
+  const { disconnected, readyState, destroyed } = socket as Socket;
+  return disconnected === true || destroyed === true || (typeof readyState === 'number' && readyState > 1);
+}
+
 /** Nest does not report the end of a message's handler, so the work counts as ended at once. */
-const overAtOnce: NoResponse['ending'] = { hasEnded: () => true, onEnd: () => () => {} };
+const overAtOnce: NoResponse['ending'] = {
+  hasEnded: () => true,
+  hasLeft: () => false,
+  onEnd: () => () => {},
+};
 
 const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as ServerResponse);
 const endingOf = (res: Response): NoResponse['ending'] =>
@@ -191,10 +200,15 @@ export const framework: Framework<ExecutionContext, Response> = {
     const request = requestOf<ExpressRequest | FastifyRequest>(context);
     return 'routeOptions' in request ? fastifyProxy(request as FastifyRequest) : expressProxy(request);
   },
+  messageKind: (context) => {
+    const type = context.getType<string>();
+    return ['http', 'graphql', 'ws'].includes(type) ? undefined : type;
+  },
   trail: (context) => trails.get(context),
   keep: (context, trail) => {
     trails.set(context, trail);
-    requestOf<Client>(context).rateLimit = trail.decision;
+    const request = requestOf<Client | undefined>(context);
+    if (Object.isExtensible(request)) request!.rateLimit = trail.decision;
   },
   getHeader: (res, name) => res.getHeader(name),
   // Express' `header` adds a charset to types.
@@ -205,6 +219,7 @@ export const framework: Framework<ExecutionContext, Response> = {
   setStatus: (res, status) => void res.status(status),
   send: (res, body) => void problems.set(res, body),
   hasEnded: (res) => endingOf(res).hasEnded(rawOf(res)),
+  hasLeft: (res) => endingOf(res).hasLeft(rawOf(res)),
   onEnd: (res, ended) => endingOf(res).onEnd(rawOf(res), ended),
   neverCompletes: (res) => endingOf(res) === socketEnding,
 };

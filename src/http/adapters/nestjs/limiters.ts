@@ -13,18 +13,18 @@ import { framework, type NestFlow, type Response } from './context.js';
  * The options of {@link RateLimit}. Functions receive the `ExecutionContext`, from which {@link requestOf} returns the request. A `handler`
  * also receives the response of Express or Fastify.
  */
-export type RateLimitOptions = NestOptions & {
+export type RateLimitOptions<Tier extends string = string> = NestOptions<Tier> & {
   /** The name of the module's policy to replace. The module's remaining policies still apply. */
-  replaces?: string;
+  replaces?: string | undefined;
 };
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the type of the response depends on the app
-type NestOptions = HttpOptions<ExecutionContext, any>;
+type NestOptions<Tier extends string = string> = HttpOptions<ExecutionContext, any, Tier>;
 
 /** The options of {@link RateLimitModule}: its own quota, and the defaults for decorators. */
-export type RateLimitModuleOptions = NestOptions & {
+export type RateLimitModuleOptions<Tier extends string = string> = NestOptions<Tier> & {
   /** Whether the guard limits handlers without a decorator, by the module's own quota. @default true */
-  global?: boolean;
+  global?: boolean | undefined;
 };
 
 /** The rows of the options that only the module has. */

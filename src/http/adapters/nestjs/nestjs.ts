@@ -81,8 +81,10 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
  *
  * @param limiters the options of each limiter, or the text of its single policy
  */
-export function RateLimit(...limiters: (RateLimitOptions | string)[]): CustomDecorator {
-  return SetMetadata(LIMITS, limiters.map(optionsOf));
+export function RateLimit<const Tier extends string = string>(
+  ...limiters: [first?: RateLimitOptions<Tier> | string, ...others: (RateLimitOptions | string)[]]
+): CustomDecorator {
+  return SetMetadata(LIMITS, (limiters as (RateLimitOptions | string)[]).map(optionsOf));
 }
 
 /**
@@ -188,7 +190,9 @@ export class RateLimitModule {
    * @param options the module's own quota (default 1,000 a minute), and the defaults for all limiters
    * @throws HeadgateError as `createLimiter`, when the app starts
    */
-  static forRoot(options: RateLimitModuleOptions = {}): DynamicModule {
+  static forRoot<const Tier extends string = string>(
+    options: RateLimitModuleOptions<Tier> = {},
+  ): DynamicModule {
     return complete(Configurable.forRoot(options));
   }
 

@@ -3,6 +3,9 @@ import { Eventual } from '../../../common/eventual.js';
 import { performance, setImmediate } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
 import type { PolicySet, Query } from '../../../contract/store.js';
+import type { LatencyHistogram } from '../../counts/latency-histogram.js';
+import type { Feature } from '../../../features/feature.js';
+import { kindOf } from '../../../features/features.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. Three batches are then in flight, so that neither the store nor this
@@ -13,12 +16,16 @@ const EARLY_BATCH_SHARE = 1 / 3;
 /** The most decisions of a call. Every caller in the call waits until the last decision. */
 const MAX_DECISIONS_PER_CALL = 64;
 
+const NO_FEATURES: readonly Feature[] = [];
+
 /** Queries of a policy set, either all peeks or all charges, in the order in which the callers asked. */
 export interface Batch {
   readonly set: PolicySet;
   readonly peek: boolean;
-  /** Whether the queries have ids. A batch does not mix queries with and without an id. */
-  readonly withIds: boolean;
+  /** The kind of the queries, which is the same for all queries of a batch. */
+  readonly kind: number;
+  /** The features of the queries, set by the carrier when it sends the batch. */
+  features: readonly Feature[];
   readonly queries: Query[];
   /** The time of the first query, by `performance.now()`. */
   readonly asked: number;
@@ -36,6 +43,8 @@ export interface Carrier {
   send(batch: Batch, done: Done): void;
   /** The reply to each query, or the query's own error. @throws HeadgateError for a value that is not a reply to the batch */
   decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];
+  /** Counts the times until batches were answered. */
+  readonly latency?: LatencyHistogram | undefined;
   /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
 }
@@ -69,14 +78,13 @@ export class Batcher {
     this.#distance.isFar = carrier.connectionless ?? false;
   }
 
-  ask(query: Query): Promise<Reply> {
+  ask(query: Query, kind = kindOf(query)): Promise<Reply> {
     const waiter = new Eventual<Reply>();
     const { set, peek } = query;
-    const withIds = query.id !== undefined;
     this.#turns.count();
     if (++this.#pending > 1) this.#gathers = true;
     let batch = this.#open.get(set);
-    if (batch && (batch.peek !== peek || batch.withIds !== withIds)) {
+    if (batch && (batch.peek !== peek || batch.kind !== kind)) {
       this.#dispatch(batch);
       batch = undefined;
     }
@@ -86,7 +94,8 @@ export class Batcher {
       if (this.#isComplete(batch)) this.#dispatch(batch);
       return waiter;
     }
-    batch = { set, peek, withIds, queries: [query], waiters: [waiter], asked: performance.now() };
+    const asked = performance.now();
+    batch = { set, peek, kind, features: NO_FEATURES, queries: [query], waiters: [waiter], asked };
     if (!this.#gathers && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
       this.#send(batch);
       return waiter;
@@ -129,7 +138,10 @@ export class Batcher {
   #send(batch: OpenBatch): void {
     const [sent, pending] = [performance.now(), this.#pending];
     this.#carrier.send(batch, (error, reply) => {
-      this.#distance.took(performance.now() - sent, pending);
+      const ms = performance.now() - sent;
+      this.#distance.took(ms, pending);
+      const isLate = error !== undefined || ms > batch.set.timeout;
+      this.#carrier.latency?.add(ms, batch.queries.length, isLate);
       if (error && !batch.isPart && this.#carrier.refusesKeys(error))
         for (const part of byKey(batch)) this.#send(part);
       else this.#answer(batch, error, reply);
@@ -161,12 +173,16 @@ export class Batcher {
 }
 
 /** Splits a batch into one for each key, in the order of the first queries. */
-function byKey({ set, peek, withIds, asked, queries, waiters }: OpenBatch): OpenBatch[] {
+function byKey({ set, peek, kind, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part) parts.set(key, (part = { set, peek, withIds, asked, queries: [], waiters: [], isPart: true }));
+    if (!part)
+      parts.set(
+        key,
+        (part = { set, peek, kind, features: NO_FEATURES, asked, queries: [], waiters: [], isPart: true }),
+      );
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

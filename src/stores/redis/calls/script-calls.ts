@@ -1,12 +1,12 @@
-import { HeadgateError } from '../../../common/errors.js';
-import { PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
+import { HeadgateError, invalidOption } from '../../../common/errors.js';
+import { isSignal, PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
 import { explainUnsupported, isUnknownCommand, lacksLua } from '../server-version.js';
-import { stepAfter, type Clock, type Subject } from '../../../contract/store.js';
+import { stepAfter, stepOf, type Clock, type Subject } from '../../../contract/store.js';
 
-/** The error with which the server refuses a late call. Such a call has changed nothing. */
-const LATE_ERROR = /^HEADGATE_LATE (\d+)/;
+/** The signal with which the server refuses a late call. Such a call has changed nothing. */
+const LATE_SIGNAL = /^HEADGATE_LATE (\d+)/;
 
 /** The pause before a call to a moving slot is sent again, ms. */
 const MOVING_SLOT_PAUSE_MS = 5;
@@ -36,9 +36,18 @@ export class ScriptCalls {
   readonly time = new StoreTime();
   /** By a script's hash: `true` if the server knows the script. While a first call brings the script, the calls that wait for the script. */
   readonly scripts = new Map<string, true | Sending[]>();
+  /** The losses of the client when the scripts were known. */
+  losses: number | undefined;
 
-  /** @param clock replaces the server's clock, for tests; calls then have no deadline */
-  constructor(commands: Commands, clock: Clock | undefined) {
+  /** Whether the calls may be for several servers, so that each call brings its script. */
+  readonly isOfMany: boolean;
+
+  /**
+   * @param clock replaces the server's clock, for tests; calls then have no deadline
+   * @param server the server of all calls in a cluster; `undefined` if it is unknown
+   */
+  constructor(commands: Commands, clock: Clock | undefined, server?: string) {
+    this.isOfMany = commands.cluster && server === undefined;
     this.commands = commands;
     this.clock = clock;
     const now = performance.now();
@@ -55,6 +64,15 @@ export class ScriptCalls {
     });
   }
 
+  /**
+   * Forgets the known scripts after the loss of a connection, because the server may have lost them, too. A client may have hooks for errors, such
+   * as ioredis' `reconnectOnError`, by which the error for an unknown script would end the connection again.
+   */
+  forgetLost(): void {
+    this.losses = this.commands.losses;
+    for (const [sha, state] of this.scripts) if (state === true) this.scripts.delete(sha);
+  }
+
   /** Like `run`, without a promise. Most calls can be sent at once. */
   send(call: Call, end: Done): void {
     new Sending(this, call, end).write();
@@ -63,49 +81,53 @@ export class ScriptCalls {
 
 /** A call under way. */
 class Sending implements ScriptCall {
-  readonly keys: readonly string[];
-  readonly args: string[];
-  readonly #calls: ScriptCalls;
-  readonly #call: Call;
-  readonly #end: Done;
+  declare readonly keys: readonly string[];
+  declare readonly args: string[];
+  declare readonly calls: ScriptCalls;
+  declare readonly call: Call;
+  declare readonly end: Done;
   /** The last time at which the call was written, by `performance.now()`. */
-  #sent: number;
+  declare sent: number;
   /** The end of the callers' time, by `performance.now()`. 0 until the call is written. */
-  #until: number;
+  declare until: number;
   /** The count of replies that the server does not know the script. */
-  #misses: number;
+  declare misses: number;
   /** The count of refusals as late although the server's time was known. */
-  #refusals: number;
+  declare refusals: number;
   /** The calls that wait for the script brought by this call. */
-  #brings: Sending[] | undefined;
+  declare brings: Sending[] | undefined;
 
+  /** The constructor only assigns fields, and no member is private, because V8 initializes private members by a call. */
   constructor(calls: ScriptCalls, call: Call, end: Done) {
-    this.#calls = calls;
-    this.#call = call;
+    this.calls = calls;
+    this.call = call;
     this.keys = call.keys;
     this.args = call.args;
-    this.#end = end;
-    this.#sent = 0;
+    this.end = end;
+    this.sent = 0;
     // A batch that is sent in parts, or again, keeps its time.
-    this.#until = call.asked[0]!.call?.until ?? 0;
-    this.#misses = 0;
-    this.#refusals = 0;
-    this.#brings = undefined;
+    this.until = call.asked[0]!.call?.until ?? 0;
+    this.misses = 0;
+    this.refusals = 0;
+    this.brings = undefined;
   }
 
   /** Writes the call at once, or as soon as the client is ready. */
-  write(isReady = this.#calls.commands.ready()): void {
-    const { commands, scripts } = this.#calls;
-    if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
-    const { sha, source } = this.#call.script;
+  write(isReady = this.calls.commands.ready()): void {
+    const { commands, scripts } = this.calls;
+    if (!isReady) return void commands.connected().then(() => this.write(true), this.end);
+    if (this.calls.losses !== commands.losses) this.calls.forgetLost();
+    const past = this.calls.clock && pastClockError(this.calls.clock);
+    if (past) return this.end(past);
+    const { sha, source } = this.call.script;
     const isAlone = commands.connectionless;
     const state = isAlone ? true : scripts.get(sha);
     // Each server of a cluster needs the script, so in a cluster a call brings the script if its server lacks it.
-    const isMissing = this.#misses > (commands.cluster || isAlone ? 0 : 1);
-    if (this.#isAbandoned()) return this.#end(processLate());
+    const isMissing = this.calls.isOfMany || this.misses > (commands.cluster || isAlone ? 0 : 1);
+    if (this.isAbandoned()) return this.end(processLate());
     if (!isMissing && Array.isArray(state)) return void state.push(this);
     // The first call brings the script, and learns the server's time. Later calls wait for the answer.
-    if (!isMissing && !state) scripts.set(sha, (this.#brings = []));
+    if (!isMissing && !state) scripts.set(sha, (this.brings = []));
     const isKnown = state === true && !isMissing;
     try {
       commands.run(isKnown ? 'evalsha' : 'eval', isKnown ? sha : source, this);
@@ -114,82 +136,79 @@ class Sending implements ScriptCall {
     }
   }
 
-  get until(): number {
-    return this.#until;
-  }
-
   /** The store's time begins now, even if this process writes the call late. */
   deadline(): string {
-    const { time, clock } = this.#calls;
-    const sent = (this.#sent = performance.now());
-    if (this.#isAbandoned()) return PASSED_DEADLINE;
+    const { time, clock } = this.calls;
+    const sent = (this.sent = performance.now());
+    if (this.isAbandoned()) return PASSED_DEADLINE;
     // Either the call is written for the first time, or this process read the server's refusal too late. The time begins anew.
-    if (sent >= this.#until && (time.known || clock)) {
-      const { timeout, asked } = this.#call;
-      const until = (this.#until = sent + timeout + time.doubt(timeout));
+    if (sent >= this.until && (time.known || clock)) {
+      const { timeout, asked } = this.call;
+      const until = (this.until = sent + timeout + time.doubt(timeout));
       for (const { call } of asked) if (call) call.until = until;
     }
-    return clock ? String(-stepBy(clock)) : time.at(this.#until);
+    return clock ? String(-stepBy(clock, this.call.asked.length)) : time.at(this.until);
   }
 
   done(error: Error | undefined, reply?: unknown): void {
-    const brings = this.#brings;
+    const brings = this.brings;
     if (brings) {
-      this.#brings = undefined;
-      this.#calls.scripts.set(this.#call.script.sha, true);
+      this.brings = undefined;
+      this.calls.scripts.set(this.call.script.sha, true);
     }
+    if (error === undefined && typeof reply === 'string' && isSignal(reply)) error = new Error(reply);
     if (error === undefined) {
       const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
-      if (typeof step === 'number') this.#calls.time.learn(step / 1000, this.#sent, performance.now());
-      this.#end(undefined, reply);
+      if (typeof step === 'number') this.calls.time.learn(step / 1000, this.sent, performance.now());
+      this.end(undefined, reply);
     } else {
-      this.#refused(error);
+      this.refused(error);
     }
     for (const other of brings ?? []) other.write();
   }
 
   /** Sends the call again if the server has not run it. Any other error ends the call. */
-  #refused(error: Error): void {
-    const { commands, scripts, time } = this.#calls;
+  refused(error: Error): void {
+    const { commands, scripts, time } = this.calls;
     const { message } = error;
-    const { sha } = this.#call.script;
+    const { sha } = this.call.script;
     if (message.startsWith('NOSCRIPT')) {
-      this.#misses++;
+      this.misses++;
       if (!commands.cluster && scripts.get(sha) === true) scripts.delete(sha);
       this.write();
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
-      this.#tryAgain(error);
+      this.tryAgain(error);
       return;
     }
-    const now = LATE_ERROR.exec(message)?.[1];
+    const now = LATE_SIGNAL.exec(message)?.[1];
     if (now === undefined) {
       if (isUnknownCommand(error) || lacksLua(error))
-        void explainUnsupported(commands, error).then(this.#end, this.#end);
-      else this.#end(error);
+        void explainUnsupported(commands, error).then(this.end, this.end);
+      else this.end(error);
       return;
     }
     // Until the first answer every call is late. Later, either the store's clock was set forward, or this process paused during the call.
-    if (time.known) this.#refusals++;
-    time.learn(Number(now), this.#sent, performance.now());
-    if (this.#refusals > 1) this.#end(processLate());
+    if (time.known) this.refusals++;
+    time.learn(Number(now), this.sent, performance.now());
+    if (this.refusals > 1) this.end(processLate());
     else this.write();
   }
 
   /** Sends the call again after a pause, because its slot is moving to another server. The pause is part of the caller's time. */
-  #tryAgain(error: Error): void {
+  tryAgain(error: Error): void {
     const refused = performance.now();
     setTimeout(() => {
       const now = performance.now();
-      const isBusy = refused >= this.#until || now - refused > MOVING_SLOT_PAUSE_MS + TIMER_DELAY_MS;
-      if (now >= this.#until && !isBusy) this.#end(error);
+      const isBusy = refused >= this.until || now - refused > MOVING_SLOT_PAUSE_MS + TIMER_DELAY_MS;
+      if (now >= this.until && !isBusy) this.end(error);
       else this.write();
     }, MOVING_SLOT_PAUSE_MS);
   }
 
-  #isAbandoned(): boolean {
-    for (const { call } of this.#call.asked) if (!call?.abandoned) return false;
+  isAbandoned(): boolean {
+    for (const { call } of this.call.asked) if (!call?.abandoned) return false;
     return true;
   }
 }
@@ -201,9 +220,9 @@ class Sending implements ScriptCall {
 export class StoreTime {
   /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
   #least = 0;
+  #most = 0;
   /** Whether there was a reply already. */
   known = false;
-  #most = 0;
   /** The last translated time, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
   #translated = 0;
   #text = '0';
@@ -252,11 +271,22 @@ export class StoreTime {
 /** The latest step of each test clock. */
 const steps = new WeakMap<Clock, number>();
 
-/** A step by a test clock. Steps in the same millisecond differ by their order in this process. */
-function stepBy(clock: Clock): number {
+/** A step by a test clock. Steps in the same millisecond differ by their order in this process. @param count the count of questions */
+function stepBy(clock: Clock, count: number): number {
   const step = stepAfter(steps.get(clock) ?? 0, clock());
-  steps.set(clock, step);
+  steps.set(clock, stepOf(step, count - 1));
   return step;
+}
+
+/** The most by which a test's clock may be behind real time, because the clocks of server and process may differ, ms. */
+const MAX_CLOCK_LAG_MS = 1000;
+
+/** The error for a test's clock in the past. The server would delete each key at once, so that nothing would be limited. */
+export function pastClockError(clock: Clock): HeadgateError | undefined {
+  const now = clock();
+  if (now >= performance.timeOrigin + performance.now() - MAX_CLOCK_LAG_MS) return undefined;
+  const fix = "Keys expire by the server's clock, so start at the present or later, as new TestClock() does.";
+  return invalidOption('redisStore.clock', new Date(now).toISOString(), fix);
 }
 
 function processLate(): HeadgateError {

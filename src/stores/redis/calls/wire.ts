@@ -1,31 +1,43 @@
 import { HeadgateError } from '../../../common/errors.js';
 import { costAt } from '../../../contract/costs.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { recordDimensions } from '../../../contract/overrides.js';
 import { malformedReply, type ChangeReply, type Reply, type UsageReply } from '../../../contract/reply.js';
-import type { PolicySet, Query } from '../../../contract/store.js';
-import type { Crossing } from '../../../contract/crossing.js';
-import { addVerdict, soleVerdict } from '../../../contract/verdicts.js';
+import { stepOf, type PolicySet, type Query } from '../../../contract/store.js';
+import type { Feature, Writable } from '../../../features/feature.js';
+import { looksOf } from '../../../features/features.js';
+import { addVerdict, soleVerdict, type Verdicts } from '../../../contract/verdicts.js';
+import { packParams } from '../packed-params.js';
 
 /** The list of policies, then their params, as `policies.lua` reads them at a time (ms since the epoch). */
-export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
+export function policiesArg(policies: readonly CompiledPolicy[], now: number): string {
   let list = '';
   let names = '';
-  const params: string[] = [];
+  let params = '';
   policies.forEach((policy, i) => {
     // Of a pool and its tenant, only the pool's params are sent.
     const isTenant = policy.isHidden && policies[i - 1]?.params === policy.params;
     const flags = (policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0) + (policy.share === undefined ? 0 : 4);
     list += isTenant ? 8 : flags;
     names += ` ${policy.kernel}`;
-    if (!isTenant) params.push(...paramArgs(policy, now));
+    if (!isTenant) params += paramsArg(policy, now);
   });
-  return [list + names, ...params];
+  return `${list}${names}\n${params}`;
 }
 
+/** The last params of policies whose params depend on the time, because they rarely change. */
+const lastSent = new WeakMap<CompiledPolicy, { numbers: readonly number[]; arg: string }>();
+
 /** The params that a policy's Lua file reads. */
-export function paramArgs({ params, sent }: CompiledPolicy, now: number): string[] {
-  return (sent ? sent(now) : Object.values(params)).map(String);
+export function paramsArg(policy: CompiledPolicy, now: number): string {
+  const { kernel, params, sent } = policy;
+  if (!sent) return packParams(kernel, Object.values(params));
+  const numbers = sent(now);
+  let last = lastSent.get(policy);
+  if (!last || numbers.some((number, i) => number !== last!.numbers[i])) {
+    last = { numbers, arg: packParams(kernel, numbers) };
+    lastSent.set(policy, last);
+  }
+  return last.arg;
 }
 
 /** A cost as `evaluate.lua` reads it. */
@@ -47,54 +59,59 @@ export function pushCosts(args: string[], queries: readonly Query[], peek: boole
   else if (cost !== 1 || peek) args.push(costArg(cost, peek));
 }
 
+/** The verdicts of an answer that has none. */
+const NO_VERDICTS: Verdicts = [];
+
 /** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
-
-/** Precedes a ban in a reply. */
-const BAN_MARK = -3;
 
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if the count of answers differs from the count of queries
  */
-export function decode(reply: unknown, queries: number, set: PolicySet, withIds = false): (Reply | Error)[] {
+export function decode(
+  reply: unknown,
+  queries: number,
+  set: PolicySet,
+  features: readonly Feature[] = [],
+): (Reply | Error)[] {
   const count = set.policies.length;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
-  const crossings = Array.isArray(reply[reply.length - 1]) ? takeCrossings(reply) : undefined;
+  const ends = features.map(({ readEnd }) => readEnd?.(reply));
   const asked = numbers[0]!;
+  const drains =
+    queries > 1 &&
+    set.policies.some(({ traits }) => traits.drains) &&
+    !features.some(({ sharesStep }) => sharesStep);
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
-    const first: unknown = reply[at];
-    // Behind 0, the request was decided now. Otherwise it repeats the request of that step, or of other policies.
-    const origin = withIds && typeof first === 'number' ? numbers[at++]! : 0;
-    const step = origin > 0 ? origin : asked;
+    // Of a bucket's charges, only those after a returned one move, so each has its own step.
+    const step = drains ? stepOf(asked, i) : asked;
     const now = Math.floor(step / 1000);
-    const repeated = origin === 0 ? undefined : ({ repeated: origin > 0 ? 'charged' : 'elsewhere' } as const);
+    const answer: Writable<Reply> = { now, step, ban: 0, verdicts: NO_VERDICTS };
+    for (const feature of features) if (feature.read) at = feature.read(reply, at, answer, read);
+    if (answer.first) {
+      answers.push(answer);
+      continue;
+    }
+    const first: unknown = reply[at];
     if (typeof first === 'string') {
       answers.push(new HeadgateError('HEADGATE_STORE_ERROR', first));
       at++;
       continue;
     }
     if (first === null) {
-      const names = recordDimensions(set);
-      const clientChanges = Object.fromEntries(names.map((name, n) => [name, String(reply[at + 1 + n])]));
-      answers.push({ now, step, ban: 0, verdicts: [], clientChanges });
-      at += 1 + names.length;
+      at++;
+      for (const feature of features) at = feature.readUndecided?.(reply, at, answer, set) ?? at;
+      answers.push(answer);
       continue;
     }
-    const hasBan = numbers[at] === BAN_MARK;
-    const ban = hasBan ? numbers[at + 1]! : 0;
-    if (hasBan) at += 2;
-    const packed: unknown = reply[at];
-    if (ban > 0) {
-      answers.push({ now, step, ban, verdicts: [] });
-    } else if (count === 1 && typeof packed === 'number' && packed >= 0) {
+    if (count === 1 && typeof first === 'number' && first >= 0) {
       // The most common reply.
-      const verdicts = unpacked(packed);
-      answers.push(repeated ? { now, step, ban, verdicts, ...repeated } : { now, step, ban, verdicts });
+      answer.verdicts = unpacked(first);
       at++;
     } else {
       const verdicts: number[] = [];
@@ -107,16 +124,18 @@ export function decode(reply: unknown, queries: number, set: PolicySet, withIds 
         }
         at = read(numbers, at, verdicts);
       }
-      answers.push({ now, step, ban, verdicts, ...(limits && { limits }), ...repeated });
+      answer.verdicts = verdicts;
+      if (limits) answer.limits = limits;
     }
+    answers.push(answer);
   }
   if (at !== reply.length) throw malformedReply(reply);
-  if (crossings) for (const [i, own] of crossings) Object.assign(answers[i]!, { crossings: own });
+  for (const end of ends) for (const [i, fields] of end ?? []) Object.assign(answers[i]!, fields);
   return answers;
 }
 
 /**
- * The reply to a question about usage: an answer as of `decode`, but with verdicts beside a ban, and with the records behind the verdicts.
+ * The reply to a question about usage: an answer as of `decode`, and further fields behind the verdicts.
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`; or `HEADGATE_STORE_ERROR` if the data cannot be read
  */
@@ -124,12 +143,11 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const values = [...(reply as unknown[])];
   const isAnswer = typeof values[1] === 'number';
-  const names = isAnswer && set.overrides ? recordDimensions(set) : [];
-  const texts = values.splice(values.length - names.length);
-  const [, ban = 0] = values[1] === BAN_MARK ? (values.splice(1, 2) as number[]) : [];
-  const [answer] = decode(values, 1, set);
+  const looks = looksOf(set);
+  const fields = isAnswer ? looks.map(({ readUsage }) => readUsage?.(values, set)) : [];
+  const [answer] = decode(values, 1, set, looks);
   if (answer instanceof Error) throw answer;
-  return { ...answer!, ban, records: Object.fromEntries(names.map((name, i) => [name, String(texts[i])])) };
+  return Object.assign({ ...answer!, records: {} }, ...fields) as UsageReply;
 }
 
 /**
@@ -137,10 +155,10 @@ export function decodeUsage(reply: unknown, set: PolicySet): UsageReply {
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`
  */
-export function decodeChange(reply: unknown, count: number): ChangeReply {
+export function decodeChange(reply: unknown, count: number, features: readonly Feature[]): ChangeReply {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
-  const crossings = Array.isArray(reply.at(-1)) ? takeCrossings(reply).get(0) : undefined;
+  const ends = features.map(({ readEnd }) => readEnd?.(reply).get(0));
   const step = numbers[0]!;
   const charged: number[] = [];
   const verdicts: number[] = [];
@@ -150,21 +168,11 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
     at = read(numbers, at + 1, verdicts);
   }
   if (at !== reply.length) throw malformedReply(reply);
-  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged, ...(crossings && { crossings }) };
+  return Object.assign(
+    { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged },
+    ...ends,
+  ) as ChangeReply;
 }
-
-/** Takes the crossings of `thresholds.lua` from the end of a reply, by the position of the request. */
-function takeCrossings(reply: unknown[]): Map<number, Crossing[]> {
-  const crossings = new Map<number, Crossing[]>();
-  const numbers = reply.pop() as number[];
-  for (let n = 0; n < numbers.length; n += 6) {
-    const [request, at, level, used, limit, resetAfterMs] = numbers.slice(n, n + 6) as Six;
-    crossings.set(request, [...(crossings.get(request) ?? []), { at, level, used, limit, resetAfterMs }]);
-  }
-  return crossings;
-}
-
-type Six = [number, number, number, number, number, number];
 
 /** A verdict that is one number, which is always an admission. */
 function unpacked(packed: number): number[] {

@@ -7,6 +7,17 @@ export type Done = (error: Error | undefined, reply?: unknown) => void;
  */
 export const PASSED_DEADLINE = '1';
 
+/**
+ * The beginning of a reply in which a script reports a reason not to run, such as a passed deadline. Signals are values, because errors travel
+ * through the hooks of clients, such as ioredis' `reconnectOnError`.
+ */
+const SIGNAL = 'HEADGATE_';
+
+/** Whether a reply is a signal. */
+export function isSignal(reply: unknown): reply is string {
+  return typeof reply === 'string' && reply.startsWith(SIGNAL);
+}
+
 /** The name of the property by which a client of this package returns its commands, so that only programs that use the client load its code. */
 export const COMMANDS = Symbol('headgate commands');
 
@@ -48,6 +59,13 @@ export interface Commands {
   readonly connectionless?: boolean;
   /** The text that the client puts before every key, except in SCAN. */
   readonly keyPrefix: string;
+  /**
+   * The number of connections that were lost, or could not be restored. A server may have lost its scripts with the connection. Absent without
+   * connections.
+   */
+  readonly losses?: number;
+  /** Listens for the client's errors for one more store. @returns ends it. Without a listener, an error would end the process */
+  listen(): () => void;
   /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
   /** Whether commands can be sent at once. */

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../../common/errors.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
-import type { LastError } from './last-error.js';
+import type { ClientErrors } from '../../client-errors.js';
 
 interface Emitter {
   once(event: string, listener: () => void): unknown;
@@ -34,9 +34,8 @@ export function connecting(tls: boolean): string {
  */
 export function connection(
   client: Emitter,
-  up: readonly string[],
-  down: readonly string[],
-  lastError: LastError,
+  { up, down }: { readonly up: readonly string[]; readonly down: readonly string[] },
+  errors: ClientErrors,
   isOne: boolean,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -44,7 +43,7 @@ export function connection(
       clearTimeout(timer);
       for (const event of up) client.removeListener(event, succeed);
       for (const event of down) client.removeListener(event, fail);
-      lastError.next.delete(fail);
+      errors.next.delete(fail);
     };
     const succeed = () => {
       done();
@@ -52,11 +51,11 @@ export function connection(
     };
     const fail = () => {
       done();
-      reject(away('it could not connect', lastError.get()));
+      reject(away('it could not connect', errors.last));
     };
     const timer = setTimeout(fail, MAX_CONNECT_WAIT_MS).unref();
     for (const event of up) client.once(event, succeed);
     for (const event of down) client.once(event, fail);
-    if (isOne) lastError.next.add(fail);
+    if (isOne) errors.next.add(fail);
   });
 }

@@ -1,9 +1,17 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../../common/errors.js';
-import { PASSED_DEADLINE, type Commands, type Hazard, type ScriptCall, type Server } from './commands.js';
+import { withoutSecretFields } from '../../../common/shown.js';
+import { errorsOf, type ClientErrors } from '../../client-errors.js';
+import {
+  isSignal,
+  PASSED_DEADLINE,
+  type Commands,
+  type Hazard,
+  type ScriptCall,
+  type Server,
+} from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
-import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, NO_FAILOVER_DETECTOR, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 /** The members that `redisStore` uses of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
@@ -37,6 +45,7 @@ interface IoredisOptions {
 interface Command {
   readonly args: unknown[];
   setTimeout(ms: number): void;
+  transformReply(reply: unknown): unknown;
 }
 
 interface Sender extends IoredisLike {
@@ -77,7 +86,7 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: IoredisLike;
-  readonly #lastError: LastError;
+  readonly #errors: ClientErrors;
   /** The client with two changes: without autopipelining, which delays commands; and with each command passing through `#taken`. */
   readonly #sender: Sender;
   /** The client's options, with the options of a cluster's connections. */
@@ -86,6 +95,7 @@ export class IoredisCommands implements Commands {
   readonly #flights: Flight[] = [];
   readonly #listeners = new Set<(server: string | undefined) => void>();
   #taken: Command | undefined;
+  losses = 0;
   #connecting: Promise<void> | undefined;
   #nextReady: Promise<void> | undefined;
 
@@ -100,6 +110,8 @@ export class IoredisCommands implements Commands {
           // Disables the client's `commandTimeout`: in a late process its timer fires before the reply is read, and the reply would be
           // lost.
           command.setTimeout = () => {};
+          // Replaces the transformers of replies that an application may have set for all commands of a name.
+          command.transformReply = textsOf;
           return sender.sendCommand(command, stream);
         },
       },
@@ -107,7 +119,7 @@ export class IoredisCommands implements Commands {
     this.cluster = isCluster(client);
     const options = client.options as IoredisOptions;
     this.#options = { ...options.redisOptions, ...options };
-    this.#lastError = new LastError(client);
+    this.#errors = errorsOf(client, 'The client of redisStore');
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
       const watch = (node: IoredisLike) => void node.on('close', () => this.#lost(nameOf(node)));
@@ -140,22 +152,25 @@ export class IoredisCommands implements Commands {
     }));
   }
 
+  listen(): () => void {
+    return this.#errors.listen();
+  }
+
   onLost(listener: (server: string | undefined) => void): void {
     this.#listeners.add(listener);
   }
 
   connected(): Promise<void> {
     const { status } = this.#client;
-    const error = this.#lastError.get();
+    const error = this.#errors.last;
     // With `lazyConnect`, the first command connects.
     if (status === 'wait') this.#client.connect().catch(() => {});
     else if (status !== 'connecting' && status !== 'connect')
       return Promise.reject(away(`its status is "${status}"`, error));
     return (this.#connecting ??= connection(
       this.#client,
-      ['ready'],
-      ['close', 'end'],
-      this.#lastError,
+      { up: ['ready'], down: ['close', 'end'] },
+      this.#errors,
       !this.cluster,
     ).finally(() => (this.#connecting = undefined)));
   }
@@ -168,7 +183,7 @@ export class IoredisCommands implements Commands {
     const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client as Node];
     return nodes.map((node) => ({
       name: nameOf(node),
-      send: ([command = '', ...args]) => node.call(command, ...args),
+      send: ([command = '', ...args]) => node.call(command, ...args).catch(rethrow),
     }));
   }
 
@@ -177,7 +192,7 @@ export class IoredisCommands implements Commands {
   }
 
   call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
-    return (this.#client as Node).call(command, key, ...args);
+    return (this.#client as Node).call(command, key, ...args).catch(rethrow);
   }
 
   serverOf(key: string): string | undefined {
@@ -215,11 +230,12 @@ export class IoredisCommands implements Commands {
     this.#flights.push(flight);
     answer.then(
       (reply) => {
-        if (this.#landed(flight))
-          call.done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
+        if (!this.#landed(flight)) return;
+        // The server has refused the repeated call. The first one may have run.
+        if (flight.lost && isSignal(reply)) call.done(connectionLost());
+        else call.done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
       },
       (error: Error) => {
-        // The server has refused the repeated call. The first one may have run.
         if (this.#landed(flight)) call.done(flight.lost ? connectionLost(error) : refusalOf(error));
       },
     );
@@ -238,6 +254,7 @@ export class IoredisCommands implements Commands {
 
   /** @param server the server of the connection; `undefined` for the only server, or for every server of a cluster */
   #lost(server?: string): void {
+    this.losses++;
     for (const listener of this.#listeners) listener(server);
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
@@ -258,13 +275,28 @@ function nameOf({ options }: IoredisLike): string {
 /** The last refusal of a call that a Cluster repeated until giving up. Servers have refused the call each time. */
 function refusalOf(error: Error): Error {
   const [, words] = /^Too many Cluster redirections\. Last error: (?:\w+: )?(.*)$/s.exec(error.message) ?? [];
-  return words === undefined ? error : new Error(words, { cause: error });
+  return words === undefined ? discreet(error) : new Error(words, { cause: discreet(error) });
+}
+
+/** The client's error without the command, whose arguments can be passwords and keys of clients. */
+const discreet = (error: Error): Error => withoutSecretFields(error) as Error;
+
+function rethrow(error: Error): never {
+  throw discreet(error);
 }
 
 function connectionLost(cause?: Error): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_AWAY', 'The connection was lost while the store decided.', {
     cause,
   });
+}
+
+/** A reply with texts in place of buffers. */
+function textsOf(reply: unknown): unknown {
+  if (reply instanceof Buffer) return reply.toString();
+  if (Array.isArray(reply))
+    for (let i = 0; i < reply.length; i++) if (typeof reply[i] === 'object') reply[i] = textsOf(reply[i]);
+  return reply;
 }
 
 function numbersOf(reply: unknown): unknown {

@@ -1,7 +1,7 @@
+import { errorsOf, type ClientErrors } from '../../client-errors.js';
 import type { Commands, Hazard, ScriptCall, Server } from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
-import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 interface EvalOptions {
@@ -39,14 +39,15 @@ interface Client extends NodeRedisLike {
   /** Only for clusters, since version 6. */
   readonly isReady?: boolean;
   withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
-  withTypeMapping(typeMapping: undefined): NodeRedisLike;
+  withTypeMapping(typeMapping: undefined): Client;
   sendCommand(command: readonly string[]): Promise<unknown>;
   readonly options?: Options;
   /** Since version 6. */
   readonly _keyPrefix?: string | undefined;
 }
 
-interface Cluster extends Omit<Client, 'sendCommand'> {
+interface Cluster extends Omit<Client, 'sendCommand' | 'withTypeMapping'> {
+  withTypeMapping(typeMapping: undefined): Cluster;
   /** @param firstKey a key of the server; `undefined` for any server */
   sendCommand(
     firstKey: string | undefined,
@@ -75,11 +76,14 @@ function isCluster(client: Client | Cluster): client is Cluster {
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;
-  /** The same client and connection, with separate options for the store's commands. */
+  /** The same client and connection without the user's mapping of replies. */
+  readonly #plain: Client | Cluster;
+  /** The same for scripts, with separate options. */
   readonly #sender: NodeRedisLike;
   /** The event of a ready client. */
   readonly #up: string;
-  readonly #lastError: LastError;
+  readonly #errors: ClientErrors;
+  losses = 0;
   #reconnecting = false;
   #connecting: Promise<void> | undefined;
   #isFinding = false;
@@ -91,10 +95,12 @@ export class NodeRedisCommands implements Commands {
     this.#up = this.cluster ? 'connect' : 'ready';
     // The client's own timeout costs as much as the command, and the store already has a timeout. A cluster keeps the client's timeout,
     // which also bounds the wait for a node.
+    this.#plain = this.#client.withTypeMapping(undefined);
     this.#sender = this.cluster
-      ? this.#client.withTypeMapping(undefined)
+      ? this.#plain
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
-    this.#lastError = new LastError(client);
+    this.#errors = errorsOf(client, 'The client of redisStore');
+    for (const event of this.#down) client.on(event, () => this.losses++);
     client.on('reconnecting', () => (this.#reconnecting = true));
     client.on('ready', () => (this.#reconnecting = false));
   }
@@ -105,7 +111,9 @@ export class NodeRedisCommands implements Commands {
   }
 
   ready(): boolean {
-    return this.#client.isReady ?? this.#client.isOpen;
+    const client = this.#client;
+    // A cluster of version 5 is open while it still looks for its servers.
+    return client.isReady ?? (client.isOpen && (!isCluster(client) || client.masters.length > 0));
   }
 
   whenReady(): Promise<void> {
@@ -117,22 +125,29 @@ export class NodeRedisCommands implements Commands {
     }));
   }
 
+  listen(): () => void {
+    return this.#errors.listen();
+  }
+
+  /** The events of lost connections. */
+  get #down(): readonly string[] {
+    return this.cluster ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
+  }
+
   onLost(listener: (server: string | undefined) => void): void {
     const client = this.#client;
-    const events = isCluster(client) ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
     const nameOf = (at: unknown) => (isCluster(client) ? nameAt(client, at as Address) : undefined);
-    for (const event of events) client.on(event, (at) => listener(nameOf(at)));
+    for (const event of this.#down) client.on(event, (at) => listener(nameOf(at)));
   }
 
   connected(): Promise<void> {
     if (!this.#client.isOpen) return Promise.reject(away('call its connect() first'));
-    const error = this.#lastError.get();
+    const error = this.#errors.last;
     if (this.#reconnecting) return Promise.reject(away('it is reconnecting', error));
     return (this.#connecting ??= connection(
       this.#client,
-      [this.#up],
-      ['reconnecting', 'end'],
-      this.#lastError,
+      { up: [this.#up], down: ['reconnecting', 'end'] },
+      this.#errors,
       !this.cluster,
     ).finally(() => (this.#connecting = undefined)));
   }
@@ -147,11 +162,12 @@ export class NodeRedisCommands implements Commands {
   }
 
   servers(): readonly Server[] {
-    const client = this.#client;
+    const client = this.#plain;
     if (!isCluster(client)) return [{ name: '', send: (command) => client.sendCommand(command) }];
     return client.masters.map((node) => ({
       name: node.address,
-      send: async (command) => (await client.nodeClient(node)).sendCommand(command),
+      send: async (command) =>
+        (await client.nodeClient(node)).withTypeMapping(undefined).sendCommand(command),
     }));
   }
 
@@ -160,7 +176,7 @@ export class NodeRedisCommands implements Commands {
   }
 
   call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
-    const client = this.#client;
+    const client = this.#plain;
     const whole = this.keyPrefix + key;
     const words = [command, whole, ...args];
     return isCluster(client) ? client.sendCommand(whole, false, words) : client.sendCommand(words);

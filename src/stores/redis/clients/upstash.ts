@@ -10,7 +10,7 @@ export interface UpstashOptions {
   /** The token that may run scripts. A read-only token may not. Upstash calls the value `UPSTASH_REDIS_REST_TOKEN`. */
   token: string;
   /** The function that sends the requests. @default the global `fetch` at the time of each request */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 /** The members that {@link upstashRedis} uses of a `Redis` of `@upstash/redis`: its address and token. */
@@ -44,6 +44,10 @@ const FIXES: Readonly<Record<number, string>> = {
   429: 'The plan allows no more requests at present.',
 };
 
+/** The fix for a redirect, which is not followed, because another server must not receive the keys. */
+const REDIRECTED =
+  'Redirects are not followed, because the requests contain keys. Pass the address to which it redirects.';
+
 /** One command that waits for the end of the turn, or for its reply. */
 interface Waiting {
   readonly words: () => readonly string[];
@@ -73,8 +77,7 @@ export function upstashRedis(options: UpstashOptions | UpstashLike | UpstashRedi
   checkShape('upstashRedis', options, ['url', 'token', 'fetch']);
   const { url, token, fetch: send } = options as Partial<UpstashOptions>;
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
-    // The message must not contain the token.
-    throw invalidOption('upstashRedis.token', typeof token === 'string' ? '***' : token, FIXES[401]!);
+    throw invalidOption('upstashRedis.token', token, FIXES[401]!);
   if (send !== undefined && typeof send !== 'function')
     throw invalidOption('upstashRedis.fetch', send, 'Pass a function like the global fetch.');
   return new UpstashCommands(checkUrl(url), `Bearer ${token}`, send);
@@ -123,6 +126,10 @@ export class UpstashCommands implements Commands, UpstashRedis {
 
   connected(): Promise<void> {
     return Promise.resolve();
+  }
+
+  listen(): () => void {
+    return () => {};
   }
 
   onLost(listener: (server: string | undefined) => void): void {
@@ -204,10 +211,12 @@ export class UpstashCommands implements Commands, UpstashRedis {
         headers: this.#headers,
         body: JSON.stringify(isAlone ? commands[0] : commands),
         signal: aborter.signal,
+        redirect: 'manual',
         // Next.js caches the answers of `fetch`. Cloudflare's older Workers refuse the option.
         ...('cache' in Request.prototype && { cache: 'no-store' }),
       });
       status = response.status;
+      if (isRedirect(response)) throw refusalOf(status, '', REDIRECTED);
       const answers = answersIn(await response.text());
       const error = answers?.[0]?.error;
       // The command itself has failed, not the request.
@@ -243,14 +252,17 @@ function answersIn(text: string): readonly Answer[] | undefined {
   return areAnswers ? (answers as Answer[]) : undefined;
 }
 
-/** The error for a status other than 200. */
-function refusalOf(status: number, words: string): HeadgateError {
+/** Whether a server names another address. Some runtimes hide the status of such a response. */
+function isRedirect({ status, type }: Response): boolean {
+  return (status >= 300 && status < 400) || type === 'opaqueredirect';
+}
+
+/** The error for a status other than 200. @param fix by default the fix for the status */
+function refusalOf(status: number, words: string, fix = FIXES[status]): HeadgateError {
   const cause = new Error(`HTTP ${status} ${words}`);
-  const text = [
-    `The REST API of Redis answered with the status ${status}${words && `: ${words}`}.`,
-    FIXES[status],
-  ];
-  const code = REFUSED.includes(status) ? 'HEADGATE_STORE_ERROR' : 'HEADGATE_STORE_AWAY';
+  const text = [`The REST API of Redis answered with the status ${status}${words && `: ${words}`}.`, fix];
+  const code =
+    REFUSED.includes(status) || fix === REDIRECTED ? 'HEADGATE_STORE_ERROR' : 'HEADGATE_STORE_AWAY';
   return new HeadgateError(code, text.filter(Boolean).join(' '), { cause });
 }
 

@@ -1,13 +1,13 @@
 /** A connection to a server. After a loss, the server that answers next may not know the charges made through the connection. */
-export interface Connection {
+export interface SliceConnection {
   isLost: boolean;
 }
 
 /** The connections of a client by the names of the servers; `undefined` for the only server, and for an unknown server. */
 export class Connections {
-  readonly #open = new Map<string | undefined, Connection>();
+  readonly #open = new Map<string | undefined, SliceConnection>();
 
-  to(server: string | undefined): Connection {
+  to(server: string | undefined): SliceConnection {
     let connection = this.#open.get(server);
     if (!connection) this.#open.set(server, (connection = { isLost: false }));
     return connection;

@@ -1,7 +1,7 @@
 import { sharedOf } from '../../../contract/shares.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
-import { partsOf, type Part } from '../../../contract/parts.js';
+import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import { performance } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
 import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
@@ -29,7 +29,7 @@ interface KnownKeys {
 }
 
 /** A set's part, and the memory of its keys. */
-interface KnownPart extends Part {
+interface KnownPart extends DimensionSet {
   readonly known: KnownKeys;
 }
 
@@ -66,7 +66,7 @@ export class Denials {
       set.ban,
       set.dimensions,
     ]);
-    const parts = partsOf(set).map((part) => ({
+    const parts = setsByDimension(set).map((part) => ({
       ...part,
       known: this.#scope(part.scope, set.name, policies),
     }));
@@ -134,7 +134,8 @@ export class Denials {
         if (known.denied.size > 0) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
-    if (peek) return;
+    // Once a fresh ban has forgotten charges, the policies deny for a shorter time.
+    if (peek || (answer.ban < 0 && set.freshBans)) return;
     const { known, keyOf } = decider(parts, reply);
     const deniedKey = keyOf(key);
     if (asked <= (known.changes.get(escapeKey(deniedKey)) ?? known.forgotten)) return;
@@ -142,9 +143,8 @@ export class Denials {
     const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
     const received = this.#clock();
     if (until <= received) return;
-    const { now, step, ban } = reply;
-    const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
-    const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
+    const noted = { ...reply, ban: Math.abs(reply.ban) };
+    const keys = typeof key === 'string' ? undefined : JSON.stringify(key);
     if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
     known.denied.set(deniedKey, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }

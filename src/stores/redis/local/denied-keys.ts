@@ -110,8 +110,7 @@ export class DeniedKeys {
     const wait = integers[at + WAIT]!;
     if (wait === ELSEWHERE) {
       const denial = this.#elsewhere.get(row)!;
-      // A ban denies any cost.
-      return denial.cost === cost || denial.reply.ban !== 0 ? later(denial.reply, passed) : undefined;
+      return denial.cost === cost ? later(denial.reply, passed) : undefined;
     }
     if (integers[at + COST] !== cost) return undefined;
     return {

@@ -1,18 +1,19 @@
+import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
 import {
   isPromise,
-  type Change,
+  type ChargeChange,
   newCall,
-  perSet,
   type MaybePromise,
   type PolicySet,
   type Query,
   type Store,
   type Subject,
 } from '../../../contract/store.js';
-import type { Connection } from './connections.js';
+import { variant } from '../../../contract/variant.js';
+import type { SliceConnection } from './connections.js';
 import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
 import { SliceSize } from './slice-size.js';
@@ -29,18 +30,21 @@ export interface Keeping extends Slicing {
   /** Called when a key begins to have a slice. */
   readonly holds: (hot: HotKey) => void;
   /** Receives the units of a slice that must be returned. */
-  readonly giveBack: (rest: Change, slice: Slice) => void;
+  readonly giveBack: (rest: ChargeChange, slice: Slice) => void;
   /** The connection to the server of a key, as far as the client knows. */
-  readonly connectionOf: (subject: Subject) => Connection;
+  readonly connectionOf: (subject: Subject) => SliceConnection;
 }
 
 /** A set that charges the same counts and does nothing else: no bans, attempts or shadows. */
-const bareOf = perSet((set): PolicySet => {
-  const { policies, ban } = set;
-  if (!ban && !policies.some(({ shadow, attempts }) => shadow || attempts)) return set;
-  const bare = policies.map((policy) => ({ ...policy, shadow: false, attempts: false }));
-  return { ...set, policies: bare, ban: undefined };
-});
+const bareOf = (set: PolicySet): PolicySet => variant(set, 'bare', bareFields);
+
+function bareFields({ policies, ban }: PolicySet): Partial<PolicySet> | undefined {
+  if (!ban && !policies.some(({ shadow, attempts }) => shadow || attempts)) return undefined;
+  return {
+    policies: policies.map((policy) => ({ ...policy, shadow: false, attempts: false })),
+    ban: undefined,
+  };
+}
 
 /** Passes an answer on, after the listener has received it. */
 export function tapped(answer: MaybePromise<Reply>, listener: (reply: Reply) => void): MaybePromise<Reply> {
@@ -114,7 +118,7 @@ export class HotKey {
   /** Charges a slice if it is worth a call. */
   refill(subject: Subject, cost: number, now: number): void {
     const units = this.worth(subject.set, cost, now);
-    if (units > 0) this.#charge(subject, units, now).catch(() => {});
+    if (units > 0) void inBackground('A slice was not charged', this.#charge(subject, units, now));
   }
 
   /**
@@ -174,7 +178,15 @@ export class HotKey {
       if (!this.learn(subject.set, reply, units)) return undefined;
       // The call may have been redirected to a server that the client knows only now.
       const connections = [...new Set([before, connectionOf(subject)])];
-      const slice = new Slice(subject, units, reply, asked, now, keptFor(hold), connections);
+      const slice = new Slice({
+        subject,
+        units,
+        reply,
+        asked,
+        received: now,
+        hold: keptFor(hold),
+        connections,
+      });
       const answer = carried && !reply.limits ? slice.spend(carried.set, carried.cost, now) : undefined;
       this.#end(now);
       this.#slices.push(slice);

@@ -1,19 +1,20 @@
+import { inBackground } from '../../../common/background.js';
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
-import type { Change } from '../../../contract/store.js';
+import type { ChargeChange } from '../../../contract/store.js';
 import { SWEEPS_PER_HOLD, type HotKey } from './hot-key.js';
 import type { Slice } from './slice.js';
 
 /** Returns the rests of slices, after a sweep for slices that have ended or are idle, and before the next call. */
 export class Returns {
-  readonly #giveBack: (rests: readonly Change[]) => Promise<void>;
+  readonly #giveBack: (rests: readonly ChargeChange[]) => Promise<void>;
   /** The time between two sweeps, ms. */
   readonly #every: number;
   readonly #holding = new Set<HotKey>();
   /** The units that are returned next, with their slices. */
-  #rests: [rest: Change, slice: Slice][] = [];
+  #rests: [rest: ChargeChange, slice: Slice][] = [];
   #sweeper: NodeJS.Timeout | undefined;
 
-  constructor(giveBack: (rests: readonly Change[]) => Promise<void>, hold: number) {
+  constructor(giveBack: (rests: readonly ChargeChange[]) => Promise<void>, hold: number) {
     this.#giveBack = giveBack;
     this.#every = hold / SWEEPS_PER_HOLD;
   }
@@ -24,7 +25,7 @@ export class Returns {
     this.#arm();
   }
 
-  add(rest: Change, slice: Slice): void {
+  add(rest: ChargeChange, slice: Slice): void {
     this.#rests.push([rest, slice]);
     this.#arm();
   }
@@ -45,7 +46,7 @@ export class Returns {
   send(): Promise<void> | undefined {
     if (this.#rests.length === 0) return undefined;
     const rests = this.#rests.splice(0).flatMap(([rest, { isLost }]) => (isLost ? [] : rest));
-    return this.#giveBack(rests).catch(() => {});
+    return inBackground('The units of slices were not given back', this.#giveBack(rests));
   }
 
   close(): void {

@@ -9,15 +9,15 @@ export interface SliceOptions {
    *
    * @default 10000
    */
-  size?: number;
+  size?: number | undefined;
   /** The time for which the process keeps units before it returns the rest: `'1ms'` to `'1s'`. @default '100ms' */
-  hold?: Duration;
+  hold?: Duration | undefined;
 }
 
 /** The rows of `SliceOptions`. */
 export const SLICE_TABLE = {
   size: integer(2, 1e6, 10_000),
-  hold: duration('100ms', { most: 1000 }),
+  hold: duration('100ms', { most: 1000, usual: 'brief' }),
 } satisfies OptionTable<SliceOptions>;
 
 /** The checked options of slices. */

@@ -19,9 +19,11 @@ const DEMAND_SHARE = 3 / 4;
 /** The part of the charged units that still counts after the next reply. */
 const FADING_FACTOR = 0.9;
 
-const rateOf = perSet(lostPerMs);
-
-const lowestOf = perSet(({ policies }) => Math.min(...policies.map(({ traits }) => traits.capacity)));
+/** The lowest capacity of a set's policies, and the units of a slice that are lost per ms. */
+const boundsOf = perSet((set) => ({
+  lowest: Math.min(...set.policies.map(({ traits }) => traits.capacity)),
+  lostPerMs: lostPerMs(set),
+}));
 
 /** The size of a key's next slice, by the demand of this process, the remaining units, and the charges of other processes. */
 export class SliceSize {
@@ -43,7 +45,7 @@ export class SliceSize {
 
   /** Records a request for units. A cost too large for any slice is not demand for slices. */
   ask(set: PolicySet, cost: number, now: number): void {
-    if (MIN_DECISIONS_PER_SLICE * cost > Math.min(this.#slicing.size, lowestOf(set) * MAX_LIMIT_SHARE))
+    if (MIN_DECISIONS_PER_SLICE * cost > Math.min(this.#slicing.size, boundsOf(set).lowest * MAX_LIMIT_SHARE))
       return;
     this.#demand = this.#demandAt(now) + cost;
     this.#askedAt = now;
@@ -74,8 +76,8 @@ export class SliceSize {
     const { size, hold } = this.#slicing;
     const share = this.#mine / (this.#mine + this.#others);
     const rest = (this.#remaining ?? Infinity) * share * MAX_REST_SHARE;
-    const most = Math.floor(Math.min(size, lowestOf(set) * MAX_LIMIT_SHARE, rest)) - held;
-    const rate = rateOf(set);
+    const { lowest, lostPerMs: rate } = boundsOf(set);
+    const most = Math.floor(Math.min(size, lowest * MAX_LIMIT_SHARE, rest)) - held;
     const life = now < this.#endsAt ? Math.min(hold, this.#endsAt - now) : hold;
     const wanted = (this.#demand * life) / hold;
     const units = Math.min(most, Math.ceil(wanted * DEMAND_SHARE) + Math.ceil(rate * life));

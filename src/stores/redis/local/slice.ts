@@ -1,9 +1,9 @@
 import type { Ahead } from '../../../algorithms/index.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import { chargedOf, type Reply } from '../../../contract/reply.js';
-import type { Change, PolicySet, Subject } from '../../../contract/store.js';
+import type { ChargeChange, PolicySet, Subject } from '../../../contract/store.js';
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
-import type { Connection } from './connections.js';
+import type { SliceConnection } from './connections.js';
 
 /** The store's clock counts whole ms, so a time of the store may end one millisecond earlier. */
 const CLOCK_TICK_MS = 1;
@@ -22,6 +22,22 @@ export function lostPerMs({ policies }: PolicySet): number {
   return Math.max(...policies.map((policy) => aheadOf(policy).lostPerMs));
 }
 
+/** A charge of units. */
+interface SliceParts {
+  readonly subject: Subject;
+  readonly units: number;
+  /** The admission of the units. */
+  readonly reply: Reply;
+  /** The time of the question. */
+  readonly asked: number;
+  /** The time of the reply. */
+  readonly received: number;
+  /** The longest time for which the units may be kept, ms. */
+  readonly hold: number;
+  /** The connections through which the units may have been charged. */
+  readonly connections?: readonly SliceConnection[];
+}
+
 /**
  * Units charged by the store, to be spent in this process. All times are by the clock of this process, and chosen so that the slice ends
  * too early rather than too late.
@@ -34,25 +50,10 @@ export class Slice {
   readonly #received: number;
   readonly #until: number;
   readonly #lostPerMs: number;
-  readonly #connections: readonly Connection[];
+  readonly #connections: readonly SliceConnection[];
   #spent = 0;
 
-  /**
-   * @param reply the admission of `units` units
-   * @param asked the time of the question
-   * @param received the time of the reply
-   * @param hold the longest time for which the units may be kept, ms
-   * @param connections the connections through which the units may have been charged
-   */
-  constructor(
-    subject: Subject,
-    units: number,
-    reply: Reply,
-    asked: number,
-    received: number,
-    hold: number,
-    connections: readonly Connection[] = [],
-  ) {
+  constructor({ subject, units, reply, asked, received, hold, connections = [] }: SliceParts) {
     const { set } = subject;
     this.#subject = subject;
     this.#units = units;
@@ -117,7 +118,7 @@ export class Slice {
    * The change that returns the unspent units, which can no longer be spent. Undefined if there are no unspent units, if all units have
    * expired, or if the slice's connection is lost.
    */
-  rest(now: number): Change | undefined {
+  rest(now: number): ChargeChange | undefined {
     const { set, key } = this.#subject;
     const left = this.#units - this.#spent;
     const spent = this.#spent;

@@ -1,14 +1,14 @@
+import { inBackground } from '../../../common/background.js';
 import type { Announced, Announcement } from '../../../contract/announcement.js';
 import type { BanNote } from '../../../contract/ban-options.js';
 import { isAsConfigured } from '../../../contract/overrides.js';
-import { partsOf, select, withinSlot, type Part } from '../../../contract/parts.js';
+import { setsByDimension, select, withinSlot, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import type { ChangeReply, Reply } from '../../../contract/reply.js';
 import {
   perSet,
-  type Change,
+  type ChargeChange,
   type Keys,
-  type LeaseChange,
   type MaybePromise,
   type OverrideStore,
   type PolicySet,
@@ -16,40 +16,41 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
+import { kindOf, needsStore } from '../../../features/features.js';
 import { performance } from '../../../common/real-time.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { within } from '../../../common/within.js';
-import { merged } from '../across.js';
+import { merged } from '../across-slots.js';
 import { tapped, type HotKey } from './hot-key.js';
 import { Returns } from './returns.js';
 import type { Slicing } from './slice-options.js';
-import { Shared, WatchedKeys, type Place } from './watched-keys.js';
+import { Shared, WatchedKeys, type WatchedPlace } from './watched-keys.js';
 
 /** A store that slices can be charged to. */
 export interface Sliceable extends Store {
   /** Returns several charges. Rejects if one could not be returned. */
-  giveBack(changes: readonly Change[]): Promise<void>;
+  giveBack(changes: readonly ChargeChange[]): Promise<void>;
 }
 
 /**
  * A store that charges slices of hot keys' quota in advance, and admits requests from the slices. `Ahead` explains why no limit is exceeded. A
  * decision by several keys needs a slice of each key. Limiters, tiers, sets and stores with the same counts on a client share slices.
  */
-export class Slices implements Store {
+export class Slices implements Partial<Store> {
   readonly #store: Sliceable;
   readonly #watched: WatchedKeys;
   readonly #returns: Returns;
   /** The longest time that a limiter waits for the store, ms. */
   #timeout = 0;
   /** The places of a set's parts. Undefined if the set cannot be decided from slices. */
-  readonly #placesOf = perSet((set): readonly Place[] | undefined => {
-    const parts = partsOf(set);
+  readonly #placesOf = perSet((set): readonly WatchedPlace[] | undefined => {
+    const parts = setsByDimension(set);
     if (!parts.every((part) => canBeSliced(part.set))) return undefined;
     this.#timeout = Math.max(this.#timeout, set.timeout);
     return parts.map((part) => this.#watched.placeOf(part, set));
   });
 
-  /** @param shared the state of the stores on a client @param identity distinguishes stores on the same client that count separately */
+  /** @param store the store around which `wrap` puts the slices @param shared the state of the stores on a client @param identity distinguishes stores on the same client that count separately */
   constructor(store: Sliceable, slicing: Slicing, shared = new Shared(), identity = '') {
     this.#store = store;
     const returns = new Returns((rests) => store.giveBack(rests), slicing.hold);
@@ -68,7 +69,7 @@ export class Slices implements Store {
     const { set, key, cost, costs, peek } = query;
     // A slice has the same units of each policy, as configured.
     const isPlain =
-      costs === undefined && query.id === undefined && (!set.overrides || isAsConfigured(set.overrides));
+      costs === undefined && !needsStore(kindOf(query)) && (!set.overrides || isAsConfigured(set.overrides));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#store.decide(query);
     if (places.length > 1) return this.#decideByAll(query, places);
@@ -88,7 +89,7 @@ export class Slices implements Store {
     return reply;
   }
 
-  #decideByAll(query: Query, places: readonly Place[]): MaybePromise<Reply> {
+  #decideByAll(query: Query, places: readonly WatchedPlace[]): MaybePromise<Reply> {
     const { set, key, cost } = query;
     const now = performance.now();
     const asked = places.map((place) => {
@@ -100,7 +101,7 @@ export class Slices implements Store {
     let answer: MaybePromise<Reply>;
     if (asked.every(({ slice }) => slice)) {
       const replies = asked.map(({ part, slice }) => slice!.spend(part.set, cost, now));
-      answer = merged(partsOf(set), replies);
+      answer = merged(setsByDimension(set), replies);
     } else {
       void this.#returns.send();
       answer = tapped(this.#store.decide(query), (reply) => {
@@ -114,7 +115,7 @@ export class Slices implements Store {
     return answer;
   }
 
-  async adjust(change: Change): Promise<ChangeReply> {
+  async adjust(change: ChargeChange): Promise<ChangeReply> {
     // A refund without a charge must not return units that slices have not spent yet.
     if (!change.charged && change.units.some((units) => units < 0)) {
       await this.#watched.drop(change);
@@ -123,13 +124,17 @@ export class Slices implements Store {
     return this.#store.adjust(change);
   }
 
+  #drop(subject: Subject): void {
+    void inBackground('The slices of a key were not given back', this.#watched.drop(subject));
+  }
+
   reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
-    void this.#watched.drop(subject);
+    this.#drop(subject);
     return this.#store.reset(subject, isLogged);
   }
 
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
-    void this.#watched.drop(subject);
+    this.#drop(subject);
     return this.#store.ban(subject, duration, note);
   }
 
@@ -137,7 +142,7 @@ export class Slices implements Store {
   get overrides(): Store['overrides'] {
     const { overrides } = this.#store;
     const change: OverrideStore['change'] = async (place, record) => {
-      if ('subject' in place) void this.#watched.drop(place.subject);
+      if ('subject' in place) this.#drop(place.subject);
       await this.#returns.send();
       return overrides!.change(place, record);
     };
@@ -149,16 +154,6 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
-  readonly remembersIds = true;
-  // Units that slices were charged in advance count as used.
-  readonly usage = (subject: Subject) => this.#store.usage!(subject);
-  readonly lease = (change: LeaseChange) => this.#store.lease(change);
-  readonly checkDimensions = (set: PolicySet) => this.#store.checkDimensions?.(set);
-  readonly servers = () => this.#store.servers?.() ?? [];
-  readonly serverOf = (subject: Subject) => this.#store.serverOf?.(subject);
-  readonly whenReady = () => this.#store.whenReady?.();
-  readonly waitsFor = () => this.#store.waitsFor?.();
-
   /** Returns all slices. A server that hangs delays the return only for the time that a decision would wait. */
   async close(): Promise<void> {
     const returned = this.#watched.close().then(() => this.#returns.send());
@@ -169,7 +164,7 @@ export class Slices implements Store {
 }
 
 /** A key of a decision, with only the policies of the key's dimension. */
-function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys): Subject {
+function subjectOf({ name, set: part, keyOf }: DimensionSet, set: PolicySet, key: Keys): Subject {
   const { names = [], slotBy } = set.dimensions ?? {};
   if (typeof key === 'string' || slotBy === undefined || name === slotBy)
     return { set: part, key: keyOf(key) };

@@ -1,5 +1,6 @@
+import { oncePer } from '../../../common/lazy.js';
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
-import { partsOf, type Part } from '../../../contract/parts.js';
+import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { Keys, PolicySet, Subject } from '../../../contract/store.js';
 import type { Commands } from '../clients/commands.js';
 import { Connections } from './connections.js';
@@ -22,22 +23,17 @@ export class Shared extends Map<string, HotKeys> {
   readonly connections = new Connections();
 }
 
-const known = new WeakMap<Commands, Shared>();
-
 /** The common state of the stores on a client. A slice ends with the connection through which it was charged. */
-export function sharedOf(commands: Commands): Shared {
-  const before = known.get(commands);
-  if (before) return before;
+export const sharedOf = oncePer((commands: Commands): Shared => {
   const shared = new Shared();
-  known.set(commands, shared);
   // The next server may not know the charges on the last one.
   commands.onLost((server) => shared.connections.lose(server));
   return shared;
-}
+});
 
 /** A part of a set, and the place of its keys. */
-export interface Place {
-  readonly part: Part;
+export interface WatchedPlace {
+  readonly part: DimensionSet;
   /** The identity of its counts. */
   readonly id: string;
   hotKeys: HotKeys;
@@ -59,13 +55,13 @@ export class WatchedKeys {
   }
 
   /** The place of a set's part. */
-  placeOf(part: Part, { name }: PolicySet): Place {
+  placeOf(part: DimensionSet, { name }: PolicySet): WatchedPlace {
     const owner = this.#ownerOf(part, name);
     const id = JSON.stringify([owner, ...part.set.policies.map((policy) => policy.id)]);
     return { part, id, hotKeys: this.#hotKeys(id, owner) };
   }
 
-  #ownerOf({ scope }: Part, name: string): string {
+  #ownerOf({ scope }: DimensionSet, name: string): string {
     return JSON.stringify([this.#identity, name, scope]);
   }
 
@@ -81,7 +77,7 @@ export class WatchedKeys {
   }
 
   /** A key at a place. Undefined if too many are watched. */
-  at(place: Place, key: Keys): HotKey | undefined {
+  at(place: WatchedPlace, key: Keys): HotKey | undefined {
     if (place.hotKeys.isGone) place.hotKeys = this.#hotKeys(place.id, place.hotKeys.owner);
     const { keys } = place.hotKeys;
     const id = place.part.keyOf(key);
@@ -95,7 +91,7 @@ export class WatchedKeys {
 
   /** Drops the slices of a key, of all tiers and stores, because the slices were charged before the next call. */
   async drop({ set, key }: Subject): Promise<void> {
-    const ids = new Map(partsOf(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
+    const ids = new Map(setsByDimension(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
     const dropped: Promise<void>[] = [];
     for (const { owner, keys } of this.#shared.values()) {
       const id = ids.get(owner);

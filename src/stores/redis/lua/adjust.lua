@@ -1,13 +1,11 @@
 -- Charges units, even more than remain, or returns units.
 --
--- KEYS:  one per policy; then one history per policy, if the step of the returned charge is known; with overrides, then one record per
---        policy (see overrides.lua). A history begins with the step of the last reset (0 without a reset). Cells of a step and ticks
+-- KEYS:  one per policy; then one history per policy (a change without a charge repeats the keys of the policies); then those of features. A history begins with the step of the last reset (0 without a reset). Cells of a step and ticks
 --        follow: the charges up to that step, back to the previous cell, have moved forward by the ticks, because earlier charges were
 --        returned
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; the arguments of thresholds.lua; with overrides the record of all keys, and the
---        id of each policy; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
---        mark, how long a charge counts (ms); of a request with an id, before them, how long an id is remembered, '' and what `claim`
---        of ids.lua reads
+-- ARGV:  deadline (see common.lua), the policies and their params (see policies.lua); the arguments of features, then those that
+--        features read themselves; then per policy its units (< 0: return them), the step of the returned charge (0: unspecified), the charge's
+--        mark, how long a charge counts (ms); before them, the arguments of features for changes
 -- Reply: step, then per policy the charged units, and an admitting verdict (see headgate_add_verdict in common.lua)
 
 --- include common
@@ -21,18 +19,13 @@
 --- if sharing
 --- include shares.share
 --- end
---- if overrides
---- include overrides.apply
---- end
 --- for each algorithm
+do
 --- include algorithm
 --- include algorithm.look
 --- include algorithm.adjust
---- if thresholds
---- if algorithm.capacity
---- include algorithm.capacity
---- end
---- end
+--- for each feature algorithm
+end
 --- end
 
 -- Reads the changes to a key since its charge. `stop` is the expiry for a history that has lost its TTL.
@@ -91,51 +84,29 @@ local function write_history(key, history, charge, ticks, stop)
   headgate_set(key, table.concat(numbers, ' '), stop)
 end
 
-local policies, at = headgate_policies(2)
---- if thresholds
-local count = #policies
---- include thresholds
-local mark_keys = {}
-for i = marks, 1, -1 do mark_keys[i] = table.remove(KEYS) end
---- end
---- if ids
-local id_key = table.remove(KEYS)
---- end
+local policies, at = headgate_policies(2), 3
+-- The one request's keys: see evaluate.lua.
+local count, stride = #policies, 2 * #policies
+--- for each feature arguments
 -- Before any change: a policy raises an error if the caller's params do not cover the current time.
 for _, policy in ipairs(policies) do
   if policy.check then policy.check(policy, now) end
 end
 
---- if overrides
-for i, policy in ipairs(policies) do
-  local record = redis.call('GET', KEYS[#KEYS - #policies + i]) or ''
-  if ARGV[at] ~= '' then record = record .. '\n' .. ARGV[at] end
-  if record ~= '' then policies[i] = headgate_override(policy, ARGV[at + i], record, now) end
-end
-at = at + 1 + #policies
---- end
-
---- if ids
---- include ids
---- include ids.changes
-at = at + 4
---- end
+--- for each feature change
 local changes = {}
 for i, policy in ipairs(policies) do
-  local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local units, charge = ARGV[at] + 0, ARGV[at + 1] + 0
+  local mark, life = ARGV[at + 2] + 0, ARGV[at + 3] + 0
   at = at + 4
   local returns = units < 0 and charge > 0
-  -- A charge made under an override may count for longer.
+  -- A charge made under another limit may count for longer.
   if returns and policy.record then
-    life = math.max(life, redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[#policies + i]))
+    life = math.max(life, redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[count + i]))
   end
-  local history = returns and read_history(KEYS[#policies + i], now + life)
+  local history = returns and read_history(KEYS[count + i], now + life)
   -- A reset after the charge has already returned it. The current charges belong to other requests.
   if history and history[1] >= charge then units = 0 end
---- if ids
-  if is_void then units = 0 end
---- end
   -- The PTTL call comes first: while a cluster moves a slot, the server refuses calls about a key that was deleted below.
   if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local remaining, reset, changed
@@ -146,23 +117,18 @@ for i, policy in ipairs(policies) do
   else
     local shift = history and policy.drains and shift_of(history, charge) or 0
     local time = math.floor(charge / 1000)
---- if thresholds
-    local _, before
-    if units > 0 and near[i] >= 0 then _, before = policy.look(KEYS[i], policy, 0, now, false) end
---- end
+--- for each feature adjusting
     remaining, reset, changed = policy.adjust(KEYS[i], policy, units, mark, now, time, shift)
     if not remaining then return redis.error_reply(reset) end
     if history and policy.drains and changed > 0 then
-      write_history(KEYS[#policies + i], history, charge, changed, now + life)
+      write_history(KEYS[count + i], history, charge, changed, now + life)
     end
---- if thresholds
-    if before and changed > 0 then
-      note(0, i, policy, mark_keys[mark_at[i]], before, remaining, reset)
-    end
---- end
+--- for each feature adjusted
   end
-  changes[i] = { key = KEYS[i], policy = policy, units = units, mark = mark, remaining = remaining, reset = reset }
-  changes[i].charged = units > 0 and changed or 0
+  changes[i] = {
+    key = KEYS[i], policy = policy, units = units, mark = mark, remaining = remaining, reset = reset,
+    charged = units > 0 and changed or 0,
+  }
 end
 
 --- if slot_sharing
@@ -179,7 +145,7 @@ for _, each in ipairs(headgate_shared(policies, changes, true)) do
   local limit, pool, tenant = each.limit, each.pool, each.tenant
   local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
   local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
-  local reset = limit.reset == 0 and shares_reset_of_pool(pool.policy, pool_state) or limit.reset
+  local reset = limit.reset == 0 and pool.policy.reset_of_pool(pool.policy, pool_state) or limit.reset
   shares_load(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, shares_start(tenant.policy, reset))
   if limit.units ~= 0 then
     shares_adjust(limit.units, limit.mark)
@@ -196,7 +162,5 @@ for _, change in ipairs(changes) do
   reply[filled + 1] = change.charged
   filled = headgate_add_verdict(reply, filled + 1, 0, change.remaining, change.reset)
 end
---- if thresholds
---- include thresholds.report
---- end
+--- for each feature finish
 return reply

@@ -2,7 +2,8 @@
 --
 -- KEYS:  the keys of the script that follows
 -- ARGV:  the deadline by the server's time (ms), or, in tests, the negated step at which to decide; then the arguments of the script
--- Reply: empty. Past the deadline: the error 'HEADGATE_LATE' with the server's time, because the caller has stopped waiting
+-- Reply: empty. Past the deadline: the text 'HEADGATE_LATE' with the server's time, because the caller has stopped waiting. Such signals are
+--        values, because clients have hooks for errors
 
 local deadline = ARGV[1] + 0
 -- The time in microseconds, which differs between calls and so also shows their order.
@@ -13,26 +14,46 @@ if deadline >= 0 then
   step = time[1] * 1000000 + time[2]
 end
 local now = (step - step % 1000) / 1000
-if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
+if now > deadline and deadline >= 0 then return string.format('HEADGATE_LATE %.0f', now) end
 
--- Appends one policy's verdict to a reply with `filled` elements, and returns the new length of the reply. Clients parse numbers slowly, so
--- the most common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other verdict is -1, wait,
--- remaining, resetAfter.
-local function headgate_add_verdict(reply, filled, wait, remaining, reset)
-  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    reply[filled + 1] = reset * 2 ^ 20 + remaining
-    return filled + 1
-  end
+--- section verdict
+-- Appends the verdict of one policy to the reply: `wait`, `remaining`, `reset`. Clients parse numbers slowly, so the most common verdict is one
+-- number: an admission is resetAfter * 2^20 + remaining if both are small. Any other verdict is -1, wait, remaining, resetAfter.
+
+if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+  filled = filled + 1
+  reply[filled] = reset * 2 ^ 20 + remaining
+else
   reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
-  return filled + 4
+  filled = filled + 4
 end
 
--- The text of a TTL. Lua formats numbers slowly: '%d' is the fastest format, but on some machines it has only 32 bits.
-local function headgate_life(life)
-  return string.format(life < 2 ^ 31 and '%d' or '%.0f', life)
+--- section ttl
+-- Makes `ttl` the text of a TTL. Lua formats numbers slowly: '%d' is the fastest format, but on some machines it has only 32 bits.
+
+ttl = string.format(ttl < 2 ^ 31 and '%d' or '%.0f', ttl)
+
+--- section functions
+-- The same as functions, which the common decision by one policy does not need: Redis creates each function anew at each call.
+
+-- Appends one policy's verdict to a reply with `filled` elements, and returns the new length of the reply.
+local function headgate_add_verdict(reply, filled, wait, remaining, reset)
+--- include common.verdict
+  return filled
+end
+
+-- Returns the text of a TTL.
+local function headgate_life(ttl)
+--- include common.ttl
+  return ttl
 end
 
 --- section write
+
+--- include common.functions
+--- include common.state
+
+--- section state
 
 -- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory.
 local function headgate_set(key, value, stop)
@@ -73,7 +94,8 @@ local function headgate_recount(key, p, units, mark, now, read, write, stop_if_n
   if charged > 0 then
     if stop == 0 then stop = stop_if_new end
     used = used + charged
-  elseif stop ~= 0 and (mark == 0 or mark == stop) then
+  elseif stop ~= 0 and (mark == 0 or mark >= stop) then
+    -- If the clock went back, the counter ends earlier than at the charge.
     used = math.max(0, used + units)
   end
   if used == 0 then

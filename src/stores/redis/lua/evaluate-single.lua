@@ -1,49 +1,47 @@
 -- evaluate.lua for sets of one policy, by far the most common sets: the same decisions in less code. The functions of the policy's
--- algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`; `kernel_params` is the count of the params. Shadows need no
--- special code, because a shadow charges nothing where it would deny. A set with a shadow and a ban is not for this script.
+-- algorithm are the locals `kernel_look`, `kernel_commit` and `kernel_charge`. Shadows need no
+-- special code, because a shadow charges nothing where it would deny. `isInSingle` of a feature excludes
+-- the sets that are not for this script.
 --
--- KEYS:  one per request; with a ban, then the ban's key of each request; with overrides, then the keys of the records (see overrides.lua)
--- ARGV:  deadline (see common.lua); with overrides the policy's id; with a ban the ban's params; the policy's params; per request the cost,
---        or a common cost, or nothing if every cost is 1; to look without writing, a cost c is sent as -1 - c; with overrides, last, 'f' (see
---        overrides.lua), or, if there are any, the revision of the change that is already in the params, the record of all keys, and 'a'
--- Reply: step, then per request: an error's text; or a ban and the verdict as of evaluate.lua; or, if the params lack a change, nil and the
---        change (see headgate_client_change in overrides.lua)
+-- KEYS:  one per request; then per request those of features; then those that features have behind all others (see overrides.lua)
+-- ARGV:  deadline (see common.lua); the policy's params (see packed-params.ts); the arguments of features, then those that features read
+--        themselves; per request the cost, or a common cost, or nothing if every cost is 1; to look without writing, a cost c is sent as
+--        -1 - c; what features send behind all others
+-- Reply: step, then per request: an error's text; or the verdict, after what features append, as of evaluate.lua; or nil, if a feature cannot
+--        decide by the params, and what the feature appends
 
+-- Lua reads locals faster than globals.
+local redis, KEYS, ARGV = redis, KEYS, ARGV
 --- include common
 --- include algorithm
 
 -- The variables of the algorithm's section `charge` (see charge.lua). The reply has room for a single verdict.
-local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
+local request, last, reply, filled, before = 1, #KEYS, { step, nil }, 1, nil
+-- The position in ARGV after the arguments of the policy and of features.
+local at = 3
+--- if keyed
 local requests, stride = last, 1
---- if ban
-stride = 2
 --- end
---- if overrides
-at = 2
-local dimensions, sent, revision, all = 1, ARGV[#ARGV], '', ''
-if sent == 'f' or sent == 'a' then table.remove(ARGV) end
-if sent == 'a' then all, revision = table.remove(ARGV), table.remove(ARGV) end
---- include overrides
-requests = state_keys
---- end
---- if ban
+--- for each feature single
+--- for each feature single_requests
+--- if keyed
 requests = requests / stride
-at = at + 1
-local ban_at = at
 --- end
-last = requests
+--- if not keyed
+local requests = last
+--- end
 
 -- Lua converts text to numbers slowly.
-local text, is_same_cost = p[at + 1 + kernel_params], not p[at + 2 + kernel_params]
-local cost = text and text + 0 or 1
-text = text or '1'
+local text, is_same_cost, cost = ARGV[at], not ARGV[at + 1], 1
+if text then cost = text + 0 else text = '1' end
 --- if algorithm.charge
 if is_same_cost and cost > 0 then
+--- include algorithm.charge_params of single
 --- if keyed
 --- include evaluate-single.keyed
 --- end
---- if not_keyed
---- include algorithm.charge
+--- if not keyed
+--- include algorithm.charge of single
 --- end
   if request > requests then return reply end
 end
@@ -53,66 +51,29 @@ end
 --- include charge
 --- include algorithm.look
 
---- if ban
--- A denial counts for the ban, so the policy is looked at. More denials are likely then.
-if before == nil then kernel_charge = nil end
---- include ban
-local ban_params = {}
-for param in string.gmatch(ARGV[ban_at], '%S+') do ban_params[#ban_params + 1] = tonumber(param) end
---- end
-
---- if overrides
---- include overrides.apply
--- Whether overrides concern all requests.
-local concerned = revision ~= '' or all ~= ''
--- Returns the params for a key with a record; or the configured params and the change that the caller must apply first.
-local function live(configured, record)
-  if headgate_revision(record) ~= revision then return configured, headgate_client_change(record) end
-  if all ~= '' then record = record .. '\n' .. all end
-  return record == '' and configured or headgate_override(configured, ARGV[2], record, now)
-end
---- end
-
-local configured = {}
-for i = 1, kernel_params do configured[i] = tonumber(ARGV[at + i]) end
+--- for each feature single_prepare
+--- configured
 
 while request <= requests do
-  if not is_same_cost then text = ARGV[at + kernel_params + request] end
+  if not is_same_cost then text = ARGV[at + request - 1] end
   cost = tonumber(text)
   local writable = cost >= 0
+  local heals = writable
   if not writable then cost = -1 - cost end
   local params, change = configured, nil
   last = is_same_cost and requests or request
---- if overrides
-  local record = concerned and (records and records[request] or '') or records and records[request]
-  if record then
-    last = request
-    params, change = live(configured, record)
-  end
-  -- Requests are charged together up to the next one with a record.
-  for i = request + 1, records and last or 0 do
-    if records[i] then
-      last = i - 1
-      break
-    end
-  end
---- end
-  -- The rest of the ban (ms), and the ban's state; or nil and an error.
-  local banned, denials = 0, nil
---- if ban
-  last = request
-  if not change then banned, denials = ban.look(KEYS[requests + request], ban_params, now, writable) end
---- end
+--- for each feature single_read
+  -- As in steps.lua; or nil and an error.
+  local refused, failure = 0, nil
+--- for each feature single_look
 
-  if kernel_charge and writable and cost > 0 and not change and not params.record and banned == 0 then
+  if kernel_charge and writable and cost > 0 and not change and not params.record and refused == 0 then
     local from, to = request, filled
     if params.limit then
       reply[filled + 1], reply[filled + 2], to = -2, params.limit, filled + 2
     end
-    request, to, before = kernel_charge(request, last, params, 0, cost, text, reply, to)
---- if ban
-    if before == nil then request, kernel_charge = from, nil end
---- end
+    request, to, before = kernel_charge(request, last, params, cost, text, reply, to)
+--- for each feature single_charged
     if request > from then filled = to end
   end
 
@@ -122,33 +83,28 @@ while request <= requests do
     request = request + 1
   elseif request <= last then
     local key = KEYS[request]
-    local wait, remaining, reset, a, b, c = nil, denials, nil, nil, nil, nil
-    if banned == 0 then wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable) end
-    if wait and params.wait_across then wait = params.wait_across(kernel_look, key, params, cost, wait) end
+    local wait, remaining, reset, a, b, c = nil, failure, nil, nil, nil, nil
+    if refused then wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable) end
+    if not wait and refused and refused > 0 then wait, remaining, reset = 0, 0, 0 end
     local admitted = wait and (wait == 0 or wait < -1)
---- if ban
-    if writable and wait and not admitted then
-      banned = -ban.strike(KEYS[requests + request], ban_params, now, denials)
+    if wait and params.admitted_at and not admitted then
+      local time = params.admitted_at(kernel_look, key, params, cost, now)
+      wait = time == -1 and -1 or time - now
     end
---- end
+--- for each feature single_denied
     if writable and cost > 0 and admitted then
       remaining, reset = kernel_commit(key, params, cost, now, a, b, c)
-    elseif writable and redis.call('PTTL', key) == -1 then
+    elseif heals and redis.call('PTTL', key) == -1 then
       headgate_heal(key, kernel_look, params)
     end
---- if ban
-    if banned and banned ~= 0 then
-      reply[filled + 1], reply[filled + 2] = -3, banned
-      filled = filled + 2
-    end
---- end
+--- for each feature single_report
     if wait then
       if params.limit then
         reply[filled + 1], reply[filled + 2] = -2, params.limit
         filled = filled + 2
       end
       filled = headgate_add_verdict(reply, filled, wait, remaining, reset)
-    elseif banned == 0 or not banned then
+    else
       -- `remaining` is the error, and replaces a limit that was appended before.
       reply[filled + 1], reply[filled + 2] = remaining, nil
       filled = filled + 1
@@ -160,56 +116,14 @@ return reply
 
 --- section keyed
 
--- The common case of requests whose keys may have a ban or an override: no ban and no counted denials; a limit of the record's first entry.
-if requests > 1 then
-  for i = at + 1, at + kernel_params do p[i] = p[i] + 0 end
-end
-local configured_limit = p[at + 1]
---- if overrides
--- The debts of a bucket depend on earlier entries, too.
-local is_bucket = false
---- if algorithm.capacity
-is_bucket = true
---- end
---- end
+-- The common case of requests whose keys may have the state of a feature: no such state, or another limit.
+--- for each feature single_keyed
 while request <= requests do
   local first, from, must_look = request, filled, false
   last = requests
---- if overrides
-  local entry = all
-  for i = request, records and requests or 0 do
-    if records[i] then
-      last = i - 1
-      break
-    end
-  end
-  if last < request then
-    -- Of two records, the one of all keys counts where the key's own does not.
-    if all ~= '' then break end
-    entry, last = records[request], request
-  end
-  if revision ~= '' then break end
-  p[at + 1] = configured_limit
-  if entry ~= '' then
-    if is_bucket then break end
---- include overrides.first_limit
-    if limit == nil then break end
-    if limit then
-      p[at + 1], must_look = limit, ends
-      reply[filled + 1], reply[filled + 2] = -2, limit
-      filled, last = filled + 2, request
-    end
-  end
---- end
---- if ban
-  if redis.pcall('GET', KEYS[requests + request]) then
-    filled = from
-    break
-  end
-  last, must_look = request, true
---- end
---- include algorithm.charge
-  -- A denial under an override that ends, or with a ban, depends on more than the policy's state.
+--- for each feature single_guard
+--- include algorithm.charge of single
+  -- A denial by a limit that ends, or with such a feature, depends on more than the policy's state.
   if before == nil and must_look then request = first end
   if request <= last then
     if request == first then
@@ -219,4 +133,3 @@ while request <= requests do
     break
   end
 end
-p[at + 1] = configured_limit

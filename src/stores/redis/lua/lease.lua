@@ -1,7 +1,7 @@
 -- Releases or renews the concurrency slots of one admission.
 --
 -- KEYS:  one per policy with slots
--- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, count of policies; per policy: kernel, '0', its params; per policy the
+-- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, the policies and their params (see policies.lua); per policy the
 --        units of the lease
 -- Reply: 1 if the lease still held every slot, else 0
 
@@ -11,14 +11,16 @@
 --- include policies.kernels
 --- for each algorithm
 --- if algorithm.lease
+do
 --- include algorithm
 --- include algorithm.look
 --- include algorithm.adjust
 --- include algorithm.lease
+end
 --- end
 --- end
 
-local policies, at = headgate_policies(4)
+local policies, at = headgate_policies(4), 5
 local held = 1
 for i, policy in ipairs(policies) do
   -- The PTTL call comes first: while a cluster moves a slot, the server refuses calls about a key that was deleted below.

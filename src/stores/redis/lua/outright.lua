@@ -9,27 +9,21 @@ is_outright = true
 -- Charges the requests from `request` on, up to one that needs a look, and appends their verdicts to the reply. `take_back` reverts the
 -- charges of that request. Lua reads arguments faster than variables of the script.
 local function charge_outright(
-  reply, values, now, deadline, headgate_add_verdict, headgate_life,
-  requests, stride, ban_at, at, costs, per_request, per_policy
+  reply, values, now, deadline, requests, stride, at, costs, per_request, per_policy
 )
+--- for each policy
+--- include algorithm.charge_params of policy
+--- end
+--- if sharing
+--- pool
+--- end
   while request < requests do
     charged = 0
-    local key_at, policy_at, cost_at, to = request * stride + ban_keys, 2, at + request * per_request, filled
---- if ids
-    if recall(request) then
-      to = filled
-    else
-      if origin ~= 0 then break end
-      to = to + 1
-      reply[filled + 1] = 0
---- end
+--- for each feature before
+    local key_at, cost_at, to = request * stride, at + request * per_request, filled
+--- for each feature fast
     if not is_outright then break end
---- if overrides
-    if has_record(request) then break end
---- end
---- if ban
-    if redis.pcall('GET', KEYS[key_at]) then break end
---- end
+--- for each feature guard
 --- if sharing
     local shared_to = to
 --- include shares-outright.open
@@ -37,9 +31,7 @@ local function charge_outright(
     local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
     local cost = text + 0
     if cost <= 0 then break end
---- if thresholds
-    local is_near = false
---- end
+--- values
 --- for each policy
     do
 --- include algorithm
@@ -48,22 +40,19 @@ local function charge_outright(
       if charged + 1 == shared_at then shared_to = to end
 --- end
       -- The variables that the section `charge` reads and writes (see charge.lua).
-      local request, last, p, at, filled, before = key_at, key_at, ARGV, policy_at, to
---- include algorithm.charge
+      local request, last, filled, before = key_at, key_at, to, nil
+--- include algorithm.charge_params of variables
+--- include algorithm.charge of policy
       if request == key_at then break end
-      if before == nil and string.byte(p[2], charged + 1) % 2 == 0 then
+      if before == nil and string.byte(ARGV[2], charged + 1) % 2 == 0 then
         is_outright = false
         break
       end
       charged = charged + 1
---- if thresholds
-      -- A verdict is one number with the remaining units in its lower bits, or four numbers.
-      local lowest = near[charged]
-      if lowest >= 0 and (filled - to == 1 and reply[filled] % 2 ^ 20 or reply[filled - 1]) <= lowest then is_near = true end
---- end
-      values[charged], to, policy_at = before, filled, at + kernel_params
-      if per_policy == 1 and policy_at < ban_at - 1 then
-        text = p[cost_at + charged + 1]
+--- for each feature fast_policy
+      values[charged], to = before, filled
+      if per_policy == 1 and charged < count then
+        text = ARGV[cost_at + charged + 1]
         cost = text + 0
         if cost <= 0 then break end
       end
@@ -72,21 +61,7 @@ local function charge_outright(
 --- if sharing
 --- include shares-outright.close
 --- end
---- if ids
-      if remember(request, filled + 2, to) then break end
---- end
---- if thresholds
-    if is_near then
-      local place = filled
---- if ids
-      place = place + 1
---- end
-      note_verdicts(request, place)
-    end
---- end
---- if ids
-    end
---- end
+--- for each feature fast_charged
     request, filled = request + 1, to
   end
 end

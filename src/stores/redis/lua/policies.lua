@@ -1,33 +1,31 @@
 -- Follows common.lua in scripts that take any policies.
 --
 -- KEYS:  the keys of the script that follows
--- ARGV:  the arguments of the script that follows. They contain a text with a digit for each policy, its flags (1: it is a shadow, 2: it
+-- ARGV:  the arguments of the script that follows. One of them has a digit for each policy, its flags (1: it is a shadow, 2: it
 --        counts attempts, 4: its limit is shared, 8: its flags and params are those of the policy before), then a space and a kernel for
---        each; then the params of each policy without the flag 8. One text, because each argument costs the server time
+--        each; a line feed; then the packed params of each policy without the flag 8 (see packed-params.ts). One argument, because each
+--        costs the server time
 -- Reply: empty
 
--- The functions of the script's algorithms, by the algorithm's name.
+-- The functions of the script's algorithms, by the algorithm's name. `read` reads the params from a position of a text on, and also returns the
+-- position after them.
 local kernels = {}
+--- for each algorithm
+--- reader
+--- end
 
--- Reads an algorithm's params from ARGV[at] on. Also returns the position after them.
-local function headgate_params(kernel, at)
-  -- The table has room for the params of most algorithms, and for the other fields of a policy.
-  local params = { nil, nil, nil, nil, nil, shadow = false, attempts = false }
-  for i = 1, kernel.params do params[i] = tonumber(ARGV[at + i - 1]) end
-  return params, at + kernel.params
-end
-
--- Reads the policies that ARGV[at] lists. Also returns the position after their params. A policy also has the fields of its kernel.
+-- Reads the policies of ARGV[at]. A policy also has the fields of its kernel.
 local function headgate_policies(at)
-  local policies, list = { nil, nil }, ARGV[at]
-  at = at + 1
+  local policies, text = { nil, nil }, ARGV[at]
+  local list = string.match(text, '^[^\n]*')
+  at = #list + 2
   for name in string.gmatch(list, ' (%S+)') do
     local i = #policies + 1
     local kernel, flags = kernels[name], string.byte(list, i) - 48
     kernel.__index = kernel
     local policy = policies[i - 1]
     if flags < 8 then
-      policy, at = headgate_params(kernel, at)
+      policy, at = kernel.read(text, at)
       if flags > 0 then
         policy.shadow, policy.attempts, policy.shared = flags % 2 == 1, flags % 4 > 1, flags > 3
       end
@@ -35,7 +33,7 @@ local function headgate_policies(at)
     end
     policies[i] = policy
   end
-  return policies, at
+  return policies
 end
 
 --- section shared

@@ -1,14 +1,11 @@
-import { DOCS } from '../../../common/errors.js';
 import type { Commands, Server } from '../clients/commands.js';
 import { setTimeout } from '../../../common/real-time.js';
+import { withoutSecrets } from '../../../common/shown.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, lacksLua, NO_LUA, tooOld, versionOf } from '../server-version.js';
-import { entryInForce, isDamaged, isEffective } from '../../../contract/overrides.js';
-import type { CompiledPolicy } from '../../../contract/policy.js';
-import { ALL_KEYS, escapeName, parseOwnerText, recordKey } from '../../keys.js';
+import { findEffectless, type LiveLimiter } from '../../../features/overrides/redis-check.js';
 import { plainWords } from '../../store-error.js';
-import { overrideBookKeys } from './override-book.js';
 import { memoryFound, memoryOf } from './memory.js';
 import type { Finding } from './finding.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
@@ -25,18 +22,14 @@ const MIN_CLOCK_DIFFERENCE_MS = 1000;
 /** The attempts to find a key that a server of a cluster has. */
 const MAX_KEY_ATTEMPTS = 10_000;
 
+/** The keys by which a cluster is found. One server rarely has all of them. */
+const KEYS_TO_FIND_CLUSTER = 64;
+
 /** A deadline that never passes. */
 const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 
-/** The most overrides that are read, and the most names in a message. */
-const MAX_READ_OVERRIDES = 1000;
+/** The most names in a message. */
 const MAX_NAMES = 10;
-
-/** A limiter with overrides and its policies by tier, with `''` for the policies without a tier. */
-export interface LiveLimiter {
-  readonly name: string;
-  readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
-}
 
 /**
  * Checks whether limits can be enforced on the servers of a client. Returns the findings, and never throws.
@@ -61,7 +54,7 @@ export async function checkServers(
       const where = servers.length > 1 ? `${servers[i]!.name}: ` : '';
       for (const found of list) findings.push({ ...found, message: where + found.message });
     }
-    if (live.length > 0) findings.push(await overridesFound(commands, prefix, live));
+    if (live.length > 0) findings.push(await findEffectless(senderTo(commands), prefix, live));
   } catch (error) {
     findings.push(unreachable(error));
   }
@@ -84,6 +77,12 @@ async function checkServer(
     const info = (section: string): Promise<string> => server.send(['INFO', section]).then(String, () => '');
     const [about, memory] = await inTime(Promise.all([info('server'), info('memory')]));
     findings.push(versionFound(about), evictionFound(memory));
+    if (
+      !commands.cluster &&
+      fieldOf(about, 'redis_mode') === 'cluster' &&
+      (await inTime(hasMoved(prefix, server)))
+    )
+      return [...findings, WRONG_CLIENT];
     const key = keyOn(commands, prefix, server);
     // A server without cluster slots has no keys of Headgate.
     if (key === undefined) return findings;
@@ -96,6 +95,25 @@ async function checkServer(
   }
   return findings;
 }
+
+/** Whether other servers have some keys. A cluster behind one address has all keys. */
+async function hasMoved(prefix: string, { send }: Server): Promise<boolean> {
+  const keys = Array.from({ length: KEYS_TO_FIND_CLUSTER }, (_, i) => `${prefix}:{headgate-check:${i}}`);
+  const isMoved = (key: string): Promise<boolean> =>
+    send(['GET', key]).then(
+      () => false,
+      (error: Error) => error.message.startsWith('MOVED '),
+    );
+  return (await Promise.all(keys.map(isMoved))).includes(true);
+}
+
+const WRONG_CLIENT: Finding = {
+  level: 'error',
+  code: 'client',
+  message:
+    'The client connects to one server, but the server is part of a cluster, so decisions about the keys of other servers fail. Pass new ' +
+    'Cluster([...]) of ioredis or iovalkey, or createCluster({ rootNodes }) of redis.',
+};
 
 /** The finding about the memory of a server with `maxmemory`. A server that is full already refuses commands, which is another finding. */
 async function growthFound(info: (section: string) => Promise<string>): Promise<Finding[]> {
@@ -121,7 +139,7 @@ async function tryCommands(
   key: string,
   names: readonly string[],
 ): Promise<readonly unknown[]> {
-  const { source, sha } = assemble('check', [], false);
+  const { source, sha } = assemble('check');
   const tries = names.flatMap((name) => {
     const args = PROBES.get(name)!;
     return [name, String(args.length), ...args];
@@ -203,43 +221,17 @@ function clockFound(now: number, asked: number, answered: number): Finding {
   return { level: 'warning', code: 'clock', message };
 }
 
-/** Finds overrides without effect, because the limiter has other policies by now. */
-async function overridesFound(
-  commands: Commands,
-  prefix: string,
-  live: readonly LiveLimiter[],
-): Promise<Finding> {
-  const send = (command: string, key: string, ...args: string[]): Promise<unknown> => {
+/** Sends a command about a key to the server that has it. */
+function senderTo(commands: Commands) {
+  return (command: string, key: string, ...args: string[]): Promise<unknown> => {
     const servers = commands.servers();
     const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
     return inTime(server.send([command, key, ...args]));
   };
-  try {
-    const now = String(Date.now());
-    const [index] = overrideBookKeys(prefix);
-    const owners = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES));
-    const idle: string[] = [];
-    for (const owner of owners as string[]) {
-      const limiter = live.find(({ name }) => owner.startsWith(`${escapeName(name)}:`));
-      const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
-      const entry = entryInForce(record, Date.now());
-      const by = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner)?.by;
-      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(owner);
-    }
-    if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
-    const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
-    const message =
-      `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
-      `Remove or replace them: see "Changing limits without a deployment" in ${DOCS}/changing-limits.md.`;
-    return { level: 'warning', code: 'overrides', message };
-  } catch (error) {
-    const words = error instanceof Error ? plainWords(error.message) : String(error);
-    return { level: 'warning', code: 'overrides', message: `The overrides cannot be read: ${words}` };
-  }
 }
 
 function unreachable(error: unknown): Finding {
-  const words = error instanceof Error ? error.message : String(error);
+  const words = withoutSecrets(error instanceof Error ? error.message : String(error));
   // Errors of the server begin with a word in capital letters.
   if (/^[A-Z]+ /.test(words)) {
     const message = lacksLua(new Error(words))

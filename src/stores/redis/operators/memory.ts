@@ -34,6 +34,28 @@ export function growthOf(first: MemorySample, last: MemorySample): number {
   return Math.round((1000 * (last.dataBytes - first.dataBytes)) / (last.at - first.at));
 }
 
+/** The shortest time that shows a trend, ms. */
+const MIN_TREND_MS = 60_000;
+
+/**
+ * The steady growth, bytes a second, or null if there is no trend: the memory must have grown in each third of at least a minute, so that the
+ * jump of a single load by another program is not taken for a growth. The median of the thirds leaves out one that grew by a jump.
+ */
+export function trendOf(samples: readonly MemorySample[]): number | null {
+  const [first] = samples;
+  const last = samples.at(-1);
+  if (!first || !last || last.at - first.at < MIN_TREND_MS) return null;
+  const third = (last.at - first.at) / 3;
+  const ends = [1, 2].map((part) => samples.findLast(({ at }) => at <= first.at + part * third)!);
+  const marks = [first, ...ends, last];
+  const growths = marks.slice(1).flatMap((end, i) => {
+    const start = marks[i]!;
+    return end.at > start.at ? [growthOf(start, end)] : [];
+  });
+  if (growths.length < 3 || growths.some((growth) => growth <= 0)) return null;
+  return growths.sort((a, b) => a - b)[1]!;
+}
+
 /** The time until a server is full at a growth, ms. Null without `maxmemory`, or if the memory does not grow. */
 export function fullInMs({ usedBytes, maxBytes }: MemorySample, growth: number): number | null {
   if (maxBytes === null || growth <= 0) return null;

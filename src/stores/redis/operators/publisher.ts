@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { Aside } from './aside.js';
+import { BestEffort } from './best-effort.js';
 import type { Commands } from '../clients/commands.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import type { Announcement } from '../../../contract/announcement.js';
@@ -25,13 +25,13 @@ export function publishedKey(prefix: string, instance?: string): string {
 
 /** Publishes a store's limiters in Redis, by a timer that keeps no process alive, and never within a request. */
 export class Publisher {
-  readonly #aside: Aside;
+  readonly #aside: BestEffort;
   readonly #prefix: string;
   readonly #every: number;
   readonly #hashed: { readonly hashed?: string };
   readonly #instance = randomBytes(9).toString('base64url');
   readonly #limiters: ReadonlySet<Announcement>;
-  readonly #changes: Aside;
+  readonly #changes: BestEffort;
   /** The last compared options of each limiter. */
   readonly #compared = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
@@ -40,14 +40,16 @@ export class Publisher {
   constructor(
     limiters: ReadonlySet<Announcement>,
     commands: Commands,
-    prefix: string,
-    every: number,
-    mark: string | undefined,
+    {
+      prefix,
+      every,
+      mark,
+    }: { readonly prefix: string; readonly every: number; readonly mark: string | undefined },
   ) {
     this.#limiters = limiters;
     this.#hashed = mark === undefined ? {} : { hashed: mark };
-    this.#aside = new Aside(commands, 'publish');
-    this.#changes = new Aside(commands, 'configure');
+    this.#aside = new BestEffort(commands, 'publish');
+    this.#changes = new BestEffort(commands, 'configure');
     this.#prefix = prefix;
     this.#every = every;
   }

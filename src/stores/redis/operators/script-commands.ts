@@ -1,6 +1,7 @@
 import { algorithms, DEFAULT_ALGORITHM, type AnyKernel, type Kernel } from '../../../algorithms/index.js';
+import { FEATURES } from '../../../features/features.js';
 import { luaFiles } from '../lua-files.js';
-import { assemble, type Script, type ScriptName } from '../scripts.js';
+import { assemble, type Script, type ScriptName, type ScriptPart } from '../scripts.js';
 import type { Announcement } from '../../../contract/announcement.js';
 
 /** A purpose for which scripts are run. */
@@ -12,17 +13,23 @@ export interface Use {
   readonly scripts: readonly Script[];
 }
 
+/** The features that operators change by hand, in the order of their names. */
+const CHANGED_BY_HAND = FEATURES.flatMap(({ name, byHand }) => (byHand ? [{ name, byHand }] : [])).sort(
+  (a, b) => a.name.localeCompare(b.name),
+);
+
 /** The parts of a store that run scripts beside the decisions. */
 export interface Features {
   readonly publishes: boolean;
-  readonly recordsBans: boolean;
+  /** Whether it records changes in the background. */
+  readonly recordsChanges: boolean;
   readonly countsTraffic: boolean;
   readonly streamsThresholds: boolean;
 }
 
 const ALL_FEATURES: Features = {
   publishes: true,
-  recordsBans: true,
+  recordsChanges: true,
   countsTraffic: true,
   streamsThresholds: true,
 };
@@ -49,6 +56,7 @@ export const PROBES: ReadonlyMap<string, readonly string[]> = new Map([
   ['ZREMRANGEBYSCORE', ['0', '1']],
   ['ZREVRANGE', ['0', '0']],
   ['ZSCORE', ['x']],
+  ['HGET', ['x']],
   ['HSET', ['x', 'x', 'x']],
   ['HDEL', ['x']],
   ['HINCRBY', ['x', 'x']],
@@ -77,18 +85,19 @@ export function needs(uses: readonly Use[]): Map<string, Use[]> {
 export function usesOf(limiters: readonly Announcement[], features: Features): Use[] {
   const known = limiters.map(useOf);
   if (limiters.length === 0 || limiters.some(({ dynamic }) => dynamic)) return [...known, ...possibleUses()];
-  const recordsBans = features.recordsBans && limiters.some(({ ban }) => ban);
-  const overrides = limiters.some((limiter) => limiter.overrides);
-  return [...known, ...usesAside({ ...features, recordsBans }, overrides)];
+  return [...known, ...usesAside(features, limiters)];
 }
 
-function useOf({ name, policies, tiers, ban, overrides = false }: Announcement): Use {
+function useOf(limiter: Announcement): Use {
+  const { name, policies, tiers } = limiter;
   const kernels = [policies(), ...tiers.values()].flat().map(({ kernel }) => kernel);
-  const isBanning = ban !== undefined;
+  const own = CHANGED_BY_HAND.filter(({ byHand }) => byHand.isOf(limiter));
   const scripts = [
-    ...decisions(kernels, isBanning, overrides),
-    ...(isBanning ? [scriptOf('set-ban', true)] : []),
-    ...(overrides ? changesOfOverrides() : []),
+    ...decisions(
+      kernels,
+      own.map((feature) => feature.name),
+    ),
+    ...own.flatMap(changesByHand),
   ];
   return { name: `the limiter '${name}'`, isEssential: true, scripts };
 }
@@ -97,62 +106,59 @@ function useOf({ name, policies, tiers, ban, overrides = false }: Announcement):
 export function possibleUses(): Use[] {
   const kernels = Object.keys(algorithms) as Kernel[];
   return [
-    { name: 'decisions', isEssential: true, scripts: decisions([DEFAULT_ALGORITHM as Kernel], false, false) },
-    ...kernels.map((name) => ({ name, isEssential: false, scripts: decisions([name], false, false) })),
-    { name: 'bans', isEssential: false, scripts: [...decisions([], true, false), scriptOf('set-ban', true)] },
-    {
-      name: 'overrides',
+    { name: 'decisions', isEssential: true, scripts: decisions([DEFAULT_ALGORITHM as Kernel]) },
+    ...kernels.map((name) => ({ name, isEssential: false, scripts: decisions([name]) })),
+    ...CHANGED_BY_HAND.map((feature) => ({
+      name: feature.name,
       isEssential: false,
-      scripts: [...decisions([], false, true), ...changesOfOverrides()],
-    },
-    ...usesAside(ALL_FEATURES, true),
+      scripts: [...decisions([], [feature.name]), ...changesByHand(feature)],
+    })),
+    ...usesAside(ALL_FEATURES),
   ];
 }
 
 /** The scripts that decide by policies, and that return units. */
-function decisions(kernels: readonly AnyKernel[], ban: boolean, overrides: boolean): Script[] {
+function decisions(kernels: readonly AnyKernel[], parts: readonly ScriptPart[] = []): Script[] {
   const holding = kernels.filter(holdsSlots);
   const alone = kernels.filter((kernel) => !holdsSlots(kernel));
   return [
-    assemble('evaluate', kernels, ban, overrides),
-    ...alone.map((kernel) => assemble('evaluate-single', [kernel], false, overrides)),
-    assemble('adjust', kernels, false, overrides),
-    scriptOf('reset'),
-    ...(holding.length > 0 ? [assemble('lease', holding, false)] : []),
+    assemble('evaluate', kernels, parts),
+    ...alone.map((kernel) => assemble('evaluate-single', [kernel], parts)),
+    assemble('adjust', kernels, parts),
+    assemble('reset'),
+    ...(holding.length > 0 ? [assemble('lease', holding)] : []),
   ];
 }
 
 /** Whether the units of a kernel are slots, which its Lua file can release and renew. */
 const holdsSlots = (kernel: AnyKernel): boolean => 'lease' in luaFiles[kernel]!;
 
-function changesOfOverrides(): Script[] {
-  return [scriptOf('read-override'), scriptOf('set-override')];
+function changesByHand({ byHand }: (typeof CHANGED_BY_HAND)[number]): Script[] {
+  return byHand.scripts.map((name) => assemble(name as ScriptName));
 }
 
 /** The stream of crossings: its writers, and its readers. */
 const STREAM_OF_THRESHOLDS: Use = {
   name: "`thresholds: 'stream'`",
   isEssential: false,
-  scripts: [
-    assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], false, false, ['thresholds']),
-    assemble('read-crossings', [], false),
-  ],
+  scripts: [assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], ['thresholds']), assemble('read-crossings')],
 };
 
-/** Uses for operators, on which limits do not depend. */
-function usesAside(features: Features, overrides: boolean): Use[] {
-  const { publishes, recordsBans, countsTraffic, streamsThresholds } = features;
+/** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
+function usesAside(features: Features, limiters?: readonly Announcement[]): Use[] {
+  const { publishes, recordsChanges, countsTraffic, streamsThresholds } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
-    isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => scriptOf(script)) }] : [];
+    isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];
   return [
     ...use(publishes, '`headgate limits`', 'publish', 'configure'),
-    ...use(recordsBans, '`headgate list --banned`', 'note-bans', 'seal-bans'),
-    ...use(overrides, '`headgate overrides`', 'note-override'),
+    ...CHANGED_BY_HAND.flatMap(({ byHand: { isOf, command, isBestEffort } }) =>
+      use(
+        (recordsChanges || !isBestEffort) && (limiters?.some(isOf) ?? true),
+        `\`headgate ${command}\``,
+        'note-changes',
+      ),
+    ),
     ...use(countsTraffic, '`headgate top`', 'count'),
     ...(streamsThresholds ? [STREAM_OF_THRESHOLDS] : []),
   ];
-}
-
-function scriptOf(name: ScriptName, ban = false): Script {
-  return assemble(name, [], ban);
 }

@@ -105,7 +105,7 @@ function draw({ id, stacked = false, series }) {
         y: { distr: isLog ? 4 : 1, range: (_, __, most) => [0, Math.max(1, most * 1.05)] },
       },
       axes: [
-        { ...axis, space: 70, values: (_, ticks, __, ___, step) => timeLabels(ticks, step) },
+        { ...axis, space: 70, values: (...[, ticks, , , step]) => timeLabels(ticks, step) },
         {
           ...axis,
           size: 60,

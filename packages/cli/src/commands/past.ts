@@ -1,0 +1,112 @@
+import type { Admin, MinuteDenials, PastDenials } from 'headgate/admin';
+import { keyOptionsOf, type Options } from '../command.js';
+import { usageError } from '../errors.js';
+import { count, many, printable, table, utc, type Table } from '../format.js';
+import { writeAnswer, type Io } from '../io.js';
+import { prefixOf } from '../keys.js';
+import { withAdmin } from '../open.js';
+import { durationOf } from './ban.js';
+
+/** The time around the asked one in which denials are shown, ms. */
+const AROUND_MS = 5 * 60_000;
+
+const DAY_MS = 86_400_000;
+
+/** Shows why a key was denied around a time of the last 24 hours. */
+export async function showPast(given: string, at: string, options: Options, io: Io): Promise<void> {
+  const time = timeOf(at, Date.now());
+  const key = keyOptionsOf(options, given);
+  await withAdmin(options, io, async (admin) => {
+    const all = await admin.denials(given, { name: options.name, ...key });
+    const unknown = notKept(time, Date.now()) ?? (await notFound(admin, options.name, all));
+    const document = {
+      at: new Date(time).toISOString(),
+      known: unknown === undefined,
+      denials: all.map(({ first, last, minutes, ...past }) => ({
+        ...past,
+        first: first.toISOString(),
+        last: last.toISOString(),
+        minutes: minutes.map(({ minute, ...each }) => ({ minute: new Date(minute).toISOString(), ...each })),
+      })),
+    };
+    await writeAnswer(io, document, () =>
+      unknown === undefined ? text(given, time, all, io) : `Unknown: ${unknown}\n${wholeText(all)}`,
+    );
+  });
+}
+
+/** The reason why no store can know a time, or `undefined`. */
+function notKept(time: number, now: number): string | undefined {
+  const shown = `${utc(new Date(time).toISOString())} UTC`;
+  if (time > now) return `${shown} lies in the future.`;
+  return time < now - DAY_MS ? `denials are kept for 24 hours, and ${shown} is earlier.` : undefined;
+}
+
+/** The reason why the limiters of the key are not known, or `undefined`. */
+async function notFound(
+  admin: Admin,
+  name: string | undefined,
+  all: readonly PastDenials[],
+): Promise<string | undefined> {
+  if (name !== undefined || all.length > 0) return undefined;
+  const { limiters } = await admin.limiters();
+  return limiters.length > 0
+    ? undefined
+    : 'no limiter is published. Pass --name with the name of the limiter.';
+}
+
+type Row = PastDenials & MinuteDenials;
+
+function text(given: string, time: number, all: readonly PastDenials[], io: Io): string {
+  const key = printable(given);
+  if (all.length === 0)
+    return `No denial of ${key} is recorded in the last 24 hours. A store records the 540 most denied keys of each hour, unless it has \`counts: false\`.\n`;
+  const around = all.flatMap((past) => {
+    const minutes = past.minutes.filter(({ minute }) => Math.abs(minute - time) <= AROUND_MS);
+    return minutes.map((each): Row => ({ ...past, ...each }));
+  });
+  const shown =
+    around.length > 0
+      ? table(
+          io,
+          columns,
+          around.sort((a, b) => a.minute - b.minute),
+        )
+      : `No denial of ${key} is recorded within 5 minutes of ${utc(new Date(time).toISOString())} UTC.\n`;
+  return shown + wholeText(all);
+}
+
+/** The denials of each limiter. Empty if there are none. */
+function wholeText(all: readonly PastDenials[]): string {
+  const whole = all.map(
+    ({ name, count: denials, first, last }) =>
+      `${printable(name)}: ${many(denials, 'denial')} from ${utc(first.toISOString())} to ${utc(last.toISOString())} UTC\n`,
+  );
+  return whole.length === 0 ? '' : `\nIn the last 24 hours:\n${whole.join('')}`;
+}
+
+const columns: Table<Row> = {
+  'minute (UTC)': ({ minute }) => utc(new Date(minute).toISOString()).slice(0, 16),
+  limiter: ({ name }) => printable(name),
+  key: ({ key, dimension, within }) =>
+    `${prefixOf(dimension)}${printable(key)}${within === undefined ? '' : ` (within ${printable(within)})`}`,
+  'denied by': ({ policy, reason }) => printable(policy ?? reason ?? ''),
+  denials: ({ count: denials }) => count(denials),
+};
+
+/** The last moment with a time of day, a time, or a moment of some age ago. @throws CliError `USAGE` */
+function timeOf(text: string, now: number): number {
+  const clock = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text);
+  if (clock) {
+    const today = now - (now % DAY_MS) + (Number(clock[1]) * 60 + Number(clock[2])) * 60_000;
+    return today > now ? today - DAY_MS : today;
+  }
+  // A time without a zone is in UTC, like a time of day and the times of the answer.
+  const isZoned = /(?:z|[+-]\d\d:?\d\d|^[\d-]+)$/i.test(text);
+  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(isZoned ? text : `${text}Z`) : NaN;
+  if (!Number.isNaN(time)) return time;
+  if (/^\d+\s*[a-z]+$/i.test(text)) return now - durationOf(text, '--at');
+  throw usageError(
+    '--at: pass a time of day in UTC such as 03:12, a time such as 2026-11-29T03:12Z, or an age such as 2h.',
+  );
+}

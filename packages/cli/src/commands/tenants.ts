@@ -1,0 +1,54 @@
+import { type Admin, type TenantView, textOrHash } from 'headgate/admin';
+import type { CliCommand, Options } from '../command.js';
+import { duration, printable, table, type Table } from '../format.js';
+import { writeAnswer, type Io } from '../io.js';
+import { showKey } from '../keys.js';
+import { withNamed } from '../open.js';
+
+export function register(program: CliCommand, io: Io): void {
+  program
+    .command('tenants')
+    .summary('the tenants of a shared limit')
+    .description(
+      'Lists the tenants of shared limits, of one limiter or of all: the share of each, the units that it used, its weight, whether it is light or ' +
+        'heavy, and its requests per second if the stores count. Most denials come first, and at most 200 tenants of a limiter are listed. Tenants of slots ' +
+        'are known by their requests in the last seconds only.',
+    )
+    .nameOption()
+    .serverOptions()
+    .example('tenants --name llm --redis redis://127.0.0.1:6379')
+    .action((options: Options) => list(options, io));
+}
+
+async function list(options: Options, io: Io): Promise<void> {
+  const show = async (admin: Admin): Promise<void> => {
+    const { limiters } = await admin.limiters({ name: options.name });
+    const views: TenantView[] = [];
+    for (const { name } of limiters) views.push(...(await admin.tenants({ name })));
+    await writeAnswer(
+      io,
+      views.map(({ key, ...view }) => ({ ...textOrHash('key', key), ...view })),
+      () => (views.length === 0 ? NONE : table(io, columnsFor(io), views)),
+    );
+  };
+  await withNamed(options, io, show);
+}
+
+const NONE = 'No tenant of a shared limit is known. Policies have tenants by `share`.\n';
+
+const columnsFor = ({ colors }: Io): Table<TenantView> => ({
+  limiter: ({ name }) => printable(name),
+  tenant: showKey,
+  policy: ({ policy, tier }) =>
+    `${printable(policy)}${tier === undefined ? '' : ` (tier ${printable(tier)})`}`,
+  kind: ({ isHeavy }) => (isHeavy === null ? '-' : isHeavy ? colors.yellow('heavy') : 'light'),
+  weight: ({ weight }) => String(weight),
+  share: ({ share, limit }) => `${share} of ${limit}`,
+  used: ({ used }) => (used === null ? '-' : String(used)),
+  'admitted/s': ({ admitted }) => String(admitted),
+  'denied/s': ({ denied }) => (denied > 0 ? colors.red(String(denied)) : String(denied)),
+  answer: ({ allowed, reason, retryAfterMs }) =>
+    allowed
+      ? colors.green('allowed')
+      : colors.red(`denied (${reason})${retryAfterMs === null ? '' : ` for ${duration(retryAfterMs)}`}`),
+});

@@ -1,0 +1,64 @@
+// The keys of a limiter that have used most of a limit.
+import { Bar } from './charts.js';
+import { html, useState } from './lib.js';
+import { Key, Problem, useFold } from './parts.js';
+import { get, useAnswer } from './state.js';
+import { count, percent, printable, rate, span } from './text.js';
+
+/** The list is searched only for a visitor who asks for it. @param {any} props */
+export function NearKeys({ name }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<h3>Above 80 %</h3>
+    ${isOpen ? html`<${NearRows} name=${name} />` : html`<p><button type="button" class="small" onClick=${() => setOpen(true)}>Find keys above 80 % of a limit</button></p>`}`;
+}
+
+/** @param {any} props */
+function NearRows({ name }) {
+  const { value, error, isLoading } = useAnswer(
+    () => get(`api/near?name=${encodeURIComponent(name)}`),
+    [name],
+    15_000,
+  );
+  const { rows = [], isCut = false, isUnknown = false } = value ?? {};
+  const { shown, more } = useFold(rows, 6);
+  if (error && !value) return html`<${Problem} text=${error} />`;
+  if (rows.length === 0)
+    return html`<p class="quiet">
+      ${isLoading ? 'Searching keys …' : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No key has used 80 % of a limit.'}
+    </p>`;
+  return html`<table class="keys">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col">Use</th>
+          <th scope="col" class="number">Trend</th>
+          <th scope="col" class="number">Full in</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (/** @type {any} */ each) =>
+            html`<tr>
+              <td data-label="Key"><${Key} of=${each.key} dimension=${each.dimension} /></td>
+              <td data-label="Use">
+                <span class="nowrap">${count(each.used)} of ${count(each.limit)}</span>
+                <span class="quiet"
+                  >${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}</span
+                ><${Bar}
+                  share=${each.used / each.limit}
+                  kind="bad"
+                  label=${`${percent(each.used, each.limit)} used`}
+                />
+              </td>
+              <td class="number" data-label="Trend">
+                ${each.trend === null ? html`<span class="quiet">in 15 s</span>` : `${each.trend > 0 ? '+' : each.trend < 0 ? '−' : ''}${rate(Math.abs(each.trend))}/s`}
+              </td>
+              <td class="number" data-label="Full in">
+                ${each.used >= each.limit ? html`<b class="bad">full</b>` : each.fullInMs === null ? html`<span class="quiet">–</span>` : span(each.fullInMs)}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${more}${isCut && html`<p class="quiet">There may be more: the search reads keys for two seconds.</p>`}`;
+}

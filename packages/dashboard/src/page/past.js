@@ -1,0 +1,123 @@
+// The past denials of a key: a timeline, and the policies that denied.
+import { html, useState } from './lib.js';
+import { Problem } from './parts.js';
+import { post, useAnswer } from './state.js';
+import { causeText, count, many, printable } from './text.js';
+import { atTime, fullTimeOf } from './zone.js';
+
+const MINUTE_MS = 60_000;
+const PAST_WIDTH = 720;
+const PAST_HEIGHT = 64;
+
+/** The spans of the timeline, and the minutes of a bar. */
+const PAST_RANGES = /** @type {const} */ ([
+  ['15 min', 15, 1],
+  ['1 h', 60, 1],
+  ['24 h', 1440, 20],
+]);
+
+/** @param {any} props */
+export function Past({ of, by }) {
+  const ask = () => post('api/past', { key: of, ...(by && { dimension: by }) });
+  const { value, error, isLoading } = useAnswer(ask, [of, by], 15_000);
+  const [range, setRange] = useState(2);
+  const { denials = [], isCounted = true } = value ?? {};
+  return html`<section aria-labelledby="past">
+    <div class="head">
+      <h3 id="past">Denied in the past</h3>
+      <div class="chips" role="group" aria-label="Span of the timeline">
+        ${PAST_RANGES.map(([label], i) => html`<button type="button" class="small" aria-pressed=${range === i} onClick=${() => setRange(i)}>${label}</button>`)}
+      </div>
+    </div>
+    ${error && html`<${Problem} text=${error} />`}
+    ${
+      denials.length === 0
+        ? html`<p class="quiet">
+            ${isLoading ? 'Reading …' : isCounted ? 'No denial is recorded in the last 24 hours.' : 'Unknown: the store has counts: false.'}
+          </p>`
+        : denials.map(
+            (/** @type {any} */ each) => html`<${Timeline} past=${each} range=${PAST_RANGES[range]} />`,
+          )
+    }
+  </section>`;
+}
+
+/** @param {any} props */
+function Timeline({ past, range: [, minutes, step] }) {
+  const { name, dimension, within, first, last, minutes: all } = past;
+  const now = Date.now();
+  const size = step * MINUTE_MS;
+  const end = now - (now % size) + size;
+  const bars = Array.from({ length: minutes / step }, (_, i, list = minutes / step) => {
+    const from = end - (list - i) * size;
+    const own = all.filter((/** @type {any} */ each) => each.minute >= from && each.minute < from + size);
+    return {
+      from,
+      own,
+      count: own.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0),
+    };
+  });
+  const most = Math.max(1, ...bars.map((bar) => bar.count));
+  const total = bars.reduce((sum, bar) => sum + bar.count, 0);
+  const width = PAST_WIDTH / bars.length;
+  const causes = bars.flatMap(({ own }) => own);
+  return html`<article class="answer">
+    <header>
+      <h3>
+        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${printable(within)}</span>` : ''}
+      </h3>
+      <p>
+        <b>${many(total, 'denial')}</b>
+        <span class="quiet">${causesText(causes)}, first ${atTime(first)}, last ${atTime(last)}</span>
+      </p>
+    </header>
+    <svg
+      class="past"
+      viewBox=${`0 0 ${PAST_WIDTH} ${PAST_HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label=${`${many(total, 'denial')} in ${printable(name)} since ${fullTimeOf(bars[0]?.from ?? now)}`}
+    >
+      <line x1="0" x2=${PAST_WIDTH} y1=${PAST_HEIGHT - 0.5} y2=${PAST_HEIGHT - 0.5} class="axis" />
+      ${bars.map(({ from, own, count: denied }, i) => {
+        const height = denied === 0 ? 0 : Math.max(3, ((PAST_HEIGHT - 4) * denied) / most);
+        return html`<g>
+          <title>
+            ${`${fullTimeOf(from)}: ${many(denied, 'denial')}${denied > 0 ? ` ${causesText(own)}` : ''}`}
+          </title>
+          <rect class="hit" x=${i * width} y="0" width=${width} height=${PAST_HEIGHT} />
+          <rect
+            class="denied"
+            x=${i * width + 0.5}
+            y=${PAST_HEIGHT - height}
+            width=${Math.max(1, width - 1)}
+            height=${height}
+          />
+        </g>`;
+      })}
+    </svg>
+    ${total > 0 && html`<${LatestDenials} minutes=${causes} />`}
+  </article>`;
+}
+
+/** The last minutes with denials. @param {any} props */
+function LatestDenials({ minutes }) {
+  const rows = [...minutes].sort((a, b) => b.minute - a.minute || b.count - a.count).slice(0, 5);
+  return html`<ul class="over">
+    ${rows.map((row) => html`<li>${fullTimeOf(row.minute)} <b>${count(row.count)}</b> <span class="quiet">${causesText([row])}</span></li>`)}
+  </ul>`;
+}
+
+/** The policies and reasons, the most frequent first. @param {any[]} minutes */
+function causesText(minutes) {
+  const sums = new Map();
+  for (const { policy, reason, count: denied } of minutes) {
+    const text =
+      policy === undefined ? causeText({ name: reason, isReason: true }) : `by ${printable(policy)}`;
+    sums.set(text, (sums.get(text) ?? 0) + denied);
+  }
+  return [...sums]
+    .sort((a, b) => b[1] - a[1])
+    .map(([text]) => text)
+    .join(', ');
+}

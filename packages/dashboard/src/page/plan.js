@@ -1,0 +1,80 @@
+// The limits that an override of a limiter with tiers changes.
+import { policyParts, scaled } from './command.js';
+import { printable } from './text.js';
+
+/**
+ * The policies with a limit: of requests without a tier, and of each tier.
+ *
+ * @param {any} row
+ * @returns {{ tier: string, parts: any[] }[]} the tier is empty for requests without one
+ */
+export function setsOf({ policies, tiers }) {
+  const sets = [['', policies], ...Object.entries(tiers)].map(([tier, texts]) => ({
+    tier,
+    parts: texts.map(policyParts).filter((/** @type {any} */ part) => part.limit > 0),
+  }));
+  return sets.filter(({ parts }) => parts.length > 0);
+}
+
+/** @param {string} tier */
+export const tierText = (tier) => (tier === '' ? 'without a tier' : `in tier ${printable(tier)}`);
+
+/**
+ * The choices of an override. A change names policies and not tiers, so a change is for all tiers only if no two of them have a policy of the
+ * same name with different limits.
+ *
+ * @param {any} row
+ * @param {any} subject
+ * @param {string | undefined} tier the tier of the subject's requests: empty without a tier, undefined if it is unknown
+ */
+export function planOf(row, subject, tier) {
+  const dimension = subject.dimension ?? 'key';
+  const sets = setsOf(row);
+  const own = sets
+    .map((set) => ({
+      ...set,
+      parts: set.parts.filter((part) => subject.all || part.dimension === dimension),
+    }))
+    .filter(({ parts }) => parts.length > 0);
+  const known = own.findIndex((set) => set.tier === tier);
+  const texts = new Map(own.flatMap(({ parts }) => parts.map((part) => [part.name, part.rest])));
+  const isForAll = own.every(({ parts }) => parts.every((part) => texts.get(part.name) === part.rest));
+  return {
+    sets: own,
+    isForAll,
+    isTiered: Object.keys(row.tiers).length > 0,
+    /** The tiers that the subject may get. Each tier must count its dimension. */
+    tiers: sets.length === own.length ? Object.keys(row.tiers) : [],
+    /** The position of the chosen set, or 'all'. Undefined before an operator has chosen. */
+    at: known >= 0 ? known : isForAll ? 'all' : undefined,
+    factor: 1,
+  };
+}
+
+/** The change that multiplies the limits of the chosen sets, or undefined before a set is chosen. @param {any} plan */
+export function changeOf({ sets, isTiered, at, factor }) {
+  const chosen = at === 'all' ? sets : at === undefined ? [] : [sets[at]];
+  const parts = chosen.flatMap((/** @type {any} */ set) => set.parts);
+  const [only] = parts;
+  if (!only) return undefined;
+  if (!isTiered && parts.length === 1 && !only.isNamed) return scaled(only.rest, factor);
+  return Object.fromEntries(parts.map((/** @type {any} */ part) => [part.name, scaled(part.rest, factor)]));
+}
+
+/** The policies of other tiers with another limit, for which a change is, too. @param {any} plan @param {any} change @returns {string[]} */
+export function alsoChanged({ sets, at }, change) {
+  if (typeof change !== 'object' || typeof at !== 'number') return [];
+  const own = new Map(sets[at].parts.map((/** @type {any} */ part) => [part.name, part.rest]));
+  return sets.flatMap((/** @type {any} */ { tier, parts }) =>
+    parts
+      .filter((/** @type {any} */ { name, rest }) => name in change && own.get(name) !== rest)
+      .map((/** @type {any} */ { name, rest }) => `${tierText(tier)}: ${printable(name)} ${printable(rest)}`),
+  );
+}
+
+/** The change that multiplies the limits of a key, or of all keys. @param {any} row @param {any} subject @param {number} factor @param {string} [tier] */
+export function multiplied(row, subject, factor, tier) {
+  const plan = { ...planOf(row, subject, tier), factor };
+  if (plan.sets.length === 0) return undefined;
+  return { action: 'override', ...subject, change: changeOf(plan), for: '1d', plan };
+}

@@ -1,0 +1,64 @@
+// The tenants of a shared limit.
+import { Bar } from './charts.js';
+import { html } from './lib.js';
+import { Key, useFold } from './parts.js';
+import { causeText, count, percent, printable, rate, span } from './text.js';
+
+/** The answer to a tenant, in words. @param {any} tenant */
+function answerOf({ allowed, reason, retryAfterMs }) {
+  if (allowed) return html`<span class="good">admitted</span>`;
+  const why = reason === 'fair-share' ? 'its share is used up' : causeText({ name: reason, isReason: true });
+  return html`<span class="bad">${why}</span
+    >${retryAfterMs ? html` <span class="quiet nowrap">for ${span(retryAfterMs)}</span>` : ''}`;
+}
+
+/** @param {any} props */
+export function Tenants({ rows }) {
+  const { shown, more } = useFold(rows, 4);
+  return html`<h3>Tenants <span class="quiet">${count(rows.length)}</span></h3>
+    <table class="keys">
+      <thead>
+        <tr>
+          <th scope="col">Tenant</th>
+          <th scope="col">Share and use</th>
+          <th scope="col" class="number">
+            <abbr
+              title="That of a heavy tenant now, of its override, or of the policy; requests may have another"
+              >Weight</abbr
+            >
+          </th>
+          <th scope="col" class="number">Denied/s</th>
+          <th scope="col">Answer</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map((/** @type {any} */ each) => {
+          const { policy, tier, within, limit, share, used, weight, isHeavy, denied } = each;
+          return html`<tr key=${JSON.stringify([tier, policy, each.key, within])}>
+            <td data-label="Tenant">
+              <${Key} of=${each.key} dimension=${each.dimension} />
+              <div class="quiet">
+                ${printable(policy)}${tier ? ` in tier ${printable(tier)}` : ''}, within
+                ${typeof within === 'string' ? printable(within) : 'a hidden key'}
+              </div>
+            </td>
+            <td data-label="Share and use">
+              <span class="nowrap"
+                >${used === null ? '' : `${count(used)} used of `}${count(share)}
+                <span class="quiet">of ${count(limit)}</span></span
+              >${used === null ? '' : html`<${Bar} share=${used / Math.max(1, share)} kind=${used >= share ? 'bad' : ''} label=${`${percent(used, Math.max(1, share))} of the share used`} />`}
+            </td>
+            <td class="number" data-label="Weight">
+              <span class=${weight === 1 ? 'quiet' : 'weight'}>${count(weight)}</span
+              >${isHeavy === null ? '' : html` <span class=${isHeavy ? 'chip warn' : 'chip'}>${isHeavy ? 'heavy' : 'light'}</span>`}
+            </td>
+            <td class="number" data-label="Denied/s">
+              ${denied > 0 ? html`<b class="bad">${rate(denied)}</b>` : rate(denied)}
+            </td>
+            <td data-label="Answer">${answerOf(each)}</td>
+          </tr>`;
+        })}
+      </tbody>
+    </table>
+    ${more}`;
+}

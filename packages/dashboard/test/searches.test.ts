@@ -1,0 +1,91 @@
+// No visitor can load the application by questions for which keys are searched.
+import { expect } from 'chai';
+import { createLimiter, memoryStore } from 'headgate';
+import { createAdmin, type Admin, type KeysOptions } from 'headgate/admin';
+import { Searches } from '../src/searches.js';
+import { startPage, tokenFields } from './servers.js';
+
+describe('searches of the dashboard', () => {
+  const shown = (key: unknown) => key as never;
+
+  /** An administration that records its searches. */
+  const counting = (admin: Admin) => {
+    const seen = { running: 0, most: 0, searches: [] as KeysOptions[] };
+    const keys: Admin['keys'] = async (options) => {
+      seen.searches.push(options!);
+      seen.most = Math.max(seen.most, ++seen.running);
+      const search = await admin.keys(options);
+      const finds = search[Symbol.asyncIterator].bind(search);
+      return Object.defineProperty(search, Symbol.asyncIterator, {
+        value: async function* () {
+          try {
+            yield* { [Symbol.asyncIterator]: finds };
+          } finally {
+            seen.running--;
+          }
+        },
+      });
+    };
+    return { seen, admin: { ...admin, keys } };
+  };
+
+  it('run one at a time, once for all policies and viewers, in small steps', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', policies: ['minute=10/1m', 'day=50/1d'] });
+    const { seen, admin } = counting(createAdmin(store));
+    for (let i = 0; i < 300; i++) await limiter.consume(`user:${i}`, { cost: (i % 9) + 1 });
+    const searches = new Searches(admin, shown);
+    const invented = Array.from({ length: 100 }, (_, i) => `invented ${i}`);
+    const answers = await Promise.all(
+      ['minute', 'day', ...invented].map((policy) => searches.sample('api', undefined, policy)),
+    );
+    expect(seen.searches).to.have.lengthOf(1);
+    expect(seen.searches[0]!.count).to.be.at.most(100);
+    expect(answers[0]).to.include({ count: 300, isCut: false });
+    expect(answers[0]!.keys[0]).to.include({ remaining: 1, limit: 10 });
+    expect(answers[1]!.keys[0]).to.include({ remaining: 41, limit: 50 });
+    expect(answers[2]).to.deep.equal({ keys: [], count: 0, isCut: false });
+    await Promise.all(Array.from({ length: 10 }, () => searches.denied('api')));
+    expect(seen.most).to.equal(1);
+    await limiter.close();
+  });
+
+  it('list no more banned keys than denied ones', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', policies: ['5/1m'], ban: {} });
+    // In memory, keys have names from the first administration on.
+    const admin = createAdmin(store);
+    for (let i = 0; i < 60; i++) await limiter.ban(`user:${i}`, '1h');
+    const found = await new Searches(admin, shown).denied('api');
+    expect(found?.bans).to.have.length(50);
+    await limiter.close();
+  });
+
+  it('judge a sample by the policies of its tier', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', tiers: { free: '5/1m', pro: '100/1h' } });
+    const searches = new Searches(createAdmin(store), shown);
+    await limiter.consume('ada', { tier: 'pro' });
+    await limiter.consume('bob', { tier: 'free' });
+    const { keys } = await searches.sample('api', 'pro', 'default');
+    expect(keys).to.deep.equal([{ key: 'ada', remaining: 99, limit: 100 }]);
+    await limiter.close();
+  });
+
+  it('are refused for names of limiters that do not exist', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', policies: ['5/1m'] });
+    const site = await startPage({ store });
+    const headers = await tokenFields(site.url);
+    const sample = async (name: string) => {
+      const body = JSON.stringify({ name, policy: 'default' });
+      return (await fetch(`${site.url}api/sample`, { method: 'POST', headers, body })).status;
+    };
+    expect(await sample('api')).to.equal(200);
+    expect(await sample('invented')).to.equal(404);
+    for (const path of ['limiter', 'use'])
+      expect((await fetch(`${site.url}api/${path}?name=invented`)).status, path).to.equal(404);
+    await site.close();
+    await limiter.close();
+  });
+});

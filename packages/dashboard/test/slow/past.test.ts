@@ -1,0 +1,106 @@
+// The past denials of a key, the processes, and the times of the page.
+import { createRequire } from 'node:module';
+import { hostname } from 'node:os';
+import { expect } from 'chai';
+import type { Browser, Page } from 'playwright-core';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { openTab, startBrowser } from '../page.js';
+import { startPage, type Site } from '../servers.js';
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+describe('the past on the page', function () {
+  this.timeout(90_000);
+  let browser: Browser;
+  let site: Site;
+  let limiter: Limiter;
+  before(async () => void (browser = await startBrowser()));
+  after(() => browser?.close());
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await site.close();
+    await limiter.close();
+  });
+
+  const open = async (screen: string, options: Parameters<typeof openTab>[2] = {}) => {
+    const store = memoryStore();
+    limiter = createLimiter({ store, name: 'api', policies: ['minute=2/1m'], ban: {} });
+    site = await startPage({ store });
+    for (let i = 0; i < 9; i++) await limiter.consume('203.0.113.7');
+    return openTab(browser, `${site.url}#/${screen}`, { user: 'ada', ...options });
+  };
+  const violations = async (page: Page): Promise<string[]> => {
+    await page.addScriptTag({ path: axe });
+    return page.evaluate<string[]>(
+      'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`))',
+    );
+  };
+  const isTooWide = (page: Page) =>
+    page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth');
+
+  it('shows when and why a key was denied, in each span, on a phone, too', async () => {
+    const { page, problems } = await open('key/203.0.113.7', {
+      viewport: { width: 390, height: 844 },
+      bypassCSP: true,
+    });
+    const past = page.locator('section', { has: page.locator('#past') });
+    await past.locator('svg.past').waitFor({ timeout: 40_000 });
+    for (const span of ['15 min', '1 h', '24 h']) {
+      await past.getByRole('button', { name: span }).click();
+      expect(await past.innerText())
+        .to.contain('7 denials')
+        .and.contain('by minute');
+    }
+    const titles = await past.locator('svg.past title').allTextContents();
+    expect(titles.filter((title) => title.includes('7 denials by minute'))).to.have.length(1);
+    expect(await isTooWide(page)).to.equal(false);
+    expect(await violations(page)).to.deep.equal([]);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('shows the processes, and numbers under the pointer', async () => {
+    const { page, problems } = await open('processes', {
+      viewport: { width: 390, height: 844 },
+      bypassCSP: true,
+    });
+    // A process without decisions sends no counts.
+    const traffic = setInterval(() => void limiter.consume('203.0.113.8'), 100);
+    const row = page.locator('.processes tbody tr');
+    await row.waitFor();
+    await page.waitForFunction('/ms late/.test(document.querySelector(".processes").innerText)');
+    expect(await row.innerText())
+      .to.contain(hostname())
+      .and.contain(String(process.pid))
+      .and.contain('1 limiter');
+    expect(await isTooWide(page)).to.equal(false);
+    expect(await violations(page)).to.deep.equal([]);
+    await page.evaluate("location.hash = '#/now'");
+    await page.locator('.spark .hit title').first().waitFor({ state: 'attached' });
+    await page.getByRole('button', { name: '1 h', exact: true }).click();
+    await page.locator('.spark.large .hit').nth(50).waitFor({ state: 'attached' });
+    const texts = await page.locator('.spark.large .hit title').allTextContents();
+    // The day is named if it is another one.
+    const text = /^(\d+ \w+ )?\d\d:\d\d( [\w+-]+)?: \d+ admitted, \d+ denied$/;
+    expect(texts[0]!.trim()).to.match(text);
+    await page.getByRole('button', { name: '24 h', exact: true }).click();
+    await page.locator('.spark.large .hit').nth(142).waitFor({ state: 'attached' });
+    const label = (await page.locator('.spark.large').getAttribute('aria-label'))!;
+    clearInterval(traffic);
+    expect(label).to.match(/^since \d+ \w+ \d\d:\d\d .* in ten minutes$/);
+    expect(await page.locator('.limiters td').first().getAttribute('data-label')).to.equal('Last 24 hours');
+    expect(await isTooWide(page)).to.equal(false);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('switches all times to UTC, and keeps the choice', async () => {
+    const { page } = await open('key/203.0.113.7', { timezoneId: 'Asia/Tokyo' });
+    await limiter.ban('203.0.113.7', '1h', { by: 'ada' });
+    const time = page.locator('.changes time').first();
+    await time.waitFor({ timeout: 20_000 });
+    expect(await time.getAttribute('title')).to.contain('GMT+9');
+    await page.getByRole('button', { name: 'GMT+9' }).click();
+    expect(await time.getAttribute('title')).to.contain('UTC');
+    await page.reload();
+    expect(await page.getByRole('button', { name: 'UTC' }).count()).to.equal(1);
+  });
+});

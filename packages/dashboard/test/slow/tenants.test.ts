@@ -1,0 +1,86 @@
+// The tenants of a shared limit: on the page, in `top`, and in `tenants`.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Browser } from 'playwright-core';
+import { createLimiter, type Limiter } from 'headgate';
+import { createAdmin, type TenantView, type Traffic } from 'headgate/admin';
+import { redisStore } from 'headgate/redis';
+import { headgate, json, told } from '../../../cli/test/cli.js';
+import { servers } from '../../../../test/support/shared-servers.js';
+import { clients, freshPrefix } from '../../../../test/support/stores.js';
+import { openTab, startBrowser } from '../page.js';
+import { startPage, type Site } from '../servers.js';
+
+describe('the tenants of a shared limit', function () {
+  this.timeout(60_000);
+  let browser: Browser;
+  let site: Site;
+  let limiters: Limiter[];
+  before(async () => void (browser = await startBrowser()));
+  after(() => browser?.close());
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await site.close();
+    await Promise.all(limiters.map((limiter) => limiter.close()));
+  });
+
+  it('are shown with share, use and denials by the page and the command line', async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
+    const where = ['--redis', servers.redis.url, '--prefix', prefix];
+    const make = (name: string, policy: string) =>
+      createLimiter({ store, name, policies: [policy], overrides: true });
+    const llm = make('llm', 'p=100/1h by provider share tenant');
+    const jobs = make('jobs', 'slots=concurrency 2/1m by pool share team');
+    limiters = [llm, jobs];
+    site = await startPage({ store });
+    await told(where, 'llm');
+    await told(where, 'jobs');
+    await llm.consume({ provider: 'openai', tenant: 'globex' }, { cost: 5 });
+    for (let i = 0; i < 150; i++) await llm.consume({ provider: 'openai', tenant: 'acme' });
+    for (let i = 0; i < 3; i++) await jobs.consume({ pool: 'a', team: 'blue' });
+    const admin = createAdmin(store);
+    while ((await admin.traffic()).limiters.length < 2) await sleep(50);
+
+    const { limiters: rates } = (await json('top', '--once', ...where)) as Traffic;
+    const keys = rates.find(({ name }) => name === 'llm')!.keys;
+    expect(keys.map(({ key, within }) => [key, within])).to.deep.equal([
+      ['acme', 'provider openai'],
+      ['globex', 'provider openai'],
+    ]);
+    expect((await headgate(['top', '--once', ...where])).stdout).to.contain('tenant acme in provider openai');
+
+    const tenants = (await json('tenants', ...where)) as TenantView[];
+    expect(tenants.map(({ name, key, isHeavy }) => [name, key, isHeavy])).to.have.deep.members([
+      ['llm', 'acme', true],
+      ['llm', 'globex', false],
+      // Slots of tenants have no state, so the counts name them.
+      ['jobs', 'blue', null],
+    ]);
+    const acme = tenants.find(({ key }) => key === 'acme')!;
+    expect(acme.denied).to.be.greaterThan(0);
+    expect((await headgate(['tenants', '--name', 'llm', ...where])).stdout).to.match(
+      new RegExp(`llm +tenant acme in provider openai +p +heavy +1 +${acme.share} of 100 +${acme.used} `),
+    );
+
+    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    await page.getByRole('button', { name: 'llm', exact: true }).click();
+    const row = page.locator('.keys tr', { hasText: 'acme' }).first();
+    await row.waitFor();
+    expect((await row.innerText()).replaceAll(/\s+/g, ' ')).to.contain(
+      `acme tenant p, within provider openai ${acme.used} used of ${acme.share} of 100 1 heavy`,
+    );
+    expect(await row.innerText()).to.contain('its share is used up');
+    // A light tenant has the weight of its override, a heavy one that of its requests.
+    await llm.override({ provider: 'openai', tenant: 'globex' }, { weight: 3 });
+    const { stdout } = await headgate(['tenants', '--name', 'llm', ...where]);
+    expect(stdout).to.match(/tenant globex in provider openai +p +light +3 /);
+    const globex = page.locator('.keys tr', { hasText: 'globex' }).first();
+    await globex.getByText('3', { exact: true }).waitFor();
+    expect((await globex.innerText()).replaceAll(/\s+/g, ' ')).to.contain(' of 100 3 light');
+    await row.getByRole('link').click();
+    await page.locator('.answer.denied', { hasText: 'within provider openai' }).waitFor();
+    expect(await page.locator('.verdict').innerText()).to.contain('Denied by llm');
+    expect(problems).to.deep.equal([]);
+  });
+});

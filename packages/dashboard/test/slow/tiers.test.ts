@@ -1,0 +1,98 @@
+// Limiters with tiers on the page: their limits change, and What if shows them.
+import { expect } from 'chai';
+import type { Browser } from 'playwright-core';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { openTab, startBrowser } from '../page.js';
+import { startPage, type Site } from '../servers.js';
+
+const TIERS = { free: ['day=10/1d'], pro: ['minute=100/1m', 'day=1000/1d'] };
+
+describe('limiters with tiers on the page', function () {
+  this.timeout(60_000);
+  let browser: Browser;
+  let site: Site;
+  let limiter: Limiter;
+  before(async () => void (browser = await startBrowser()));
+  after(() => browser?.close());
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await site.close();
+    await limiter.close();
+  });
+
+  const open = async (screen: string) => {
+    const store = memoryStore();
+    limiter = createLimiter({ store, name: 'api', tiers: TIERS, overrides: true, ban: {} });
+    site = await startPage({ store });
+    const opened = await openTab(browser, `${site.url}#/${screen}`, { user: 'ada' });
+    return { store, ...opened };
+  };
+  const limitOf = async (key: string, tier: string) => {
+    const { policies } = await limiter.usage(key, { tier });
+    return Object.fromEntries(policies.map(({ name, limit }) => [name, limit]));
+  };
+
+  it('changes the limits of a key by its tier', async () => {
+    const { page, problems } = await open('key/ada');
+    await limiter.consume('ada', { tier: 'pro' });
+    const pro = page.locator('.answer', { hasText: 'tier pro' });
+    await pro.getByRole('button', { name: '× ½' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByLabel('Limit of minute').inputValue()).to.equal('50/1m');
+    await dialog.getByRole('button', { name: '× 2' }).click();
+    expect(await dialog.getByLabel('Limit of day').inputValue()).to.equal('2000/1d');
+    expect(await dialog.innerText()).to.contain('in tier free: day 10/1d');
+    await dialog.getByLabel('Reason').fill('launch');
+    await dialog.getByRole('button', { name: 'Change limits' }).click();
+    await page.locator('.note', { hasText: 'ada' }).waitFor();
+    expect(await limitOf('ada', 'pro')).to.deep.equal({ minute: 200, day: 2000 });
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('gives a key another tier', async () => {
+    const { page } = await open('key/ada');
+    await limiter.consume('ada', { tier: 'free' });
+    const free = page.locator('.answer', { hasText: 'tier free' });
+    await free.getByRole('button', { name: 'Limits × 2' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Change').selectOption('to the tier pro');
+    expect(await dialog.locator('pre').innerText()).to.contain('--tier pro');
+    await dialog.getByLabel('Reason').fill('launch');
+    await dialog.getByRole('button', { name: 'Change limits' }).click();
+    await page.locator('.note', { hasText: 'ada' }).waitFor();
+    expect(await limitOf('ada', 'free')).to.deep.equal({ minute: 100, day: 1000 });
+  });
+
+  it('changes the limits of all keys in a tier that the operator chooses', async () => {
+    const { page } = await open('now');
+    await page.getByRole('button', { name: 'api', exact: true }).click();
+    await page.getByRole('button', { name: 'Change the limits of all keys' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason').fill('incident');
+    // A day has other limits in each tier, so no change is right for both.
+    expect(await dialog.getByRole('button', { name: 'Change limits' }).isDisabled()).to.equal(true);
+    await dialog.getByLabel('Change').selectOption('the limits in tier free');
+    await dialog.getByRole('button', { name: '× ½' }).click();
+    expect(await dialog.innerText()).to.contain('in tier pro: day 1000/1d');
+    await dialog.getByRole('button', { name: 'Change limits' }).click();
+    await page.locator('.note', { hasText: 'all keys' }).waitFor();
+    await limiter.consume('eve', { tier: 'free' });
+    expect(await limitOf('eve', 'free')).to.deep.equal({ day: 5 });
+  });
+
+  it('shows the policies of each tier under What if, and never another limiter', async () => {
+    const { page, store, problems } = await open('what-if/api');
+    const other = createLimiter({ store, name: 'other', limit: 1, window: '1m' });
+    await page.getByRole('button', { name: 'day in tier pro' }).click();
+    expect(await page.locator('.slider').innerText()).to.contain('1,000');
+    await page.getByRole('button', { name: 'Override all keys for 1 h' }).click();
+    expect(await page.getByRole('dialog').innerText()).to.contain('in tier free: day 10/1d');
+    await page.keyboard.press('Escape');
+    await page.evaluate("location.hash = '#/what-if/missing'");
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('alert').innerText()).to.contain('No limiter of this name');
+    expect(await page.locator('.slider').count()).to.equal(0);
+    expect(problems).to.deep.equal([]);
+    await other.close();
+  });
+});

@@ -1,0 +1,2 @@
+// The build puts these in place of the global names.
+export { performance } from './virtual-time.js';

@@ -1,0 +1,216 @@
+// Writes docs/limiter.md and docs/decision.md from the docstrings of the sources. `npm run docs:reference` writes the files; a test calls
+// `referencePages()` and compares.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import ts from 'typescript';
+import type { Reason } from '../../src/index.js';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Each reason: whether it denies or admits, the status over HTTP, and the meaning. */
+const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, meaning: string]>> = {
+  'quota-exceeded': ['denial', '429', 'A policy has too few units left. Wait for `retryAfterMs`.'],
+  'fair-share': [
+    'denial',
+    '429',
+    "The limit has units, but the tenant's [share](fair-shares.md) has too few.",
+  ],
+  'cost-exceeds-capacity': [
+    'denial',
+    '429',
+    'The cost is above the limit or the burst. Waiting never helps.',
+  ],
+  banned: ['denial', '429', 'The key is [banned](features.md#bans).'],
+  'queue-full': [
+    'denial',
+    '503',
+    'No place is left among the [waiting](features.md#waiting) or held requests.',
+  ],
+  'wait-timeout': ['denial', '429', 'The request waited for as long as `wait` allows, in an adapter.'],
+  aborted: ['denial', '', 'The client left, or the `signal` was aborted, before the request was admitted.'],
+  'deny-listed': [
+    'denial',
+    '403',
+    'The client is on the [`denyList`](features.md#lists). Waiting never helps.',
+  ],
+  'allow-listed': [
+    'admission',
+    '',
+    'The client is on the [`allowList`](features.md#lists). Nothing was charged.',
+  ],
+  'store-full': [
+    'either',
+    '503',
+    'The [memory store](failure.md#a-memory-store-that-is-full) has no room for a new key; `onFull` decided.',
+  ],
+  'store-error': ['either', '503', 'The store failed or was late, and [`onStoreError`](failure.md) decided.'],
+  'process-late': [
+    'either',
+    '503',
+    'Your process was [too busy](failure.md#a-busy-process-is-not-a-store-that-failed) to ask the store in time.',
+  ],
+  disabled: ['admission', '', 'The option [`enabled`](features.md#a-switch) turned the limiter off.'],
+};
+
+interface Member {
+  readonly name: string;
+  readonly signature: string;
+  readonly sentence: string;
+  readonly errors: readonly string[];
+}
+
+/** The public members of a class or interface, with the first sentence of their docstrings. */
+function membersOf(path: string, type: string): Member[] {
+  const file = ts.createSourceFile(path, readFileSync(root + path, 'utf8'), ts.ScriptTarget.Latest, true);
+  const owner = file.statements.find(
+    (each) => (ts.isClassDeclaration(each) || ts.isInterfaceDeclaration(each)) && each.name?.text === type,
+  ) as ts.ClassDeclaration | ts.InterfaceDeclaration;
+  const errorsOf = new Map<string, readonly string[]>();
+  return owner.members.flatMap((member) => {
+    const comment = ts.getJSDocCommentsAndTags(member).find(ts.isJSDoc)?.getText() ?? '';
+    const name = member.name?.getText() ?? '';
+    if (comment === '' || comment.includes('@internal') || !/^\w+$/.test(name)) return [];
+    const text = comment
+      .replaceAll(/^\s*\/?\*+\/?|\*\/$/gm, '')
+      .replaceAll(/\s+/g, ' ')
+      .replaceAll(/\{@link (\w+)\}/g, '`$1`')
+      .trim();
+    const [described = '', ...tags] = text.split(/ (?=@(?:param|throws|returns|default))/);
+    const returned = tags.find((tag) => tag.startsWith('@returns '))?.slice(9);
+    const sentence = /^.*?\.(?= [A-Z`0]|$)/.exec(described)?.[0] ?? described;
+    const calls = ts.isMethodDeclaration(member) || ts.isMethodSignature(member);
+    const parameters = calls
+      ? `(${member.parameters.map((each) => each.name.getText() + (each.questionToken || each.initializer ? '?' : '')).join(', ')})`
+      : '';
+    const [, like = ''] = /as `(\w+)`$/.exec(tags.find((tag) => tag.startsWith('@throws')) ?? '') ?? [];
+    const errors = [...new Set([...(text.match(/HEADGATE_\w+/g) ?? []), ...(errorsOf.get(like) ?? [])])];
+    errorsOf.set(name, errors);
+    return [
+      {
+        name,
+        signature: `\`${name}${parameters}\``,
+        sentence: returned === undefined ? sentence : `${sentence} Returns ${returned.replace(/\.$/, '')}.`,
+        errors,
+      },
+    ];
+  });
+}
+
+const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLowerCase()})`;
+
+/** A table in Markdown. */
+function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [head, head.map(() => '---'), ...rows].map(
+    (cells) => `| ${cells.map((cell) => cell.replaceAll(/(?<!\\)\|/g, '\\|')).join(' | ')} |`,
+  );
+  return lines.join('\n');
+}
+
+function limiterPage(): string {
+  const members = membersOf('src/limiter/limiter.ts', 'Limiter');
+  const methods = members.filter(({ signature }) => signature.includes('('));
+  const fields = members.filter(({ signature }) => !signature.includes('('));
+  return `# A limiter: every method
+
+You get a limiter from \`createLimiter(options)\`, from \`rateLimit(options).limiter\` of an adapter, or from \`fastify.rateLimit(options).limiter\`. A key is a text, or an object with a key for each
+[dimension](features.md#several-policies-and-dimensions).
+
+\`\`\`ts
+import { createLimiter } from 'headgate';
+
+const limiter = createLimiter({ name: 'api', limit: 100, window: '1m' });
+
+const decision = await limiter.consume('ada', { cost: 3 });
+console.log(decision.allowed, decision.remaining); // true 97
+\`\`\`
+
+Every method resolves with a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Once the limiter is closed, each method throws
+${linkOf('HEADGATE_CLOSED')}.
+
+## Methods
+
+${tableOf(
+  ['method', 'effect', 'errors of its own'],
+  methods.map(({ signature, sentence, errors }) => [
+    signature,
+    sentence,
+    errors
+      .filter((code) => code !== 'HEADGATE_CLOSED')
+      .map(linkOf)
+      .join(', '),
+  ]),
+)}
+
+## Fields
+
+${tableOf(
+  ['field', 'meaning'],
+  fields.map(({ signature, sentence }) => [signature, sentence]),
+)}
+`;
+}
+
+function decisionPage(): string {
+  const members = membersOf('src/common/decision.ts', 'DecisionFields');
+  const isMethod = ({ signature }: Member): boolean => signature.includes('(');
+  const rows = (all: readonly Member[]) => all.map(({ signature, sentence }) => [signature, sentence]);
+  return `# A decision: every field and every reason
+
+\`consume\`, \`peek\` and the adapters (\`req.rateLimit\`) give you a decision. You usually need three fields:
+
+\`\`\`ts
+import { createLimiter } from 'headgate';
+
+const limiter = createLimiter({ limit: 10, window: '1s' });
+const { allowed, reason, retryAfterMs } = await limiter.consume('ada');
+if (!allowed) console.log(\`Denied (\${reason}). Come back in \${retryAfterMs} ms.\`);
+\`\`\`
+
+TypeScript narrows a decision: after \`!allowed\`, \`retryAfterMs\` is a number, unless the reason is \`'cost-exceeds-capacity'\` or \`'deny-listed'\`, for which waiting never helps.
+
+## Fields
+
+${tableOf(['field', 'meaning'], rows(members.filter((each) => !isMethod(each))))}
+
+## Methods
+
+${tableOf(['method', 'effect'], rows(members.filter(isMethod)))}
+
+\`await using decision = await limiter.acquire(key)\` releases the slots at the end of the block.
+
+## Verdicts
+
+\`policies\` has a verdict of each policy, in the order of the policies:
+
+${tableOf(['field', 'meaning'], rows(membersOf('src/common/decision.ts', 'Verdict')))}
+
+## Reasons
+
+\`reason\` is undefined for a plain admission. A shadow admits the request, and has the reason for which it would have been denied.
+
+${tableOf(
+  ['reason', 'of', 'status over HTTP', 'meaning'],
+  Object.entries(REASONS).map(([reason, [kind, status, meaning]]) => [
+    `\`'${reason}'\``,
+    kind === 'either' ? 'a denial or an admission' : kind === 'denial' ? 'a denial' : 'an admission',
+    status,
+    meaning,
+  ]),
+)}
+
+The option \`statusCode\` replaces 429. If \`degraded\` is true, the store did not decide: with \`'local'\`, this process did, by the same policies.
+`;
+}
+
+/** The contents of the pages, by path. */
+export async function referencePages(): Promise<Readonly<Record<string, string>>> {
+  const options = { ...(await resolveConfig(`${root}docs/limiter.md`)), parser: 'markdown' };
+  return {
+    'docs/limiter.md': await format(limiterPage(), options),
+    'docs/decision.md': await format(decisionPage(), options),
+  };
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)
+  for (const [path, text] of Object.entries(await referencePages())) writeFileSync(root + path, text);

@@ -1,0 +1,60 @@
+import { compilePolicies, orUnlimited } from '../contract/compile-policies.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import { visiblePolicies } from '../contract/shares.js';
+import { escapeName } from '../stores/keys.js';
+import type { Limits } from './limits.js';
+import type { FoundKey } from './state.js';
+import { sharedLimits, type SharedLimit } from './tenants.js';
+
+/** The limits of a tier, or of requests without a tier. */
+export interface TierLimits extends Limits {
+  readonly tier: string | undefined;
+}
+
+/** A limiter with known limits, in one tier. */
+export interface KnownLimiter {
+  readonly name: string;
+  readonly tier: string | undefined;
+  readonly policies: readonly CompiledPolicy[];
+  readonly limits: Limits;
+  readonly shared: readonly SharedLimit[];
+}
+
+/** The limiters in each tier, by their names in Redis keys. */
+export function knownLimiters(
+  limits: ReadonlyMap<string, readonly TierLimits[]>,
+): ReadonlyMap<string, readonly KnownLimiter[]> {
+  return new Map(
+    [...limits].map(([name, sets]) => {
+      const inTiers = sets.map((own) => {
+        // The key of a shared limit is judged as a whole, and its tenants apart.
+        const policies = visiblePolicies(compilePolicies('policies', orUnlimited(own.policies))).map(
+          (policy) => ({ ...policy, share: undefined }),
+        );
+        return { name, tier: own.tier, limits: own, policies, shared: sharedLimits(own.policies) };
+      });
+      return [escapeName(name), inTiers];
+    }),
+  );
+}
+
+/**
+ * The limiters that read a state. With overrides, all tiers may: an override of another kind, such as another window or tier, has its own
+ * policies.
+ */
+export function readersOf(
+  known: readonly KnownLimiter[],
+  { owner: { by }, id }: FoundKey,
+): readonly KnownLimiter[] {
+  return known.filter(
+    ({ policies, limits }) =>
+      policies.some((policy) => policy.by === by && policy.id === id) ||
+      (limits.overrides && policies.some((policy) => policy.by === by)),
+  );
+}
+
+/** The shared limit of which a state's key is a tenant. */
+export const tenancyIn = (
+  { shared }: KnownLimiter,
+  { owner: { by, slot } }: FoundKey,
+): SharedLimit | undefined => slot && shared.find((each) => each.by === slot.by && each.share === by);

@@ -1,0 +1,94 @@
+import { HeadgateError } from '../common/errors.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import { entryInForce, type AppliedOverrides } from '../contract/overrides.js';
+import type { LiveLimiter } from '../features/overrides/redis-check.js';
+import type { Limiter } from '../limiter/limiter.js';
+import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
+import { ALL_KEYS, escapeName } from '../stores/keys.js';
+import type { Limits } from './limits.js';
+import type { Published } from './published.js';
+import type { AdminWarning } from './scope.js';
+import type { State } from './state.js';
+
+/** The override that applies to a key: the key's own, or that of all keys. */
+export type AppliedOverride = Override & {
+  /** Whether it is the override of all keys. */
+  readonly all: boolean;
+};
+
+const UNFIT: AdminWarning = {
+  code: 'UNFIT_OVERRIDE',
+  message:
+    'the override does not fit the policies of the limiter any more, so it has no effect. Remove or replace it.',
+};
+
+/** The override that applies to a key, and a warning if it has no effect. */
+export async function overrideFor(
+  limiter: Limiter,
+  place: Record<string, string>,
+): Promise<{ override: AppliedOverride | null; doubt?: AdminWarning | undefined }> {
+  const own = await limiter.overrideOf(place);
+  const found = own ?? (await limiter.overrideOf());
+  if (!found) return { override: null };
+  try {
+    limiter.internals.overrides.check(own && place, found.change, {});
+    return { override: { ...found, all: !own } };
+  } catch (error) {
+    if (!(error instanceof HeadgateError)) throw error;
+    return { override: { ...found, all: !own }, doubt: UNFIT };
+  }
+}
+
+/** Resolves once a limiter has read the override of all keys, if that is possible. Earlier decisions ignore that override. */
+export async function readOverrideOfAll(limiter: Limiter): Promise<void> {
+  await limiter.overrideOf().catch(() => undefined);
+}
+
+/** The overrides of a limiter. */
+export interface OverrideCounts {
+  /** The number of keys with their own limits. */
+  readonly keys: number;
+  /** The override of all keys, or `null`. */
+  readonly all: OverrideChange | null;
+}
+
+/** Counts the overrides of limiters. The index contains every overridden key. @param names the limiters that support overrides */
+export async function countOverrides(
+  state: State,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, OverrideCounts>> {
+  const owners = names.length > 0 ? await state.overridden() : [];
+  const now = await state.now();
+  const counts = names.map(async (name) => {
+    const head = `${escapeName(name)}:`;
+    const keys = owners.filter((owner) => owner.startsWith(head) && owner !== head + ALL_KEYS).length;
+    const entry = entryInForce(await state.recordOfAll(name), now);
+    return [name, { keys, all: (entry && overrideOf(entry)?.change) ?? null }] as const;
+  });
+  return new Map(await Promise.all(counts));
+}
+
+/** The published limiters that support overrides. */
+export function liveLimiters(published: Published | undefined): LiveLimiter[] {
+  return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
+    if (!overrides) return [];
+    const sets = [['', policies] as const, ...tiers].filter(([, some]) => some.length > 0);
+    return [{ name, sets: new Map(sets.map(([tier, some]) => [tier, compilePolicies(tier, some)])) }];
+  });
+}
+
+/** The override of all keys of a limiter, for looks at its keys. */
+export interface OverrideOfAll {
+  /** For the set by which the state is looked at. Undefined if the limiter has no overrides. */
+  readonly applied: AppliedOverrides | undefined;
+  /** Whether the override in force at a time is one that only a limiter can apply, such as another window or tier. */
+  isOfOtherKind(now: number): boolean;
+}
+
+export async function overrideOfAll(state: State, name: string, limits: Limits): Promise<OverrideOfAll> {
+  const record = limits.overrides && (await state.recordOfAll(name));
+  return {
+    applied: limits.overrides ? { revisions: {}, all: typeof record === 'string' ? record : '' } : undefined,
+    isOfOtherKind: (now) => (entryInForce(record, now)?.revision ?? '') !== '',
+  };
+}

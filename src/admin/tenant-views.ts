@@ -1,0 +1,235 @@
+import { useOf, type SharesParams, type TenantState } from '../algorithms/sharing.js';
+import { checkShape } from '../common/validate.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { CompiledPolicy, Policy } from '../contract/policy.js';
+import { sharedOf, tenantsOf } from '../contract/shares.js';
+import { ofLimiter } from '../limiter/decision.js';
+import type { Limiter } from '../limiter/limiter.js';
+import type { OverrideChange } from '../limiter/overrides/override.js';
+import { checkName, type Context } from './context.js';
+import { limiterOn, withLimiter } from './limiters.js';
+import { readOverrideOfAll } from './override-views.js';
+import { ofDimension, type Limits } from './limits.js';
+import { whoseState, withinOf, type Hash } from './owners.js';
+import { byDenials, type KeyRates, type Rates } from './rates.js';
+import { setsOf } from './sets.js';
+import type { FoundKey, State } from './state.js';
+import { callable } from './tenants.js';
+import { readTraffic } from './traffic.js';
+
+/** A tenant of a shared limit. */
+export interface TenantView extends Rates {
+  /** The name of the limiter. */
+  readonly name: string;
+  /** The tier of the policies. Absent for the policies for requests without a tier. */
+  readonly tier?: string;
+  /** The name of the shared policy. */
+  readonly policy: string;
+  /** The tenant. */
+  readonly key: string | Hash;
+  /** The dimension of tenants, such as `'tenant'`. */
+  readonly dimension: string;
+  /** The shared limit, by its dimension and its key: `'provider openai'`. */
+  readonly within: string;
+  /** The whole limit, units. */
+  readonly limit: number;
+  /** The part of the limit that the tenant may use now, units. */
+  readonly share: number;
+  /** The units that it has used, of the window. Null if they are unknown, as for slots. */
+  readonly used: number | null;
+  /** The units that it could spend now. */
+  readonly remaining: number;
+  /** The weight that a heavy tenant has now, or that of its override, or the policy's. Requests may have another one. */
+  readonly weight: number;
+  /** Whether it lately asked for more than its share, which bounds it. Null if `used` is. */
+  readonly isHeavy: boolean | null;
+  /** Whether a request of cost 1 would be admitted now. */
+  readonly allowed: boolean;
+  /** The reason of a denial, `'fair-share'` or `'quota-exceeded'`, or `null`. */
+  readonly reason: string | null;
+  /** The time until a request of cost 1 would be admitted, ms, or `null` for an admission. */
+  readonly retryAfterMs: number | null;
+}
+
+/** Options of `tenants`. */
+export interface TenantsOptions {
+  /** The name of the limiter. */
+  name: string;
+  /** Ends the search of the limiter's state after its current step. The tenants found so far are returned. */
+  signal?: AbortSignal | undefined;
+}
+
+/** The most tenants that are returned. */
+const MAX_TENANTS = 200;
+
+/** The most tenants with a state to read. Others are only known by their requests in the last seconds. */
+const MAX_FOUND = 2000;
+
+/** The tenants that are looked at together. */
+const BATCH_SIZE = 100;
+
+/** A shared policy of a tier. */
+interface Shared {
+  readonly tier: string | undefined;
+  readonly limits: Limits;
+  readonly policy: CompiledPolicy;
+  readonly hidden: CompiledPolicy;
+  readonly share: string;
+}
+
+/** A tenant with a state that was found, or with requests that were counted. */
+interface Candidate {
+  readonly shared: Shared;
+  readonly key: string | Hash;
+  readonly within: string;
+  /** The keys for a limiter. */
+  readonly place: Readonly<Record<string, string>>;
+  readonly found?: FoundKey;
+}
+
+/** The function that shows the tenants of shared limits. */
+export function tenantFunctions({ state }: Context) {
+  async function tenants(options: TenantsOptions): Promise<TenantView[]> {
+    checkShape('tenants', options, ['name', 'signal']);
+    const { name } = options;
+    checkName(name);
+    const limits = (await state.published()).limitsOf(name);
+    const shared = limits ? setsOf(limits).flatMap(([tier, own]) => sharedIn(limits, tier, own)) : [];
+    if (shared.length === 0) return [];
+    const rates = (await readTraffic(state, { name, keys: 20 })).limiters.flatMap(({ keys }) => keys);
+    const candidates = await candidatesOf(state, options, shared, rates);
+    const views = await viewsOf(state, name, candidates, rates);
+    return views.sort((a, b) => byDenials(a, b) || (b.used ?? 0) - (a.used ?? 0)).slice(0, MAX_TENANTS);
+  }
+
+  return { tenants };
+}
+
+/** The shared policies of a tier. */
+function sharedIn(limits: Limits, tier: string | undefined, policies: readonly Policy[]): Shared[] {
+  const compiled = compilePolicies('policies', policies);
+  const set = { name: '', policies: compiled, ban: undefined, timeout: 0 };
+  return sharedOf(set).map(({ policy: at, tenant }) => {
+    const [policy, hidden] = [compiled[at]!, compiled[tenant]!];
+    const share = tenantsOf(policy)!.slice(policy.by.length + 1);
+    return { tier, limits: { ...limits, policies }, policy, hidden, share };
+  });
+}
+
+async function candidatesOf(
+  state: State,
+  { name, signal }: TenantsOptions,
+  shared: readonly Shared[],
+  rates: readonly KeyRates[],
+): Promise<Candidate[]> {
+  const all = new Map<string, Candidate>();
+  const add = (each: Shared, candidate: Omit<Candidate, 'shared'>): void => {
+    const id = JSON.stringify([each.tier, each.policy.name, candidate.key, candidate.within]);
+    const known = all.get(id);
+    if (!known?.found) all.set(id, { ...candidate, shared: each });
+  };
+  for (const each of shared)
+    for (const { key, dimension, within = '' } of rates) {
+      const { by } = each.policy;
+      if (dimension !== each.share || !within.startsWith(`${by} `)) continue;
+      const limitKey = within.slice(by.length + 1);
+      if (typeof key === 'string') add(each, { key, within, place: { [by]: limitKey, [each.share]: key } });
+    }
+  if (shared.every(({ policy }) => policy.traits.holdsSlots)) return [...all.values()];
+  for await (const page of state.search({ name, signal })) {
+    for (const found of page) {
+      const { by, key, slot } = found.owner;
+      for (const each of shared) {
+        if (each.hidden.id !== found.id || slot?.by !== each.policy.by || by !== each.share) continue;
+        const [limitKey, tenant] = [callable(state, slot.key), callable(state, key)];
+        if (limitKey === undefined || tenant === undefined) continue;
+        const place = { [slot.by]: limitKey, [by]: tenant };
+        add(each, { key: whoseState(found.owner).key, within: withinOf(slot), place, found });
+      }
+    }
+    if (all.size >= MAX_FOUND) break;
+  }
+  return [...all.values()];
+}
+
+async function viewsOf(
+  state: State,
+  name: string,
+  candidates: readonly Candidate[],
+  rates: readonly KeyRates[],
+): Promise<TenantView[]> {
+  const now = await state.now();
+  const views: TenantView[] = [];
+  for (const shared of new Set(candidates.map((each) => each.shared))) {
+    const own = candidates.filter((each) => each.shared === shared);
+    const { segments } = shared.hidden.params as unknown as SharesParams;
+    const limits = ofDimension(shared.limits, shared.policy.by);
+    const isLive = limits.overrides ?? false;
+    await withLimiter(limiterOn(state, name, limits, { isLive }), async (limiter) => {
+      if (isLive) await readOverrideOfAll(limiter);
+      for (let at = 0; at < own.length; at += BATCH_SIZE) {
+        const some = own.slice(at, at + BATCH_SIZE);
+        const states = await state.tenants(
+          some.flatMap(({ found }) => found ?? []),
+          segments,
+        );
+        // The states are in the order of the candidates that have one.
+        const next = states.values();
+        const shown = some.map((candidate) => {
+          const saved = candidate.found && next.next().value;
+          return viewOf(limiter, candidate, saved, { name, now, rates, isLive });
+        });
+        views.push(...(await Promise.all(shown)));
+      }
+    });
+  }
+  return views;
+}
+
+async function viewOf(
+  limiter: Limiter,
+  { shared, key, within, place }: Candidate,
+  saved: TenantState | undefined,
+  { name, now, rates, isLive }: { name: string; now: number; rates: readonly KeyRates[]; isLive: boolean },
+): Promise<TenantView> {
+  const { tier, policy, hidden, share: dimension } = shared;
+  const decision = ofLimiter(await limiter.peek(place));
+  const verdict = decision.policies.find((each) => each.name === policy.name);
+  const override = isLive ? await limiter.overrideOf(place) : undefined;
+  const use = saved && useOf(saved, hidden.params as unknown as SharesParams, now);
+  const text = JSON.stringify([dimension, within, key]);
+  const counted = rates.find((each) => JSON.stringify([each.dimension, each.within, each.key]) === text);
+  const { limit = policy.limit, share = limit, remaining = 0, allowed = decision.allowed } = verdict ?? {};
+  return {
+    name,
+    ...(tier !== undefined && { tier }),
+    policy: policy.name,
+    key,
+    dimension,
+    within,
+    limit,
+    share,
+    used: use?.used ?? null,
+    remaining,
+    weight: use?.isHeavy
+      ? saved!.weight
+      : (weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!),
+    isHeavy: use?.isHeavy ?? null,
+    allowed,
+    reason: allowed ? null : (decision.reason ?? null),
+    retryAfterMs: allowed ? null : (decision.retryAfterMs ?? null),
+    admitted: counted?.admitted ?? 0,
+    denied: counted?.denied ?? 0,
+  };
+}
+
+/** The weight in a change of a policy. Undefined if the change does not name one. */
+function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
+  if (typeof change === 'string') {
+    const [, weight] = / weight (\d+)/.exec(change) ?? [];
+    return weight === undefined ? undefined : Number(weight);
+  }
+  if (typeof change !== 'object') return undefined;
+  const { weight, [policy]: own } = change as Record<string, unknown>;
+  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
+}

@@ -1,0 +1,115 @@
+import type { CompiledBan } from '../../contract/ban-options.js';
+import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
+
+type Six = readonly [number, number, number, number, number, number];
+
+interface BanState {
+  denials: number;
+  /** The end of the window in which the denials count. */
+  counted: number;
+  /** The end of the current ban, and its length. */
+  banned: number;
+  length: number;
+  byHand: boolean;
+  /** The length of the last ban by denials, from which the next one grows. */
+  last: number;
+}
+
+/** Bans in the memory store, kept only for banned rows. `ban.lua` has the same functions. */
+export class BanColumn {
+  readonly #states = new Map<number, BanState>();
+
+  #read(row: number, p: CompiledBan, now: number, writable: boolean): BanState {
+    const stored = this.#states.get(row);
+    if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
+    const state = { ...stored };
+    // After a clock that went back, or under a shorter span, a ban must not grow.
+    state.counted = Math.min(state.counted, now + p.within);
+    state.banned = Math.min(state.banned, now + state.length);
+    if (writable) [stored.counted, stored.banned] = [state.counted, state.banned];
+    if (state.counted <= now) state.denials = state.counted = 0;
+    if (state.banned + p.max <= now) state.last = 0;
+    return state;
+  }
+
+  /** The time at which the state expires. Earlier bans are remembered for `max` after the end of the last one. */
+  #stop(state: BanState, p: CompiledBan): number {
+    return Math.max(state.counted, state.banned + (state.last > 0 ? p.max : 0));
+  }
+
+  /** The time until the ban ends, ms, or 0. */
+  look(row: number, p: CompiledBan, now: number, writable: boolean): number {
+    return Math.max(0, this.#read(row, p, now, writable).banned - now);
+  }
+
+  /** Counts a denial. @returns the length of the ban that begins with the denial, ms, or 0 */
+  strike(row: number, p: CompiledBan, now: number): number {
+    if (p.after === 0) return 0;
+    const state = this.#read(row, p, now, true);
+    if (state.counted === 0) state.counted = now + p.within;
+    state.denials++;
+    let length = 0;
+    if (state.denials >= p.after) {
+      length = state.last === 0 ? p.first : Math.min(p.max, Math.floor((state.last * p.factor) / 1000));
+      Object.assign(state, {
+        denials: 0,
+        counted: 0,
+        banned: now + length,
+        length,
+        byHand: false,
+        last: length,
+      });
+    }
+    this.#states.set(row, state);
+    return length;
+  }
+
+  /** Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans. */
+  set(row: number, p: CompiledBan, now: number, length: number): void {
+    const state = this.#read(row, p, now, true);
+    if (length === 0) this.#states.delete(row);
+    else this.#states.set(row, { ...state, banned: now + length, length, byHand: true });
+  }
+
+  /** The end of a row's last ban, or 0 for a row without a ban. */
+  end(row: number): number {
+    return this.#states.get(row)?.banned ?? 0;
+  }
+
+  /** Whether a row's last ban was set by hand. */
+  isByHand(row: number): boolean {
+    return this.#states.get(row)?.byHand ?? false;
+  }
+
+  /** The time at which a row's whole state has expired. */
+  until(row: number, p: CompiledBan): number {
+    const state = this.#states.get(row);
+    return state ? this.#stop(state, p) : 0;
+  }
+
+  /** A row's state, as in `Column`; `[]` if there is no state. */
+  save(row: number): Saved {
+    const state = this.#states.get(row);
+    if (!state) return [];
+    const { denials, counted, banned, length, byHand, last } = state;
+    return [denials, counted, banned, length, byHand ? 1 : 0, last];
+  }
+
+  load(row: number, saved: Saved): void {
+    if (saved.length !== 6 || !areNumbers(saved)) return;
+    const [denials, counted, banned, length, byHand, last] = saved as Six;
+    this.#states.set(row, { denials, counted, banned, length, byHand: byHand === 1, last });
+  }
+
+  clear(row: number): void {
+    this.#states.delete(row);
+  }
+
+  /** Copies a row from another column, or from another of its own rows. */
+  take(from: BanColumn, theirs: number, ours: number): void {
+    if (from.#states.size === 0) return;
+    const state = from.#states.get(theirs);
+    if (state) this.#states.set(ours, state);
+    else this.#states.delete(ours);
+  }
+}

@@ -1,0 +1,119 @@
+import type { MemoryColumn } from '../../algorithms/index.js';
+import { costAt, type Costs } from '../../contract/costs.js';
+import { clientChangeOf, parseRecord, revisionIn, type OverrideRecord } from '../../contract/overrides.js';
+import type { Reply, UsageReply } from '../../contract/reply.js';
+import type { PolicySet } from '../../contract/store.js';
+import { admits, attemptWait, NEVER, nextWait } from '../../contract/verdicts.js';
+import type { Place } from '../feature.js';
+import type { KeyLimits } from './limits.js';
+
+/** The limits of a key. @param record the key's own record */
+export function limitsOf(set: PolicySet, record: OverrideRecord, now: number): KeyLimits {
+  const { all } = set.overrides!;
+  if (record === '' && all === '') return { record, entry: undefined, policies: set.policies };
+  const entry = parseRecord(record).readable(now);
+  const overrides = parseRecord(all === '' ? record : `${record}\n${all}`);
+  const entriesAt = (time: number) => overrides.entries(set.policies, time);
+  const ends = (time: number) => entriesAt(time).map((entry) => entry?.until ?? Infinity);
+  const policies = (time: number) => overrides.policies(set.policies, entriesAt(time));
+  const next = ends(now).some(Number.isFinite) ? { ends, policies } : undefined;
+  return { record, entry, policies: policies(now), next };
+}
+
+/** The changes that the caller must apply before a decision is possible: see `Reply.clientChanges`. */
+export function clientChanges(
+  places: readonly Place[],
+  set: PolicySet,
+): Pick<Reply, 'clientChanges'> | undefined {
+  let differ = false;
+  const changes: Record<string, string> = {};
+  for (const { part, limits } of places) {
+    if (part.set.policies.length === 0) continue;
+    const entry = limits?.entry;
+    const revision = set.overrides!.revisions[part.name] ?? '';
+    if (revisionIn(entry, revision) !== revision) differ = true;
+    changes[part.name] = clientChangeOf(entry, revision);
+  }
+  return differ ? { clientChanges: changes } : undefined;
+}
+
+/** Adds the limits that overrides give the keys to a reply. */
+export function withLimits(places: readonly Place[], reply: Reply): Reply {
+  if (places.every(({ policies, part }) => policies === part.set.policies)) return reply;
+  const limits: number[] = [];
+  for (const { policies, part } of places) part.at.forEach((n, i) => (limits[n] = policies[i]!.limit));
+  return { ...reply, limits };
+}
+
+/** The records of the keys, for a reply about usage. */
+export function recordsOf(places: readonly Place[]): Pick<UsageReply, 'records'> {
+  return { records: Object.fromEntries(places.map(({ part, limits }) => [part.name, limits!.record])) };
+}
+
+/**
+ * Moves the waits in the columns across the ends of overrides. Each denial ends when the limits of that time admit, and the longest lasts
+ * until all policies admit, also those that admit now only until their override ends. A look behind the end of an override counts from
+ * that end.
+ *
+ * @param costsOf the costs of a place
+ */
+export function waitAcross(places: readonly Place[], costsOf: (place: Place) => Costs, now: number): void {
+  if (!places.some(({ limits }) => limits?.next)) return;
+  const { from: start = now } = places[0]!.part.set.overrides!;
+  let longest: MemoryColumn | undefined;
+  let end = Math.max(now, start);
+  let isNever = false;
+  const ending: ((from: number) => number)[] = [];
+  for (const place of places) {
+    const next = place.limits?.next;
+    for (const [i, column] of place.columns.entries()) {
+      const { shadow, share, isHidden, attempts } = place.policies[i]!;
+      const from = (time: number): number => admittedAt(place, i, costAt(costsOf(place), i), time);
+      const isDenial = !admits(column.wait);
+      if (next && (isDenial || nextWait(column.wait, attempts) > 0)) {
+        const at = from(now);
+        const wait = at === NEVER ? NEVER : at - now;
+        column.wait = isDenial ? wait : attemptWait(wait);
+      }
+      if (shadow || share !== undefined || isHidden) continue;
+      if (start > now) longest ??= column;
+      if (next) ending.push(from);
+      const wait = nextWait(column.wait, attempts);
+      isNever ||= wait === NEVER;
+      end = Math.max(end, now + wait);
+      if (!admits(column.wait) && column.wait >= (longest?.wait ?? 0)) longest = column;
+    }
+  }
+  if (!longest || isNever) return;
+  for (let isLater = true; isLater;) {
+    isLater = false;
+    for (const from of ending) {
+      const at = from(end);
+      if (at === NEVER) {
+        longest.wait = NEVER;
+        return;
+      }
+      if (at <= end) continue;
+      [end, isLater] = [at, true];
+      longest.wait = at - now;
+    }
+  }
+}
+
+/** The time from which a policy admits a cost, at the earliest `from`, or {@link NEVER}. */
+function admittedAt({ columns, row, limits }: Place, i: number, cost: number, from: number): number {
+  const next = limits!.next!;
+  const column = columns[i]!;
+  const { wait, remaining, reset } = column;
+  const restore = (): void => void Object.assign(column, { wait, remaining, reset });
+  for (let time = from; ;) {
+    column.look(row, next.policies(time)[i]!.params, cost, time);
+    const later = column.wait;
+    const end = next.ends(time)[i]!;
+    restore();
+    if (admits(later)) return time;
+    if (end === Infinity && later === NEVER) return NEVER;
+    if (later !== NEVER && time + later < end) return time + later;
+    time = end;
+  }
+}

@@ -1,0 +1,21 @@
+import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+
+/** The limits of a key by its record of overrides, and by that of all keys. */
+export interface KeyLimits {
+  /** The key's own record, empty if there is none. */
+  readonly record: OverrideRecord;
+  /** The entry in force by the key's own record. Undefined if there is none. */
+  readonly entry: OverrideEntry | undefined;
+  readonly policies: readonly CompiledPolicy[];
+  /** The limits that follow when overrides end. Undefined if no override ends by itself. */
+  readonly next?: Next | undefined;
+}
+
+/** The limits that follow those in force. */
+export interface Next {
+  /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity if it does not end. */
+  ends(at: number): readonly number[];
+  /** The policies at a time. */
+  policies(at: number): readonly CompiledPolicy[];
+}

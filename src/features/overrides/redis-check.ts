@@ -1,0 +1,55 @@
+import { DOCS } from '../../common/errors.js';
+import { entryInForce, isDamaged, isEffective } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { ALL_KEYS, escapeName, parseOwnerText } from '../../stores/keys.js';
+import { plainWords } from '../../stores/store-error.js';
+import { overrideIndexKey, recordKey } from './record-keys.js';
+
+/** The most overrides that are read, and the most names in a message. */
+const MAX_READ_OVERRIDES = 1000;
+const MAX_NAMES = 10;
+
+/** A limiter with overrides and its policies by tier, with `''` for the policies without a tier. */
+export interface LiveLimiter {
+  readonly name: string;
+  readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
+}
+
+/** A finding of a check of the server. */
+interface OverrideFinding {
+  readonly level: 'ok' | 'warning';
+  readonly code: 'overrides';
+  readonly message: string;
+}
+
+/** Finds overrides without effect, because the limiter has other policies by now. @param send sends a command about a key to its server */
+export async function findEffectless(
+  send: (command: string, key: string, ...args: string[]) => Promise<unknown>,
+  prefix: string,
+  live: readonly LiveLimiter[],
+): Promise<OverrideFinding> {
+  const warning = (message: string): OverrideFinding => ({ level: 'warning', code: 'overrides', message });
+  try {
+    const now = String(Date.now());
+    const range = [now, '+inf', 'LIMIT', '0', String(MAX_READ_OVERRIDES)];
+    const owners = await send('ZRANGEBYSCORE', overrideIndexKey(prefix), ...range);
+    const idle: string[] = [];
+    for (const owner of owners as string[]) {
+      const limiter = live.find(({ name }) => owner.startsWith(`${escapeName(name)}:`));
+      const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
+      const entry = entryInForce(record, Date.now());
+      const by = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner)?.by;
+      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(owner);
+    }
+    if (idle.length === 0)
+      return { level: 'ok', code: 'overrides', message: 'Every override fits the policies of its limiter.' };
+    const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
+    return warning(
+      `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
+        `Remove or replace them: see "Changing limits without a deployment" in ${DOCS}/changing-limits.md.`,
+    );
+  } catch (error) {
+    const words = error instanceof Error ? plainWords(error.message) : String(error);
+    return warning(`The overrides cannot be read: ${words}`);
+  }
+}

@@ -1,0 +1,47 @@
+import { fullQuotaOf } from './crossing-reports.js';
+import type { Place } from '../feature.js';
+import type { Mark } from './marks.js';
+
+const NO_MARK: Mark = [0];
+
+/** Forgets the thresholds that were reported. */
+export function forget({ part, marks }: Place): void {
+  for (const { id, thresholds } of part.set.policies) if (thresholds) marks.write(id, NO_MARK);
+}
+
+/**
+ * Reports the thresholds that a charge has crossed, and marks them. The function `cross` of `thresholds.lua` does the same.
+ *
+ * @param i the policy, whose column has the verdict after the charge
+ * @param before the remaining units before the charge
+ */
+export function cross(
+  { part, policies, columns, marks }: Place,
+  i: number,
+  before: number,
+  now: number,
+): void {
+  const policy = policies[i]!;
+  if (!policy.thresholds) return;
+  const { remaining, reset } = columns[i]!;
+  const isConfigured = policies === part.set.policies;
+  const limit = isConfigured ? policy.traits.capacity : fullQuotaOf(policy, now);
+  const isReached = (level: number, left: number): boolean => (limit - left) * 1000 >= level * limit;
+  const reached = policy.thresholds.filter((level) => isReached(level, remaining));
+  if (reached.length === 0) return;
+  const stored = marks.read(policy.id) ?? NO_MARK;
+  const [, ...levels] = stored[0] > now ? stored : NO_MARK;
+  const limits = new Map<number, number>();
+  for (let at = 0; at < levels.length; at += 2) limits.set(levels[at]!, levels[at + 1]!);
+  const fresh = reached.filter((level) => {
+    const last = limits.get(level);
+    return last === undefined || (limit > last && !isReached(level, before));
+  });
+  if (fresh.length === 0) return;
+  for (const level of fresh) {
+    limits.set(level, limit);
+    const used = limit - remaining;
+    marks.crossings.push({ at: part.at[i]!, level, used, limit, resetAfterMs: reset });
+  }
+  marks.write(policy.id, [now + reset, ...[...limits].flat()]);
+}

@@ -1,0 +1,76 @@
+import { invalidOption } from '../../common/errors.js';
+import { optional } from '../../common/options.js';
+import type { Crossing } from '../../contract/crossing.js';
+import { ownerText } from '../../stores/keys.js';
+import type { Subject } from '../../contract/store.js';
+
+/** The most crossings that a store keeps for readers, and the time for which it keeps them, ms. */
+export const MAX_CROSSINGS = 100_000;
+export const CROSSINGS_LIFE_MS = 30 * 86_400_000;
+
+/** The row of the option `thresholds` of a store. */
+export const thresholdsOption = () =>
+  optional<'stream' | false, 'stream' | false, false>(
+    "`'stream'`, or `false`",
+    (option, given) => {
+      if (given === 'stream' || given === false) return given;
+      throw invalidOption(option, given, "Pass 'stream', or false.");
+    },
+    false,
+  );
+
+/** A crossing in the stream of a store. */
+export interface StoredCrossing extends Omit<Crossing, 'at'> {
+  /** The owner text of the key: see `ownerText`. */
+  readonly who: string;
+  /** The policy's name. */
+  readonly policy: string;
+  /** The time of the charge, ms since 1970. */
+  readonly at: number;
+}
+
+/** A crossing that a reader got. */
+export interface ReadCrossing extends StoredCrossing {
+  readonly id: string;
+}
+
+export function storedCrossing(
+  { set, key }: Subject,
+  { at, ...rest }: Crossing,
+  now: number,
+): StoredCrossing {
+  const { name, by } = set.policies[at]!;
+  return { who: ownerText(set, key, by), policy: name, ...rest, at: now };
+}
+
+/** A bounded list of crossings in memory, with its groups of readers. */
+export class CrossingList {
+  #last = 0;
+  #entries: (ReadCrossing & { readonly number: number })[] = [];
+  /** For each group the last number that it has read, and the times at which unacknowledged numbers are read again. */
+  readonly #groups = new Map<string, { last: number; readonly pending: Map<number, number> }>();
+
+  add(crossing: StoredCrossing): void {
+    const number = ++this.#last;
+    this.#entries.push({ id: String(number), number, ...crossing });
+    // Cuts rarely, because each cut moves all entries.
+    if (this.#entries.length >= 2 * MAX_CROSSINGS) this.#entries.splice(0, MAX_CROSSINGS);
+  }
+
+  read(name: string, most: number, idle: number, now: number): ReadCrossing[] {
+    let group = this.#groups.get(name);
+    if (!group) this.#groups.set(name, (group = { last: 0, pending: new Map() }));
+    const { last, pending } = group;
+    const isDue = (number: number): boolean => number > last || (pending.get(number) ?? Infinity) <= now;
+    const read = this.#entries.filter(({ number }) => isDue(number)).slice(0, most);
+    for (const { number } of read) {
+      pending.set(number, now + idle);
+      group.last = Math.max(group.last, number);
+    }
+    return read.map(({ number: _, ...entry }) => entry);
+  }
+
+  ack(name: string, ids: readonly string[]): void {
+    for (const id of ids) this.#groups.get(name)?.pending.delete(Number(id));
+  }
+}

@@ -1,0 +1,90 @@
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { checkBoolean, checkShape } from '../common/validate.js';
+import { warningBy } from '../common/warnings.js';
+import { checkNote, type BanNoteOptions, type UnbanOptions } from '../contract/ban-options.js';
+import { publishChange } from '../contract/diagnostics.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { limitDimension, visiblePolicies } from '../contract/shares.js';
+import type { PolicySet, Subject } from '../contract/store.js';
+import type { CheckedOptions } from './checked-options.js';
+import type { Lifetime } from './lifetime.js';
+import type { Scope } from './scope.js';
+import { wake } from './waiting/rooms.js';
+
+/** The bans by hand. The methods of `Limiter` with the same names explain them. */
+export class BanOperations {
+  readonly #parts: CheckedOptions;
+  readonly #life: Lifetime;
+
+  constructor(parts: CheckedOptions, life: Lifetime) {
+    this.#parts = parts;
+    this.#life = life;
+  }
+
+  async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {
+    const { set, store, warn } = this.#parts;
+    const subject = this.#bannable(key);
+    const forMs = warningBy(warn, () => toMilliseconds('duration', duration, { usual: 'long' }));
+    await store.ban(subject, forMs, checkNote('ban', note));
+    publishChange(set.name, 'ban', key, note);
+  }
+
+  async unban(key: Key, options: UnbanOptions): Promise<void> {
+    checkShape('unban', options, ['fresh', 'by', 'reason']);
+    const { set, scope, store, live } = this.#parts;
+    const { fresh, ...note } = options;
+    const subject = this.#bannable(key);
+    const checked = checkNote('unban', note);
+    if (checkBoolean('fresh', fresh, false)) {
+      // The key may have a kind of policy by which this process has not decided yet.
+      if (live) await live.refresh(key, set);
+      const charged = chargesOfBanned(scope, subject);
+      if (charged.set.policies.length > 0) await store.reset(charged);
+    }
+    await store.ban(subject, 0, checked);
+    publishChange(set.name, 'unban', key, note);
+    wake(set.name, subject);
+  }
+
+  /**
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if the bans are by a different dimension
+   */
+  #bannable(key: Key): Subject {
+    const { set, scope } = this.#parts;
+    this.#life.checkOpen();
+    const subject = scope.checkSlot(scope.subject(set, key), key);
+    if (!set.ban)
+      throw invalidOption('ban', undefined, 'Create the limiter with the option `ban` ({} is enough).');
+    if (subject.set.ban) return subject;
+    const { banBy } = scope.by;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} cannot be banned, because this limiter bans by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+    );
+  }
+}
+
+/** The keys and policies with charges of a banned key. Slots are not charges: their work still runs. */
+export function chargesOfBanned(scope: Scope, { key, set }: Subject): Subject {
+  const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
+  const keys = typeof key === 'string' ? [key] : key;
+  const charged = scope.everything.policies.filter(
+    ({ by, traits }) => by === scope.by.banBy && !traits.holdsSlots,
+  );
+  // The tenants of a shared limit are not a dimension of requests.
+  const own = names.flatMap((name, i) => (limitDimension(name) === undefined ? [[name, keys[i]]] : []));
+  return scope.subject(scope.with(charged), Object.fromEntries(own) as Key);
+}
+
+/** Refuses a ban by denials if no policy counts by its dimension. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` */
+export function checkOffences(after: number, banBy: string, sets: readonly PolicySet[]): void {
+  const policies = sets.flatMap((set) => visiblePolicies(set.policies));
+  if (after === 0 || policies.length === 0 || policies.some(({ by }) => by === banBy)) return;
+  const others = [...new Set(policies.map(({ by }) => show(by)))].join(' or ');
+  throw new HeadgateError(
+    'HEADGATE_UNKNOWN_DIMENSION',
+    `ban.by: no policy counts by ${show(banBy)}, and only denials by such policies count towards the ban. Pass ` +
+      `ban: { by: ${others} }, or add a policy ${banBy === DEFAULT_DIMENSION ? 'without `by`' : `with by: ${show(banBy)}`}.`,
+  );
+}

@@ -1,0 +1,31 @@
+import type { Warn } from '../common/warnings.js';
+import type { PolicySet, Store } from '../contract/store.js';
+import type { LiveLimits } from './live-limits.js';
+import type { LimiterOptions } from './options.js';
+import type { Scope } from './scope.js';
+import type { FirstQuestion } from './setup-checks.js';
+import type { Enabled } from './enabled.js';
+import type { Tiers } from './tiers.js';
+
+/** The options of a limiter after they were checked. */
+export interface CheckedOptions {
+  readonly set: PolicySet;
+  readonly tiers: Tiers;
+  readonly scope: Scope;
+  /** The user's store. `store` is the same store with its guard. */
+  readonly source: Store;
+  readonly store: Store;
+  readonly shadow: boolean;
+  readonly enabled: Enabled;
+  readonly warn: Warn;
+  readonly onDecision: LimiterOptions['onDecision'];
+  /** Checks the limiter's first questions for a mistake in the set-up. Undefined if there is nothing to check. */
+  readonly firstQuestion: FirstQuestion | undefined;
+  /** Undefined if the limiter has no overrides. */
+  readonly live: LiveLimits | undefined;
+  readonly waiting: readonly [most: number, mostPerKey: number];
+  /** Whether the user has bounded the lines. */
+  readonly isWaitingBounded: boolean;
+  /** Releases the claim to the name. */
+  readonly release: () => void;
+}

@@ -1,0 +1,121 @@
+// The denials of single keys by minute and cause, for 24 hours: why a key was denied in the past.
+
+import { HOUR_MS, MINUTE_MS } from './times.js';
+
+/** The time for which denials are kept, ms. Each hour has a record of its own. */
+export const DENIALS_LIFE_MS = 24 * HOUR_MS;
+
+/** The most denied keys of an hour. With minutes and causes, 24 hours of them take less than 10 MB. */
+export const MAX_KEYS_PER_HOUR = 540;
+
+/** The most causes of a key in an hour. */
+export const MAX_CAUSES = 8;
+
+/** The most keys that a process keeps until they are written, and that it writes at a time. */
+const MAX_PENDING_KEYS = 2000;
+const MAX_KEYS_PER_WRITE = 50;
+
+/** The denials of a key in one minute by one cause. */
+export interface DenialCount {
+  /** The key in the notation of owner texts, with its limiter. */
+  readonly owner: string;
+  /** The start of the minute, ms since 1970. */
+  readonly minute: number;
+  readonly cause: string;
+  count: number;
+  /** The time of the first and of the last of these denials, ms since 1970, to a second. */
+  readonly first: number;
+  last: number;
+}
+
+/** The denials to write. */
+export type Denials = readonly DenialCount[];
+
+/** The cause of a denial in a record: the name of a policy, or a reason after an exclamation mark. It contains no separator. */
+export const causeOf = (policy: string | undefined, reason: string | undefined): string =>
+  policy === undefined ? `!${encodeURIComponent(reason ?? '')}` : encodeURIComponent(policy.toWellFormed());
+
+/** The denials of this process that are not yet written, the oldest first. */
+export class PendingDenials {
+  #pending = new Map<string, DenialCount>();
+
+  /** @param now the time of the store, ms */
+  add(owner: string, cause: string, count: number, now: number): void {
+    const minute = now - (now % MINUTE_MS);
+    const id = `${minute} ${cause} ${owner}`;
+    const known = this.#pending.get(id);
+    if (known) {
+      known.count += count;
+      known.last = now;
+    } else if (this.#pending.size < MAX_PENDING_KEYS) {
+      this.#pending.set(id, { owner, minute, cause, count, first: now, last: now });
+    }
+  }
+
+  /** The next denials to write, which are then no longer pending. */
+  take(): Denials {
+    const taken = [...this.#pending].slice(0, MAX_KEYS_PER_WRITE);
+    for (const [id] of taken) this.#pending.delete(id);
+    return taken.map(([, denial]) => denial);
+  }
+}
+
+/** The denials of a key in one hour. */
+export interface KeyDenials {
+  first: number;
+  last: number;
+  /** By cause, then by the start of the minute. */
+  readonly causes: Map<string, Map<number, number>>;
+}
+
+/**
+ * The record of a key and an hour as text: the first and the last denial, then a line for each cause with pairs of a minute of the hour and a
+ * count. `count.lua` writes the same text.
+ */
+export function recordText({ first, last, causes }: KeyDenials, hour: number): string {
+  const lines = [...causes].map(([cause, minutes]) => {
+    const pairs = [...minutes].map(([minute, count]) => `${(minute - hour) / MINUTE_MS}:${count}`);
+    return `${cause} ${pairs.join(' ')}\n`;
+  });
+  return `${first} ${last}\n${lines.join('')}`;
+}
+
+/** Parses a record. @returns undefined if it is not one */
+export function parseRecord(text: string, hour: number): KeyDenials | undefined {
+  const [head = '', ...lines] = text.trimEnd().split('\n');
+  const times = /^(\d+) (\d+)$/.exec(head);
+  if (!times) return undefined;
+  const causes = new Map<string, Map<number, number>>();
+  for (const line of lines) {
+    const [cause = '', ...pairs] = line.split(' ');
+    const minutes = pairs.map((pair) => pair.split(':').map(Number) as [number, number]);
+    causes.set(cause, new Map(minutes.map(([minute, count]) => [hour + minute * MINUTE_MS, count])));
+  }
+  return { first: Number(times[1]), last: Number(times[2]), causes };
+}
+
+/** Adds denials to the record of their key and hour. */
+export function addDenial(record: KeyDenials | undefined, denial: DenialCount): KeyDenials {
+  const { minute, cause, count, first, last } = denial;
+  if (!record) return { first, last, causes: new Map([[cause, new Map([[minute, count]])]]) };
+  record.first = Math.min(record.first, first);
+  record.last = Math.max(record.last, last);
+  const minutes = record.causes.get(cause);
+  if (minutes) minutes.set(minute, (minutes.get(minute) ?? 0) + count);
+  else if (record.causes.size < MAX_CAUSES) record.causes.set(cause, new Map([[minute, count]]));
+  return record;
+}
+
+/** The least denied key, which leaves for another one. Its successor inherits the number, so that a key with many denials stays. */
+export const leastOf = (numbers: Iterable<readonly [key: string, number: number]>) =>
+  [...numbers].reduce((a, b) => (b[1] < a[1] ? b : a));
+
+/** The start of the hour of a time. */
+export const hourOf = (time: number): number => time - (time % HOUR_MS);
+
+/** The hours whose records are kept, the oldest first. */
+export const hoursUntil = (now: number): number[] =>
+  Array.from(
+    { length: DENIALS_LIFE_MS / HOUR_MS + 1 },
+    (_, i) => hourOf(now) - DENIALS_LIFE_MS + i * HOUR_MS,
+  );

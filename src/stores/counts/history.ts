@@ -1,0 +1,89 @@
+import type { MinuteFields } from './sink.js';
+import type { CountedLimiter } from './traffic-counts.js';
+import { USE_LEVELS } from './use-histogram.js';
+
+/** The most limiters with a history. */
+export const MAX_HISTORIES = 1000;
+
+/** The time for which the counts of a minute are kept, ms. */
+export const HISTORY_LIFE_MS = 3_600_000;
+
+/** The time for which the counts of ten minutes are kept, ms. */
+export const DAY_LIFE_MS = 24 * HISTORY_LIFE_MS;
+
+/** The time for which the counts of each second are kept, ms. */
+export const SECONDS_LIFE_MS = 60_000;
+
+/** No counts. */
+function emptyMinute(): MinuteCounts {
+  return {
+    ...{ admitted: 0, denied: 0, degraded: 0 },
+    ...{ policies: new Map(), reasons: new Map(), use: new Map() },
+  };
+}
+
+/** The counts of one limiter in one minute. */
+export interface MinuteCounts {
+  admitted: number;
+  denied: number;
+  degraded: number;
+  readonly policies: Map<string, number>;
+  readonly reasons: Map<string, number>;
+  readonly use: Map<string, number[]>;
+}
+
+/** The fields of a minute: a letter for each kind, and the name of a policy or a reason. Of `u`, the level comes before a colon. */
+const FIELDS = { admitted: 'a', denied: 'd', degraded: 'g', policy: 'p', reason: 'r', use: 'u' } as const;
+
+/** Whether the counts of ten minutes have a field: they have the decisions, and not their policies. */
+export const isOfDay = (field: string): boolean => field.length === 1;
+
+/** The counts of this process that are not yet part of the history. */
+export class History {
+  /** By limiter, then by field. */
+  #counts = new Map<string, Map<string, number>>();
+
+  add(limiter: CountedLimiter, use: ReadonlyMap<string, readonly number[]>): void {
+    const { name, counts, degraded = 0, policies, reasons } = limiter;
+    const fields = this.#counts.get(name) ?? new Map<string, number>();
+    this.#counts.set(name, fields);
+    const increment = (field: string, by: number): void => {
+      if (by > 0) fields.set(field, (fields.get(field) ?? 0) + by);
+    };
+    increment(FIELDS.admitted, counts[0]);
+    increment(FIELDS.denied, counts[1]);
+    increment(FIELDS.degraded, degraded);
+    for (const [policy, denied] of Object.entries(policies)) increment(FIELDS.policy + policy, denied);
+    for (const [reason, denied] of Object.entries(reasons)) increment(FIELDS.reason + reason, denied);
+    for (const [policy, levels] of use)
+      for (const [level, times] of levels.entries()) increment(`${FIELDS.use}${level}:${policy}`, times);
+  }
+
+  /** The counts by limiter, then by field. They are then empty. */
+  take(): MinuteFields {
+    const counts = this.#counts;
+    this.#counts = new Map();
+    return counts;
+  }
+}
+
+/** Parses the fields of a minute. @param fields alternating: a field, its value */
+export function minuteOf(fields: readonly string[]): MinuteCounts {
+  const counts = emptyMinute();
+  for (let i = 0; i < fields.length; i += 2) {
+    const field = fields[i]!;
+    const [kind, name, times] = [field[0], field.slice(1), Number(fields[i + 1])];
+    if (kind === FIELDS.policy) counts.policies.set(name, times);
+    else if (kind === FIELDS.reason) counts.reasons.set(name, times);
+    else if (kind === FIELDS.use) {
+      const at = name.indexOf(':');
+      const policy = name.slice(at + 1);
+      const levels = counts.use.get(policy) ?? USE_LEVELS.map(() => 0);
+      levels[Number(name.slice(0, at))] = times;
+      counts.use.set(policy, levels);
+    } else if (field === FIELDS.admitted) counts.admitted = times;
+    else if (field === FIELDS.denied) counts.denied = times;
+    else if (field === FIELDS.degraded) counts.degraded = times;
+  }
+  return counts;
+}

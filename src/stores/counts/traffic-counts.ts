@@ -1,0 +1,186 @@
+import type { CountedDecision } from '../../contract/announcement.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { tenantsOf } from '../../contract/shares.js';
+import { keyTextOf, tenantTextOf, type KeyText } from '../keys.js';
+import { causeOf } from './denials.js';
+import { UseHistogram } from './use-histogram.js';
+
+/** The most policies and keys of a limiter that are counted in a second. */
+const MAX_POLICIES = 32;
+const MAX_KEYS = 1000;
+
+/** The keys in a message: those with most denials, and of the rest those with most requests. */
+const MAX_DENIED_KEYS = 20;
+const MAX_BUSY_KEYS = 20;
+
+/** The counts of a key: admitted and denied decisions, and the policy of the last denial. */
+export type CountedKey = [admitted: number, denied: number, policy?: string];
+
+/** The counts of a key in this process, with the denials by cause. */
+interface KeyCounts {
+  readonly counts: CountedKey;
+  causes?: Map<string, number>;
+}
+
+/** The counts of one limiter in one process and second. A pair is the admitted and the denied decisions. */
+export interface CountedLimiter {
+  readonly name: string;
+  readonly counts: readonly [number, number];
+  /** The decisions of `onStoreError`. Absent without such decisions. */
+  readonly degraded?: number;
+  /** The denials by each policy, by name. Includes the denials that a shadow would have made. */
+  readonly policies: Readonly<Record<string, number>>;
+  /** The denials by anything other than a policy, by `decision.reason`. */
+  readonly reasons: Readonly<Record<string, number>>;
+  /** The keys with most denials and most requests, in the notation of owner texts. With sampling the counts are estimates. */
+  readonly keys: Readonly<Record<string, Readonly<CountedKey>>>;
+  /** The waiting and held requests, the most of each (`maxWaiting`), and the slots in use. Absent without any. */
+  readonly now?: readonly [waiting: number, held: number, maxWaiting: number, slots: number];
+}
+
+/** The counts of a limiter until the next message. */
+export class LimiterCounts {
+  #admitted = 0;
+  #denied = 0;
+  #degraded = 0;
+  readonly use = new UseHistogram();
+  readonly #policies = new Map<string, number>();
+  readonly #reasons = new Map<string, number>();
+  /** By dimension, then by key. */
+  readonly #keys = new Map<string, Map<string, KeyCounts>>();
+  #keyCount = 0;
+  /** The weights of all decisions whose key was counted, including keys for which there was no room. */
+  readonly #weights: [admitted: number, denied: number] = [0, 0];
+
+  /** Counts a decision. @param weight the number of decisions that it represents for its key, or 0 if its key is not counted */
+  add(decision: CountedDecision, weight: number): void {
+    const { allowed, policies, reason, degraded } = decision;
+    if (allowed) this.#admitted++;
+    else this.#denied++;
+    if (degraded) this.#degraded++;
+    else if (allowed && reason === undefined) this.use.add(decision);
+    // The policies of a wait that ended without an admission may admit the request.
+    const isOfWait = reason !== undefined && gaveUp(reason);
+    let isOfPolicy = false;
+    for (let i = 0; i < policies.length && !isOfWait; i++) {
+      const { name, allowed: admits } = policies[i]!;
+      if (admits) continue;
+      isOfPolicy = true;
+      if (this.#policies.size < MAX_POLICIES || this.#policies.has(name)) increment(this.#policies, name);
+    }
+    // These counts need no limit, because there are few reasons.
+    if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
+    if (weight > 0) this.#addKey(decision, weight, isOfWait);
+  }
+
+  /** Counts the key by which a decision was made. */
+  #addKey(decision: CountedDecision, weight: number, isOfWait: boolean): void {
+    const { allowed, policy, reason } = decision;
+    const which = allowed ? 0 : 1;
+    this.#weights[which] += weight;
+    const [dimension, key] = decidingKey(decision);
+    let ofDimension = this.#keys.get(dimension);
+    if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
+    let own = ofDimension.get(key);
+    if (!own) {
+      if (this.#keyCount >= MAX_KEYS) return;
+      this.#keyCount++;
+      ofDimension.set(key, (own = { counts: [0, 0] }));
+    }
+    own.counts[which] += weight;
+    if (allowed) return;
+    const denying = isOfWait ? undefined : policy;
+    if (denying !== undefined) own.counts[2] = denying;
+    const causes = (own.causes ??= new Map<string, number>());
+    const cause = causeOf(denying, reason);
+    causes.set(cause, (causes.get(cause) ?? 0) + weight);
+  }
+
+  /** The counts for a message. */
+  summary(name: string, text: KeyText): CountedLimiter {
+    const all = [...this.#keys].flatMap(([dimension, keys]) =>
+      [...keys].map(([key, { counts }]) => ({
+        key: textIn(dimension, key, text),
+        counts: this.#scaled(counts),
+      })),
+    );
+    all.sort((a, b) => b.counts[1] - a.counts[1] || b.counts[0] - a.counts[0]);
+    const busy = all.splice(MAX_DENIED_KEYS).sort((a, b) => total(b.counts) - total(a.counts));
+    const keys = [...all, ...busy.slice(0, MAX_BUSY_KEYS)].map(({ key, counts }) => [key, counts] as const);
+    return {
+      name,
+      counts: [this.#admitted, this.#denied],
+      ...(this.#degraded > 0 && { degraded: this.#degraded }),
+      policies: Object.fromEntries(this.#policies),
+      reasons: Object.fromEntries(this.#reasons),
+      keys: Object.fromEntries(keys),
+    };
+  }
+
+  /** The denials of each key by cause, with the keys in the notation of owner texts. */
+  *denials(text: KeyText): Generator<readonly [key: string, cause: string, count: number]> {
+    for (const [dimension, keys] of this.#keys)
+      for (const [key, { causes = [] }] of keys)
+        for (const [cause, weight] of causes) {
+          const count = share(weight, this.#weights[1], this.#denied);
+          if (count > 0) yield [textIn(dimension, key, text), cause, count];
+        }
+  }
+
+  /** Scales weights, such that the keys never have more than their limiter. */
+  #scaled([admitted, denied, policy]: CountedKey): CountedKey {
+    const counts = [
+      share(admitted, this.#weights[0], this.#admitted),
+      share(denied, this.#weights[1], this.#denied),
+    ] as const;
+    return policy === undefined ? [...counts] : [...counts, policy];
+  }
+}
+
+const total = ([admitted, denied]: CountedKey): number => admitted + denied;
+
+const share = (count: number, weights: number, all: number): number =>
+  weights === 0 ? 0 : Math.floor((count * all) / weights);
+
+function increment(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+/** Whether the end of a wait is the reason. */
+function gaveUp(reason: CountedDecision['reason']): boolean {
+  return reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
+}
+
+/** The notation of a counted key. The key of a tenant is that of `tenantOf`. */
+function textIn(dimension: string, key: string, text: KeyText): string {
+  const [, length] = (dimension.includes('/') && /^(\d+):/.exec(key)) || [];
+  if (length === undefined) return keyTextOf(dimension, key, text);
+  const [at, end] = [length.length + 1, length.length + 1 + Number(length)];
+  return tenantTextOf(dimension, key.slice(at, end), key.slice(end), text);
+}
+
+/** The tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone. */
+function tenantOf(
+  { set, subject }: CountedDecision,
+  dimension: string,
+  limitKey: string,
+): string | undefined {
+  const at = set.dimensions?.names.indexOf(dimension) ?? -1;
+  const tenant = typeof subject.key === 'string' ? undefined : subject.key[at];
+  return tenant ? `${limitKey.length}:${limitKey}${tenant}` : undefined;
+}
+
+/** The key of the deciding policy or of the ban, and its dimension. Of a shared policy, it is the tenant's. */
+function decidingKey(decision: CountedDecision): readonly [dimension: string, key: string] {
+  const { policy, policies, reason, key, set, subject } = decision;
+  if (policy !== undefined) {
+    const at = policies.findIndex(({ name }) => name === policy);
+    const [own, limitKey] = [set.policies[at]!, policies[at]!.key];
+    const dimension = tenantsOf(own);
+    const tenant = dimension && tenantOf(decision, dimension, limitKey);
+    return dimension !== undefined && tenant ? [dimension, tenant] : [own.by, limitKey];
+  }
+  const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
+  const at = reason === 'banned' ? Math.max(0, names.indexOf(banBy)) : 0;
+  return [names[at] ?? DEFAULT_DIMENSION, typeof subject.key === 'string' ? key : (subject.key[at] ?? key)];
+}

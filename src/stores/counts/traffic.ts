@@ -1,0 +1,220 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { integer, type OptionTable } from '../../common/options.js';
+import { VERSION } from '../../common/version.js';
+import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
+import type { Announcement, CountedDecision } from '../../contract/announcement.js';
+import { openLimiters, type Gauged } from '../../contract/gauges.js';
+import { escapeName, type KeyText } from '../keys.js';
+import { PendingDenials } from './denials.js';
+import { History } from './history.js';
+import { LatencyHistogram } from './latency-histogram.js';
+import type { Counted, CountSink, StoreHealth } from './sink.js';
+import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
+
+/** Counts of decisions, for operators. */
+export interface CountOptions {
+  /**
+   * Counts the key of one in this many decisions, with this weight, beyond 500 decisions of a second: 1 to 10,000.
+   * Limiters and policies are counted exactly.
+   * @default 16
+   */
+  sample?: number | undefined;
+}
+
+/** The rows of `CountOptions`. */
+export const COUNT_TABLE = { sample: integer(1, 10_000, 16) } satisfies OptionTable<CountOptions>;
+
+/** The most limiters that are counted. */
+const MAX_LIMITERS = 100;
+
+/** The decisions of a second whose keys are all counted. Beyond them keys are sampled. */
+const MAX_COUNTED_KEYS = 500;
+
+/** The time between two messages, ms. */
+const SEND_INTERVAL_MS = 1000;
+
+/** The time for which counts wait for a store that is not ready, ms. Later they would appear at a time at which nothing happened. */
+const MAX_DELAY_MS = 60_000;
+
+/** The time between two additions to the history, ms, because each field costs the server as much as a message. */
+const HISTORY_INTERVAL_MS = 5000;
+
+/** The store's settings that counting needs. */
+interface Settings {
+  readonly sample: number;
+  readonly text: KeyText;
+}
+
+/** Counts decisions in this process, and writes the counts to the store once a second. Each decision calls it, so it must be cheap. */
+export class Traffic {
+  /** The latencies of the store's answers, which the store adds. */
+  readonly latency = new LatencyHistogram();
+  readonly #sink: CountSink;
+  readonly #settings: Settings;
+  readonly #announced: ReadonlySet<Announcement>;
+  readonly #id = randomBytes(6).toString('base64url');
+  readonly #limiters = new Map<string, LimiterCounts>();
+  readonly #history = new History();
+  readonly #denials = new PendingDenials();
+  /** The decisions since the last message. */
+  #decisions = 0;
+  /** The decisions to skip until the next key is sampled. */
+  #skip: number;
+  #timer: NodeJS.Timeout | undefined;
+  /** The time at which the current counts began, and the time of the last addition to the history, by `performance.now()`. */
+  #since = 0;
+  #historySince = -Infinity;
+
+  /** @param announced all limiters of the store */
+  constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
+    this.#sink = sink;
+    this.#settings = settings;
+    this.#announced = announced;
+    this.#skip = this.#randomSkip();
+  }
+
+  /** Begins to send, after a limiter was announced. Waiting requests and slots are sent without decisions, too. */
+  begin(): void {
+    if (this.#timer || !this.#sink.isPermitted) return;
+    this.#since = performance.now();
+    this.#sendLater();
+  }
+
+  #sendLater(): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.flush();
+      if (this.#announced.size > 0 && this.#sink.isPermitted) this.#sendLater();
+    }, SEND_INTERVAL_MS).unref();
+  }
+
+  count(name: string, decision: CountedDecision): void {
+    const counts = this.#limiters.get(name) ?? this.#add(name);
+    if (!counts) return;
+    let weight = 1;
+    if (++this.#decisions > MAX_COUNTED_KEYS) {
+      const isSampled = --this.#skip <= 0;
+      if (isSampled) this.#skip = this.#randomSkip();
+      weight = isSampled ? this.#settings.sample : 0;
+    }
+    counts.add(decision, weight);
+  }
+
+  #add(name: string): LimiterCounts | undefined {
+    if (this.#limiters.size >= MAX_LIMITERS || !this.#sink.isPermitted) return undefined;
+    const counts = new LimiterCounts();
+    this.#limiters.set(name, counts);
+    this.begin();
+    return counts;
+  }
+
+  /** Keys are sampled at random, because traffic may be periodic. On average every `sample`th decision. */
+  #randomSkip(): number {
+    const { sample } = this.#settings;
+    return sample === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * sample - 1));
+  }
+
+  /**
+   * Sends the counts, also those of earlier seconds in which the store was not ready.
+   *
+   * @param isLast whether the history is sent, too, although it is not yet time
+   */
+  flush(isLast = false): void {
+    const now = performance.now();
+    const ms = Math.max(1, Math.round(now - this.#since));
+    if (!this.#sink.isReady && ms < MAX_DELAY_MS) return;
+    this.#since = now;
+    const open = openLimitersOn(this.#announced);
+    const limiters = this.#summaries(open);
+    const isTime = isLast || now - this.#historySince >= HISTORY_INTERVAL_MS;
+    if (isTime) this.#historySince = now;
+    const minutes = isTime ? this.#history.take() : NO_MINUTES;
+    const denials = isTime ? this.#denials.take() : [];
+    if (limiters.length + minutes.size + denials.length === 0) return;
+    const latency = this.latency.take();
+    const message: Counted = {
+      id: this.#id,
+      sample: this.#decisions > MAX_COUNTED_KEYS ? this.#settings.sample : 1,
+      ms,
+      limiters,
+      ...{ host: hostname(), pid: process.pid, since: Math.round(performance.timeOrigin), version: VERSION },
+      ...healthOf(open),
+      ...(latency && { latency }),
+    };
+    this.#decisions = 0;
+    this.#sink.write(message, minutes, denials);
+  }
+
+  /** The counts of each limiter, which also become part of the history. The counts are then empty. */
+  #summaries(open: readonly Gauged[]): CountedLimiter[] {
+    const waits = waitsOf(open);
+    const now = this.#sink.now();
+    const summaries = [...this.#limiters].map(([name, counts]) => {
+      const summary = counts.summary(name, this.#settings.text);
+      this.#history.add(summary, counts.use.levels);
+      for (const [key, cause, count] of counts.denials(this.#settings.text))
+        this.#denials.add(`${escapeName(name)}:${key}`, cause, count, now);
+      return summary;
+    });
+    this.#limiters.clear();
+    for (const name of waits.keys())
+      if (!summaries.some((each) => each.name === name))
+        summaries.push(new LimiterCounts().summary(name, this.#settings.text));
+    return summaries.map((summary) => {
+      const own = waits.get(summary.name);
+      return own ? { ...summary, now: own } : summary;
+    });
+  }
+
+  /** Sends what is left after the store's last limiter was closed: the process may end before the second does. */
+  end(): void {
+    if (this.#announced.size === 0) this.flush(true);
+  }
+
+  /** Sends what is left, and stops. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.flush(true);
+    this.#limiters.clear();
+  }
+}
+
+const NO_MINUTES: ReturnType<History['take']> = new Map();
+
+/** The open limiters of this process that use a store. */
+function openLimitersOn(announced: ReadonlySet<Announcement>): Gauged[] {
+  const sources = new Set([...announced].map(({ source }) => source));
+  return openLimiters().filter(({ source }) => sources.has(source));
+}
+
+/** The waiting requests and the slots of limiters that have any, by name. */
+function waitsOf(open: readonly Gauged[]): Map<string, NonNullable<CountedLimiter['now']>> {
+  const waits = new Map<string, NonNullable<CountedLimiter['now']>>();
+  for (const { name, gauges } of open) {
+    const { waiting, held, maxWaiting, slots } = gauges;
+    if (waiting + held + slots === 0) continue;
+    const [ofWaiting, ofHeld, ofMax, ofSlots] = waits.get(name) ?? [0, 0, 0, 0];
+    waits.set(name, [ofWaiting + waiting, ofHeld + held, ofMax + maxWaiting, ofSlots + slots]);
+  }
+  return waits;
+}
+
+const STATES: readonly StoreHealth['state'][] = ['up', 'slow', 'down'];
+
+/** The worst health of limiters. Empty if all are up without failures. */
+function healthOf(open: readonly Gauged[]): { health?: StoreHealth } {
+  let worst = { state: 0, failures: 0, late: 0 };
+  for (const { health } of open) {
+    const { failures, late } = health;
+    const state = health.state === 'down' ? 2 : health.slow ? 1 : 0;
+    worst = {
+      state: Math.max(worst.state, state),
+      failures: Math.max(worst.failures, failures),
+      late: Math.max(worst.late, late),
+    };
+  }
+  const isFine = worst.state + worst.failures + worst.late === 0;
+  return isFine ? {} : { health: { ...worst, state: STATES[worst.state]! } };
+}

@@ -1,0 +1,159 @@
+// Views that were untrue: tiers, tenants, and denied keys of limiters that nobody counts.
+import { expect } from 'chai';
+import { memoryStore } from 'headgate';
+import { createAdmin } from 'headgate/admin';
+import { sqliteFileOf } from '../../src/stores/sqlite/sqlite.js';
+import { limiterOn } from '../support/stores.js';
+import { all, places, useLimiters, type Place } from './stores.js';
+
+for (const [kind, open] of Object.entries(places))
+  describe(`admin, true views, on ${kind}`, () => {
+    let place: Place;
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
+
+    it('judges a key in each tier, and says which tiers it may have', async () => {
+      const tiers = { free: ['day=1/1d'], pro: ['minute=100/1m'], ent: ['minute=5/1m'] };
+      const limiter = make({ name: 'api', store: place.store, tiers });
+      await known('api');
+      for (let i = 0; i < 6; i++) await limiter.consume('ada', { tier: 'pro' });
+      const answers = (await place.admin.key('ada', { name: 'api' })).map(({ tier, allowed, likely }) => [
+        tier,
+        allowed,
+        likely,
+      ]);
+      // Tiers with equal windows share their charges, so the tier of the key is one of two.
+      expect(answers).to.deep.equal([
+        ['free', true, false],
+        ['pro', true, true],
+        ['ent', false, true],
+      ]);
+      expect(await place.admin.key('ada')).to.have.lengthOf(3);
+    });
+
+    it('lists a denied key once, and marks one that only some tiers deny', async () => {
+      const tiers = { free: ['m=5/1m'], pro: ['m=100/1m'], ent: ['m=200/1m'] };
+      const limiter = make({ name: 'api', store: place.store, tiers });
+      await known('api');
+      await limiter.consume('some', { tier: 'pro', cost: 6 });
+      await limiter.consume('all', { tier: 'ent', cost: 200 });
+      const limited = await all(place.admin.limited({ name: 'api' }));
+      const facts = limited.map(({ key, tier, certain }) => ({ key, tier, certain }));
+      expect(facts).to.have.deep.members([
+        { key: 'some', tier: 'free', certain: false },
+        { key: 'all', tier: undefined, certain: true },
+      ]);
+    });
+
+    it('says that a reset frees the slots of running work', async () => {
+      const limiter = make({ name: 'api', store: place.store, policies: ['concurrency 1/1m'] });
+      await known('api');
+      const held = await limiter.acquire('ada');
+      const { warnings, policies } = await place.admin.reset('ada', { name: 'api' });
+      expect(policies).to.deep.equal(['default']);
+      expect(warnings.map(({ code }) => code)).to.deep.equal(['SLOTS_FREED']);
+      await held.release();
+      expect((await place.admin.reset('ada', { name: 'api' })).warnings).to.deep.equal([]);
+    });
+
+    it('shows no state of the probes of a store that had failed', async () => {
+      const probe = make({ name: 'headgate-probe', store: place.store, policies: ['5/1h'] });
+      await probe.consume('idle');
+      const limiter = make({ name: 'api', store: place.store, policies: ['5/1h'] });
+      await limiter.consume('ada');
+      const names = (await place.admin.usage()).map(({ name }) => name);
+      // In memory there are no probes, so the name is free.
+      expect(names.includes('headgate-probe')).to.equal(kind === 'memory');
+      expect(names).to.include('api');
+    });
+
+    it('denies a banned key without quota until both have ended', async () => {
+      const limiter = make({ name: 'api', store: place.store, policies: ['1/1h'], ban: {} });
+      await known('api');
+      await limiter.consume('ada');
+      await limiter.ban('ada', '1m');
+      const { retryAfterMs } = await limiter.peek('ada');
+      const [view] = await place.admin.key('ada', { name: 'api' });
+      expect(view).to.include({ allowed: false, reason: 'banned' });
+      expect(view!.retryAfterMs).to.be.within(retryAfterMs! - 60_000, retryAfterMs!);
+      expect(view!.bannedForMs).to.be.at.most(60_000);
+    });
+
+    it('finds a tenant that gets less than it wants, with its share and the reason', async () => {
+      const limiter = make({
+        name: 'llm',
+        store: place.store,
+        policies: ['p=10/1h by provider share tenant'],
+      });
+      await known('llm');
+      const spend = (tenant: string, cost: number) =>
+        limiter.consume({ provider: 'openai', tenant }, { cost });
+      await spend('globex', 1);
+      for (let i = 0; i < 8; i++) await spend('acme', 1);
+      const denied = await spend('acme', 2);
+      expect(denied.allowed).to.equal(false);
+      const views = await place.admin.key('acme', { cost: 2 });
+      const tenant = views.find(({ within }) => within === 'provider openai')!;
+      expect(tenant).to.include({ allowed: false, reason: denied.reason, dimension: 'tenant', stored: true });
+      expect(tenant.policies[0]).to.include({ limit: 10, share: denied.policies[0]!.share });
+      expect((await place.admin.key('openai')).find(({ dimension }) => dimension === 'provider')).to.include({
+        allowed: true,
+      });
+      const named = await place.admin.key('acme', { name: 'llm', dimension: 'tenant' });
+      expect(named.map(({ within }) => within)).to.deep.equal(['provider openai']);
+    });
+
+    it('lists denied keys with the override that the limits of an operator do not mention', async () => {
+      const limiter = make({ name: 'api', store: place.store, policies: ['1/1h'], overrides: true });
+      await limiter.override('ada', '100/1h');
+      await limiter.consume('ada');
+      await limiter.consume('bob');
+      const limited = await all(place.admin.limited({ name: 'api', policies: ['1/1h'] }));
+      expect(limited.map(({ key }) => key)).to.deep.equal(['bob']);
+    });
+  });
+
+describe('admin of memory with keys from before', () => {
+  it('counts the keys whose names are unknown', async () => {
+    const store = memoryStore();
+    const limiter = limiterOn(store, { name: 'api', limit: 1, window: '1h' });
+    await limiter.consume('ada');
+    const admin = createAdmin(store);
+    const search = await admin.keys({ name: 'api', kinds: ['limited'] });
+    expect(await all(search)).to.deep.equal([]);
+    expect(search.unnamed).to.equal(1);
+    await limiter.consume('ada');
+    expect(await all(admin.limited())).to.have.lengthOf(1);
+    expect(search.unnamed).to.equal(0);
+    await limiter.close();
+  });
+});
+
+const { sqlite } = places;
+// A run without a driver of SQLite leaves it out.
+if (sqlite)
+  describe('admin of a store whose limiters are unknown', () => {
+    let place: Place;
+    const { make } = useLimiters(sqlite, (opened) => (place = opened));
+
+    /** Deletes the limits in the file. */
+    const forget = () =>
+      sqliteFileOf(place.store)!.transactions.read((database) =>
+        database.all("DELETE FROM headgate WHERE key LIKE '{options}%' RETURNING key"),
+      );
+
+    it('finds the bans of a key, and never admits it', async () => {
+      const limiter = make({ name: 'api', store: place.store, policies: ['2/1h'], ban: {} });
+      await limiter.consume('ada');
+      await limiter.ban('ada', '1h', { by: 'eve' });
+      await limiter.consume('bob');
+      const other = place.again();
+      expect(await other.key('bob')).to.have.nested.property('[0].allowed', true);
+      // An earlier version wrote no limits.
+      forget();
+      const [ada, ...others] = await other.key('ada');
+      expect(ada).to.include({ name: 'api', allowed: false, reason: 'banned', bannedBy: 'eve' });
+      expect(others).to.deep.equal([]);
+      expect(await other.key('bob')).to.have.nested.property('[0].allowed', null);
+      expect(await other.key('carl')).to.deep.equal([]);
+    });
+  });

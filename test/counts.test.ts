@@ -1,0 +1,106 @@
+// Counts instead of times: what a decision allocates, loads and sends. A count shows on any machine, in each run, what a benchmark shows only
+// on an idle one. A count above its bound is a regression to be found, and a count far below it is a reason to lower the bound.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { build } from 'esbuild';
+import { createLimiter, type CreateLimiterOptions } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { read, root } from '../scripts/lib/run.mjs';
+import { clients, freshPrefix } from './support/stores.js';
+
+type Policies = NonNullable<CreateLimiterOptions['policies']>;
+
+/** The report of `loaded-child.ts`. */
+interface Loaded {
+  readonly before: readonly string[];
+  readonly loaded: readonly string[];
+}
+
+/** Runs a program of `support`, and resolves with its message. */
+async function messageOf<T>(program: string, flags: readonly string[]): Promise<T> {
+  const path = fileURLToPath(new URL(`support/${program}`, import.meta.url));
+  const child = fork(path, { execArgv: [...flags, '--import', 'tsx'] });
+  const [message] = (await once(child, 'message')) as [T];
+  return message;
+}
+
+describe('counts', () => {
+  it('bytes allocated by a decision in memory, and kept by a limiter', async function () {
+    this.timeout(120_000);
+    const heap = ['--min-semi-space-size=128', '--max-semi-space-size=128'];
+    const flags = ['--expose-gc', '--single-threaded', ...heap];
+    const bytes = await messageOf<Record<string, number>>('counts-child.ts', flags);
+    const most = {
+      'one policy': 780,
+      'a hundred limiters in turns': 790,
+      'two policies': 1320,
+      'a shared limit': 6300,
+      'a limiter': 19_500,
+    };
+    expect(bytes).to.have.all.keys(most);
+    for (const [subject, bound] of Object.entries(most)) expect(bytes[subject], subject).to.be.at.most(bound);
+  });
+
+  it('modules that `headgate/express` evaluates', async () => {
+    const { metafile } = await build({
+      ...{ absWorkingDir: root, entryPoints: ['src/express.ts'], bundle: true, write: false, metafile: true },
+      ...{ platform: 'node', format: 'esm', packages: 'external', logLevel: 'error' },
+    });
+    const [output] = Object.values(metafile.outputs);
+    expect(Object.keys(output!.inputs).length).to.be.at.most(172);
+  });
+
+  it('modules of Node that a first decision in memory loads', () => {
+    const program = fileURLToPath(new URL('support/loaded-child.ts', import.meta.url));
+    const { before, loaded } = JSON.parse(read('node', ['--import', 'tsx', program])!) as Loaded;
+    expect(before).to.include('NativeModule internal/crypto/random');
+    expect(loaded.filter((name) => name.startsWith('NativeModule'))).to.deep.equal([]);
+  });
+
+  describe('on Redis', () => {
+    /** The policies, the commands of their script, and its arguments. */
+    const CASES: Readonly<Record<string, readonly [policies: Policies, calls: number, args: number]>> = {
+      'fixed window': [['fixed-window 100/1h'], 3, 3],
+      'sliding window': [['100/1h'], 4, 4],
+      gcra: [['gcra 100/1h'], 3, 6],
+      calendar: [['calendar 100/day'], 4, 5],
+      'two policies': [['a=100/1h', 'b=100/1d'], 7, 8],
+      'four policies': [['a=100/1h', 'b=100/1d', 'c=100/2d', 'd=100/3d'], 13, 14],
+    };
+    for (const [title, [policies, calls, args]] of Object.entries(CASES))
+      it(`commands and arguments of a script: ${title}`, async () => {
+        const store = redisStore(clients.redis, { prefix: freshPrefix() });
+        const limiter = createLimiter({
+          name: 'api',
+          store,
+          policies: policies as never,
+          timeout: '10s',
+          warnings: false,
+        });
+        // The first decision of a process sends the text of the script, and the first of a key begins its windows.
+        for (let i = 0; i < 2; i++) await limiter.consume('ada');
+        const reader = clients.redis.duplicate();
+        const monitor = await reader.monitor();
+        const seen: { source: string; command: string[] }[] = [];
+        const ended = new Promise((resolve) =>
+          monitor.on('monitor', (_: string, command: string[], source: string) => {
+            if (command[0] === 'ping') resolve(undefined);
+            else seen.push({ source, command });
+          }),
+        );
+        const { allowed } = await limiter.consume('ada');
+        await clients.redis.ping();
+        await ended;
+        for (const connection of [monitor, reader]) connection.disconnect();
+        await limiter.close();
+        expect(allowed).to.equal(true);
+        const scripts = seen.filter(({ command: [name] }) => name === 'evalsha');
+        expect(scripts).to.have.length(1);
+        const [, , keys, ...rest] = scripts[0]!.command;
+        expect(rest.length - Number(keys), 'arguments').to.be.at.most(args);
+        expect(seen.filter(({ source }) => source === 'lua').length, 'commands').to.be.at.most(calls);
+      });
+  });
+});

@@ -1,0 +1,26 @@
+// Tests of the oracle on several stores.
+import { expect } from 'chai';
+import { drivers } from '../support/sqlite.js';
+import { allowTime } from '../support/hooks.js';
+import { run, summary } from './run.js';
+import { seedOfRun } from './seed.js';
+
+const factor = Number(process.env['HEADGATE_RUNS'] ?? 1);
+
+/** Makes a test for each store. @param sites the number of sites of each store, for HEADGATE_RUNS=1 */
+export function checkStores(stores: readonly string[], sites: number): void {
+  for (const store of stores)
+    it(`every answer on ${store} is that of the model`, async () => {
+      allowTime(600_000);
+      const seed = seedOfRun();
+      const ms = Number(process.env['HEADGATE_ORACLE_MS'] ?? 600_000);
+      const found = await run({ ms, most: factor * sites, seed, store });
+      console.log(`      ${store}, seed ${seed}: ${summary()}`);
+      // npm test repeats no run with this word: a difference is a failure, even if it does not come back.
+      const repeat = `HEADGATE_ORACLE_STORE=${store} HEADGATE_ORACLE_SEED=${seed} HEADGATE_ORACLE_MS=600000`;
+      expect(found, `Counterexample: ${repeat} npx tsx test/oracle/run.ts`).to.equal(undefined);
+    });
+}
+
+/** A driver of SQLite, if this run has one. */
+export const SQLITE: readonly string[] = Object.keys(drivers).slice(0, 1);

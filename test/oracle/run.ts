@@ -1,0 +1,103 @@
+// Compares the package with the model on random sites.
+//   HEADGATE_ORACLE_MS=20000       the time
+//   HEADGATE_ORACLE_SITES=400      the most sites
+//   HEADGATE_ORACLE_SEED=7         the seed, to repeat a run. Default: a new one, which is printed
+//   HEADGATE_ORACLE_STORE=redis    the store. Default: memory
+//   HEADGATE_ORACLE_LEFT=1         prints the triples that were not met
+//   HEADGATE_ORACLE_REFUSED=1      prints the calls that the package refused
+import fc from 'fast-check';
+import { sites, type Site } from './draw.js';
+import { leftTriples, metText } from './met.js';
+import { play, played, refused } from './play.js';
+import { coveringRows, generator, shuffled } from './rows.js';
+import { seedOfRun } from './seed.js';
+import { openSubject, SUBJECTS } from './subjects.js';
+
+const SHRINK_MS = 30_000;
+/** So many sites of a row, before the next row. */
+const SITES_OF_ROW = 2;
+
+const rows = coveringRows();
+
+export interface RunOptions {
+  readonly ms: number;
+  /** The most sites. @default no limit */
+  readonly most?: number;
+  readonly seed: number;
+  readonly store: string;
+}
+
+/** Plays sites of all rows, in an order by the seed. @returns the counterexample as a program, or undefined */
+export async function run({ ms, seed, store, most = Infinity }: RunOptions): Promise<string | undefined> {
+  const { subject, close } = await openSubject(store);
+  const end = performance.now() + ms;
+  const last = played.sites + most;
+  const random = generator(seed);
+  try {
+    for (;;)
+      for (const row of shuffled(rows, random)) {
+        if (performance.now() >= end || played.sites >= last) return undefined;
+        const property = fc.asyncProperty(sites(row), (site) => play(subject, site));
+        const search = { seed: Math.floor(random() * 2 ** 31), numRuns: SITES_OF_ROW };
+        const { counterexamplePath: path } = await fc.check(property, { ...search, endOnFailure: true });
+        if (path === null) continue;
+        // A limit of time that interrupts a trace would let it go on after the store is closed.
+        const shrunk = await fc.check(property, { ...search, path, skipAllAfterTimeLimit: SHRINK_MS });
+        const { counterexample } = shrunk;
+        const fails = (site: Site) => play(subject, site).then(() => undefined, String);
+        const site = await without(counterexample![0], fails);
+        return `${await fails(site)}\n// row: ${[...row].join(', ')}`;
+      }
+  } finally {
+    await close();
+  }
+}
+
+/** The site without every step that it does not need. fast-check removes no step from the middle. */
+async function without(site: Site, fails: (site: Site) => Promise<string | undefined>): Promise<Site> {
+  const end = performance.now() + SHRINK_MS;
+  for (let size = Math.ceil(site.steps.length / 2); size >= 1; size = Math.floor(size / 2))
+    for (let at = site.steps.length - size; at >= 0 && performance.now() < end; at -= size) {
+      const fewer = { ...site, steps: site.steps.toSpliced(at, size) };
+      if (await fails(fewer)) site = fewer;
+    }
+  return site;
+}
+
+/** The work of all runs of this process. */
+export const summary = (): string => `${played.sites} sites, ${played.steps} steps; ${metText(rows.length)}`;
+
+const ROUND_MS = 60_000;
+
+/** Plays on every store in turn. @returns the first counterexample */
+export async function soak(minutes: number, print: (line: string) => void): Promise<string | undefined> {
+  const end = performance.now() + minutes * 60_000;
+  for (;;)
+    for (const store of SUBJECTS) {
+      const left = end - performance.now();
+      if (left <= 0) return undefined;
+      const seed = seedOfRun();
+      const found = await run({ ms: Math.min(ROUND_MS, left), seed, store });
+      print(`${store}, seed ${seed}: ${summary()}`);
+      if (found) return found;
+    }
+}
+
+const { env } = process;
+if (process.argv[1] === import.meta.filename) {
+  const seed = seedOfRun();
+  const store = env['HEADGATE_ORACLE_STORE'] ?? 'memory';
+  const found = await run({
+    ms: Number(env['HEADGATE_ORACLE_MS'] ?? 20_000),
+    most: Number(env['HEADGATE_ORACLE_SITES'] ?? Infinity),
+    seed,
+    store,
+  });
+  console.log(`Oracle on ${store}, seed ${seed}: ${summary()}`);
+  if (env['HEADGATE_ORACLE_LEFT']) console.log(leftTriples().join('\n'));
+  if (env['HEADGATE_ORACLE_REFUSED']) for (const [why, count] of refused) console.log(count, why);
+  if (found) {
+    console.log(found);
+    process.exitCode = 1;
+  }
+}
