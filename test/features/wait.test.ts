@@ -121,6 +121,23 @@ describe('waiting, in the test’s time', () => {
     expect(log).to.deep.equal(names.map((name, i) => [name, 'admitted', 100 * i]));
   });
 
+  it('a smaller cost of a higher priority does not wait for the units of the larger cost that it passes', async () => {
+    const { timing, log, start } = setup({ policies: 'token-bucket 10/10s' });
+    start('all but two', { cost: 8 });
+    await timing.advance(0);
+    start('large', { cost: 9 });
+    await timing.advance(100);
+    start('urgent', { cost: 2, priority: 5 });
+    start('urgent, too', { cost: 1, priority: 5 });
+    await timing.advance(20_000);
+    expect(log).to.deep.equal([
+      ['all but two', 'admitted', 0],
+      ['urgent', 'admitted', 100],
+      ['urgent, too', 'admitted', 1000],
+      ['large', 'admitted', 10_000],
+    ]);
+  });
+
   it('a higher priority takes neither a turn nor the place of a request that has a turn', async () => {
     const { timing, log, start, room } = setup({ ...perSecond, burst: 1 }, 3);
     for (const name of ['a', 'b', 'c', 'd']) start(name);

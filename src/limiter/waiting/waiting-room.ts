@@ -121,7 +121,10 @@ export class WaitingRoom {
       if (line.newcomer) gate.newcomers.add(line);
       if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
       stopListening = onAbort(signal, () => this.#giveUp(line, link, abortedError(signal)));
-      if (gate.next === link) void this.#questions.ask(gate);
+      if (gate.next !== link) return;
+      // The sleep was for the waiter that this one passes, which may cost more.
+      if (link.after) this.#questions.wake(gate);
+      else void this.#questions.ask(gate);
     });
   }
 
