@@ -16,7 +16,11 @@ const explained = {
   // A feature's file with params is an algorithm, too.
   'src/algorithms': ['State', 'Params', 'Returns'],
   'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
-  ...Object.fromEntries(FEATURES.map(({ name }) => [`src/features/${name}`, ['KEYS', 'ARGV', 'Reply']])),
+  ...Object.fromEntries(
+    readdirSync(join(root, 'src/features'), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => [`src/features/${name}`, ['KEYS', 'ARGV', 'Reply']]),
+  ),
 };
 
 type Kernel = keyof typeof algorithms;

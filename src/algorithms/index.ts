@@ -98,11 +98,6 @@ export const SHARES_KERNEL: Kernel = 'shares';
 /** The kernel of the hidden policies of a shared policy of slots. */
 export const SLOT_SHARES_KERNEL: Kernel = 'slot-shares';
 
-/** Whether a limit is shared, so that each request has a weight. */
-export function hasShares(kernels: readonly AnyKernel[]): boolean {
-  return kernels.includes(SHARES_KERNEL) || kernels.includes(SLOT_SHARES_KERNEL);
-}
-
 /** The kernels that policies have, and the kernel of the line of waiting processes, which the waiting room adds. */
 export type AnyKernel = Kernel | 'line';
 

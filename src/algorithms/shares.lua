@@ -320,6 +320,8 @@ end
 
 headgate_kernel('shares', {
   is_share = true,
+  -- A charge is returned by the value from before.
+  restores = true,
   look = shares_read,
   commit = shares_commit,
   adjust = function(_, p, units) return p[1], 0, math.max(0, units) end,

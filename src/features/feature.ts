@@ -1,5 +1,5 @@
 import type { BanColumn } from './bans/ban.js';
-import type { MemoryColumn } from '../algorithms/index.js';
+import type { AnyKernel, MemoryColumn } from '../algorithms/index.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { DimensionSet } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
@@ -17,8 +17,10 @@ import type { Marks } from './thresholds/marks.js';
  * decision on Redis.
  */
 export interface Feature {
-  /** The name of its folder and its Lua file. */
+  /** The name of its Lua file. */
   readonly name: string;
+  /** The kernels of the policies by which a script has the feature. Absent if a script has the feature by the options of its limiter. */
+  readonly kernels?: readonly AnyKernel[];
   /** The option of a request by which it has the feature. Absent if all requests of a set have it. */
   readonly option?: RequestOption;
   /** Whether the decisions by a set have the feature. */

@@ -5,12 +5,12 @@ import type { Feature, RequestOption, Tag } from './feature.js';
 import { argsBy, type FeatureOptions } from './layout.js';
 import { ids } from './ids/ids.js';
 import { overrides } from './overrides/overrides.js';
+import { shares } from './shares/shares.js';
 import { slots } from './slots/slots.js';
 import { thresholds } from './thresholds/thresholds.js';
-import { weights } from './weights/weights.js';
 
 /** All features, in the order in which their hooks run. */
-export const FEATURES: readonly Feature[] = [overrides, ids, bans, slots, weights, thresholds];
+export const FEATURES: readonly Feature[] = [overrides, ids, bans, slots, ...shares, thresholds];
 
 /** The options of single requests by which they have a feature. */
 const OPTIONS = FEATURES.flatMap(({ option }) => option ?? []);

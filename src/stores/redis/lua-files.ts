@@ -1,5 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
-import { FEATURES } from '../../features/features.js';
+import { basename, sep } from 'node:path';
 
 /** The sections of a Lua file by name. A line such as `--- section charge` begins a section. The lines before are the section `first`. */
 export type LuaFile = Readonly<Record<string, string>>;
@@ -9,13 +9,13 @@ export type LuaFile = Readonly<Record<string, string>>;
  * (scripts/lib/library.ts).
  */
 export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
-  ['../../algorithms/', './lua/', ...FEATURES.map(({ name }) => `../../features/${name}/`)].flatMap(
-    (directory) => {
-      const url = new URL(directory, import.meta.url);
-      const names = readdirSync(url).filter((name) => name.endsWith('.lua'));
-      return names.map((name) => [name.slice(0, -'.lua'.length), read(new URL(name, url))]);
-    },
-  ),
+  ['../../algorithms/', '../../features/', './lua/'].flatMap((directory) => {
+    const url = new URL(directory, import.meta.url);
+    const names = readdirSync(url, { encoding: 'utf8', recursive: true });
+    return names
+      .filter((name) => name.endsWith('.lua'))
+      .map((name) => [basename(name, '.lua'), read(new URL(name.replaceAll(sep, '/'), url))]);
+  }),
 );
 
 function read(file: URL): LuaFile {

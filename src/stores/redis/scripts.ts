@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { hasShares, SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
+import { SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
 import type { Feature } from '../../features/feature.js';
 import { FEATURES } from '../../features/features.js';
 import { readersOf, requestReadersOf } from '../../features/layout.js';
@@ -94,10 +94,10 @@ const DIRECTIVE = /^--- (include|if|for each feature|for|end|\w+)\b ?(.*)$/;
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
  *   script's algorithm. `of table` or the like sets the place of the params: see `packed-params.ts`, which also has the directives about them
  * - `--- for each feature charged` is the section of this name of each of the script's features, in a block of its own. The sections
- *   `decision`, `arguments`, `requests`, `define`, `prepare`, `steps`, `single`, `single_requests`, `single_prepare` and `single_keyed` have no
- *   block, because they declare the variables of the other sections. Before `decision`, `single`, `arguments`, `requests` and `change`, each argument of a layout of the feature becomes a variable
- * - `--- if sharing`, up to `--- end`: only if the script has this part (`keyed` for any feature, `sharing`,
- *   `slot_sharing`, `weights`, `usage`), or the algorithm has this section (`algorithm.charge`); with `not`, only if it does not
+ *   `decision`, `arguments`, `requests` and `single`, and those of `OPEN_SECTIONS`, have no block, because they declare the variables of the other
+ *   sections. Before `decision`, `single`, `arguments`, `requests` and `change`, each argument of a layout of the feature becomes a variable
+ * - `--- if keyed`, up to `--- end`: only if the script has any feature; `outright`: code for each policy; `usage`: the part for usage;
+ *   `algorithm.charge`: only if the algorithm has this section; with `not`, only if it does not
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
  * Redis runs a script from the first line on at each call, and creates each function anew. The code that nearly every decision needs
@@ -127,7 +127,7 @@ function expand(text: string, scope: Scope): string {
       expanded += expand(sectionOf(section, scope.algorithm)!, { ...scope, source });
     } else if (directive === 'for each feature') {
       for (const feature of FEATURES)
-        if (scope.parts.includes(feature.name)) expanded += hookOf(feature, subject, scope);
+        if (hasFeature(feature, scope)) expanded += hookOf(feature, subject, scope);
     } else if (directive === 'if' || directive === 'for') {
       const end = endOf(lines, at);
       const block = lines.slice(at + 1, end).join('\n');
@@ -146,7 +146,7 @@ function expand(text: string, scope: Scope): string {
 
 /** The sections that have no block, because they declare the variables of others. */
 const OPEN_SECTIONS: ReadonlySet<string> = new Set([
-  ...['define', 'prepare', 'steps'],
+  ...['define', 'prepare', 'prepare_change', 'variables', 'recorder', 'steps', 'fast_prepare', 'fast_open'],
   ...['single_requests', 'single_prepare', 'single_keyed'],
 ]);
 
@@ -166,14 +166,16 @@ function hookOf(
   return OPEN_SECTIONS.has(hook) || block === '' ? block : `do\n${block}end\n`;
 }
 
+/** Whether a script has a feature: by its name among the parts, or by its policies. */
+function hasFeature({ name, kernels: own = [] }: Feature, { kernels, parts }: Features): boolean {
+  return parts.includes(name) || own.some((kernel) => kernels.includes(kernel));
+}
+
 function has(subject: string, scope: Scope): boolean {
-  const { kernels, policies, parts, algorithm } = scope;
+  const { policies, parts, algorithm } = scope;
   if (subject.startsWith('not ')) return !has(subject.slice('not '.length), scope);
   if (subject === 'outright') return policies.length > 0;
   if (subject === 'keyed') return parts.some((part) => part !== 'usage');
-  if (subject === 'sharing') return kernels.includes(SHARES_KERNEL);
-  if (subject === 'slot_sharing') return kernels.includes(SLOT_SHARES_KERNEL);
-  if (subject === 'weights') return hasShares(kernels);
   if (subject === 'usage') return parts.includes(subject);
   return sectionOf(subject, algorithm) !== undefined;
 }

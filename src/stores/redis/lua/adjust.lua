@@ -13,12 +13,7 @@
 --- include common.adjust
 --- include policies
 --- include policies.kernels
---- if weights
---- include policies.shared
---- end
---- if sharing
---- include shares.share
---- end
+--- for each feature prepare_change
 --- for each algorithm
 do
 --- include algorithm
@@ -131,32 +126,7 @@ for i, policy in ipairs(policies) do
   }
 end
 
---- if slot_sharing
--- A change leaves slots as they are.
-for _, each in ipairs(headgate_shared(policies, changes, false)) do
-  local limit, pool, tenant = each.limit, each.pool, each.tenant
-  tenant.remaining, tenant.reset = limit.remaining, limit.reset
-  pool.remaining, pool.reset = limit.policy[1], limit.reset
-end
---- end
-
---- if sharing
-for _, each in ipairs(headgate_shared(policies, changes, true)) do
-  local limit, pool, tenant = each.limit, each.pool, each.tenant
-  local _, _, _, pool_state = pool.policy.look(pool.key, pool.policy, 0, now)
-  local _, _, _, tenant_state = tenant.policy.look(tenant.key, tenant.policy, 0, now)
-  local reset = limit.reset == 0 and pool.policy.reset_of_pool(pool.policy, pool_state) or limit.reset
-  shares_load(tenant.policy, limit.policy[1], 0, pool_state, tenant_state, shares_start(tenant.policy, reset))
-  if limit.units ~= 0 then
-    shares_adjust(limit.units, limit.mark)
-    shares_save(pool.key, tenant.key)
-  end
-  limit.remaining, pool.remaining = shares_remaining(limit.remaining)
-  tenant.remaining, tenant.reset = limit.remaining, limit.reset
-  pool.reset = limit.reset
-end
---- end
-
+--- for each feature changed
 local reply, filled = { step }, 1
 for _, change in ipairs(changes) do
   reply[filled + 1] = change.charged

@@ -19,10 +19,6 @@
 -- The count of policies.
 --- if outright
 --- count
---- if sharing
--- The number of the shared policy.
-local shared_at = string.find(ARGV[2], '[4-7]')
---- end
 --- end
 --- if not outright
 --- include evaluate.policies
@@ -76,15 +72,6 @@ end
 --- include common.state
 --- include common.adjust
 --- include policies.kernels
---- if weights
---- include policies.shared
---- end
---- if sharing
---- include shares.share
---- end
---- if slot_sharing
---- include slot-shares.share
---- end
 --- for each feature prepare
 --- for each algorithm
 do
@@ -107,9 +94,7 @@ while request < requests do
   take_back()
   read_request()
   local failure = look() or charge()
---- if weights
-  failure = failure or record()
---- end
+--- for each feature record
   heal()
   report(failure)
 --- for each feature charged

@@ -14,9 +14,7 @@ local function charge_outright(
 --- for each policy
 --- include algorithm.charge_params of policy
 --- end
---- if sharing
---- pool
---- end
+--- for each feature fast_prepare
   while request < requests do
     charged = 0
 --- for each feature before
@@ -24,10 +22,7 @@ local function charge_outright(
 --- for each feature fast
     if not is_outright then break end
 --- for each feature guard
---- if sharing
-    local shared_to = to
---- include shares-outright.open
---- end
+--- for each feature fast_open
     local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
     local cost = text + 0
     if cost <= 0 then break end
@@ -36,9 +31,7 @@ local function charge_outright(
     do
 --- include algorithm
       key_at = key_at + 1
---- if sharing
-      if charged + 1 == shared_at then shared_to = to end
---- end
+--- for each feature fast_each
       -- The variables that the section `charge` reads and writes (see charge.lua).
       local request, last, filled, before = key_at, key_at, to, nil
 --- include algorithm.charge_params of variables
@@ -58,9 +51,7 @@ local function charge_outright(
       end
     end
 --- end
---- if sharing
---- include shares-outright.close
---- end
+--- for each feature fast_close
 --- for each feature fast_charged
     request, filled = request + 1, to
   end

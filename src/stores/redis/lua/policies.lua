@@ -36,26 +36,6 @@ local function headgate_policies(at)
   return policies
 end
 
---- section shared
-
--- The shared policies of a list of policies or verdicts whose hidden policies have a kernel with this `is_share`. The hidden policies, a pool
--- and a tenant for each, have the order of the shared policies.
-local function headgate_shared(policies, items, is_share)
-  local hidden, all, at = {}, {}, 1
-  for i, policy in ipairs(policies) do
-    if policy.is_share ~= nil then hidden[#hidden + 1] = i end
-  end
-  for i, policy in ipairs(policies) do
-    if policy.shared then
-      if policies[hidden[at]].is_share == is_share then
-        all[#all + 1] = { at = i, limit = items[i], pool = items[hidden[at]], tenant = items[hidden[at + 1]] }
-      end
-      at = at + 2
-    end
-  end
-  return all
-end
-
 --- section kernels
 
 -- Adds an algorithm's functions to the script. Policies that were read before have them, too.

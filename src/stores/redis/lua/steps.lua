@@ -33,27 +33,7 @@ for i = 1, count do
   has_attempts = has_attempts or configured[i].attempts
 end
 
---- if weights
--- Whether a policy that is not shared denies, so that the request is not part of the tenant's demand; whether it is only the turn of another
--- process, which waits for the same tenant; and whether further requests of the tenant wait.
-local is_denied_elsewhere, is_out_of_turn, waits = false, false, false
---- end
-
---- if sharing
--- The shared policies of units in a window, each with its verdicts: `limit`, `pool`, `tenant`.
-local shared = headgate_shared(configured, verdicts, true)
-
-local function open_share(each)
-  local limit, pool, tenant = each.limit, each.pool, each.tenant
-  local weight = tonumber(ARGV[weight_at + request])
-  shares_load(tenant.policy, limit.policy[1], weight, pool.a, tenant.a, each.start)
-end
---- end
-
---- if slot_sharing
--- The same for shared policies of slots.
-local slot_shared = headgate_shared(configured, verdicts, false)
---- end
+--- for each feature variables
 
 -- Whether the request may write, whether it may only restore TTLs, as that of a request that a feature refuses, and its lease.
 local writable, heals, lease
@@ -102,43 +82,7 @@ look = function()
 --- for each feature denies
     end
   end
---- if weights
-  is_denied_elsewhere, is_out_of_turn, waits = false, false, false
-  for _, verdict in ipairs(verdicts) do
-    local policy = verdict.policy
-    if policy.is_line then
-      is_out_of_turn, waits = not admits(verdict), policy[2] == 1
-    elseif not admits(verdict) and not (policy.shadow or policy.shared) then
-      is_denied_elsewhere = true
-    end
-  end
---- end
---- if slot_sharing
-  for _, each in ipairs(slot_shared) do
-    local limit, weight = each.limit, tonumber(ARGV[weight_at + request])
-    each.wait = limit.wait
-    each.sharing = slot_shares_load(limit, each.tenant.policy, weight, string.match(lease, '[^.]*$'), each.pool.a)
-    each.is_fair = slot_shares_admits(each.sharing, limit.cost)
-    -- A limit does not admit a tenant beyond its share.
-    if not each.is_fair then
-      if limit.wait == 0 then limit.wait = 1 end
-      if not limit.policy.shadow then admitted = false end
-    end
-  end
---- end
---- if sharing
-  for _, each in ipairs(shared) do
-    local limit = each.limit
-    each.wait, each.start = limit.wait, shares_start(each.tenant.policy, limit.reset)
-    open_share(each)
-    each.is_fair = limit.cost == 0 or shares_admits(limit.cost, limit.remaining)
-    -- A limit does not admit a tenant beyond its share.
-    if not each.is_fair then
-      if limit.wait == 0 then limit.wait = 1 end
-      if not limit.policy.shadow then admitted = false end
-    end
-  end
---- end
+--- for each feature looked
 end
 
 -- Returns the charges of a request of which a later policy could not be charged.
@@ -148,10 +92,8 @@ give_back = function()
     local policy, key, cost = verdict.policy, verdict.key, verdict.cost
     if verdict.is_charged and policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
---- if sharing
-    elseif verdict.is_charged and policy.is_share then
+    elseif verdict.is_charged and policy.restores then
       pcall(restore, key, policy, verdict.a)
---- end
     elseif verdict.is_charged then
       pcall(policy.adjust, key, policy, -cost, now + verdict.reset, now, now, 0)
     end
@@ -193,7 +135,7 @@ charge = function()
   end
 end
 
---- include record
+--- for each feature recorder
 
 -- Restores missing TTLs. A charge always leaves a TTL.
 heal = function()

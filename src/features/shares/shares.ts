@@ -1,0 +1,25 @@
+import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
+import type { Query } from '../../contract/store.js';
+import type { Feature } from '../feature.js';
+import { number } from '../layout.js';
+
+/** A feature of the sets that have a policy with one of these kernels. Usage depends on it. */
+function ofKernels(name: string, ...kernels: readonly AnyKernel[]): Feature {
+  const appliesTo: Feature['appliesTo'] = ({ policies }) =>
+    policies.some(({ kernel }) => kernels.includes(kernel));
+  return { name, kernels, appliesTo, isInLooks: true };
+}
+
+/** What the shares of units and of slots have in common: each request has a weight. */
+const weights: Feature = {
+  ...ofKernels('weights', SHARES_KERNEL, SLOT_SHARES_KERNEL),
+  // 0: the weight of the policy.
+  requestArgs: { weight: number(({ weight = 0 }: Query) => weight) },
+};
+
+/** Shares the units of windows, and slots, among tenants. The sections of `weights` use those of the other two. */
+export const shares: readonly Feature[] = [
+  ofKernels('slot-sharing', SLOT_SHARES_KERNEL),
+  ofKernels('sharing', SHARES_KERNEL),
+  weights,
+];
