@@ -60,6 +60,8 @@ const COMPARE_INTERVAL_MS = 1000;
 export const LATE_FRACTION = 3 / 8;
 /** The most turns that a call gives up because it goes out late. */
 export const MAX_TURNS_GIVEN_UP = 5;
+/** The most turns that a call loses because this process is busy. A process that is always busy must go on. */
+const MAX_TURNS_LOST = 3;
 /** The longest turn, ms, at which a first call over cold connections is sent alone. At longer turns, its delay does not matter. */
 const MAX_COLD_TURN_MS = 100;
 
@@ -76,8 +78,6 @@ export class Outbound {
   readonly #margins: Margins | undefined;
   /** By key, the time of the last comparison with the partner's quota. */
   readonly #isDue = sparingly(MAX_KEYS, COMPARE_INTERVAL_MS);
-  /** The times at which the calls that the store admitted may go out. */
-  readonly #due = new WeakMap<Decision, number>();
 
   constructor(
     limiter: Limiter,
@@ -117,17 +117,18 @@ export class Outbound {
   }
 
   async #admit({ key, cost, deadline, signal, priority }: OutboundCall): Promise<LimiterDecision> {
-    const { waits } = this.limiter.internals;
-    for (let hasRestarted = false, hasMissed = false; ;) {
+    const { waits, decider } = this.limiter.internals;
+    let lostAt: number | undefined;
+    for (let hasRestarted = false, lost = 0; ;) {
       const isFirst = await this.#warmUp(key, deadline, signal);
       const left = deadline - performance.now();
       const options = {
         cost,
-        priority: hasMissed ? MAX_PRIORITY : priority,
+        priority: lostAt === undefined ? priority : MAX_PRIORITY,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
         ...(signal && { signal }),
       };
-      const enqueued = waits.enqueue(key, options, false);
+      const enqueued = waits.enqueue(key, options, { isReported: false, lostAt });
       if (isFirst) this.#giveUp(key, this.#tight, MAX_TURNS_GIVEN_UP);
       const decision = await enqueued;
       let pause: number;
@@ -141,17 +142,18 @@ export class Outbound {
         pause = this.#pauses.restart(key);
         hasRestarted = true;
       }
-      const lateMs = performance.now() - (this.#due.get(decision) ?? Infinity);
+      const turn = decider.turns.of(decision);
+      const lateMs = performance.now() - turn;
       // A first call has given up turns.
-      const isMissed: boolean = !isFirst && !hasMissed && this.#isMissed(lateMs, deadline);
-      hasMissed ||= isMissed;
+      const isMissed: boolean = !isFirst && lost < MAX_TURNS_LOST && this.#isMissed(lateMs, deadline);
+      if (isMissed) [lostAt, lost] = [turn, lost + 1];
       if (pause <= 0 && !isMissed && !signal?.aborted) {
         this.stats.calls++;
         this.#goesOut(key, lateMs);
         return decision;
       }
-      // The reserved turn becomes free. The line forms again after the pause.
-      await decision.cancel();
+      // During a pause, reserved turns become free. The line forms again after the pause.
+      await (pause > 0 ? decision.cancel() : this.#loseTurn(decision));
       signal?.throwIfAborted();
       if (pause <= 0) continue;
       if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
@@ -181,6 +183,16 @@ export class Outbound {
     await inBackground('A slot was not given back', decision.release());
   }
 
+  /**
+   * Ends an admission whose turn is over. Other calls have the turns behind it, so if this one were returned, the next call would get a turn at
+   * the same time as the last of them.
+   */
+  async #loseTurn(decision: LimiterDecision): Promise<void> {
+    const others = this.#partners.filter(({ isPaced }) => !isPaced).map(({ name }) => [name, 0]);
+    if (others.length > 0) await decision.settle(Object.fromEntries(others) as Cost);
+    await decision.release();
+  }
+
   /** Charges turns without a call. */
   #giveUp(key: string, partners: readonly Partner[], turns: number): void {
     for (const { name } of partners)
@@ -190,7 +202,6 @@ export class Outbound {
 
   /** Reads the store's statement about pauses from a decision. */
   see(decision: Decision): void {
-    if (!decision.degraded) this.#due.set(decision, this.limiter.internals.decider.turns.of(decision));
     this.#pauses.see(decision);
   }
 

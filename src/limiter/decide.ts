@@ -299,8 +299,8 @@ export class Decider {
     if (across) return this.#behind(query, across, atOnce);
     const decision = conclude(query, reply, this.#shadow);
     if (query.unreported === 'unseen') return decision;
-    if (!this.#embedded && !decision.degraded && decision.allowed && mayDelay(query.set))
-      this.turns.note(decision, reply.now);
+    if (!decision.degraded && decision.allowed && mayDelay(query.set))
+      this.turns.note(decision, this.#embedded ? undefined : reply.now);
     this.onAnswer?.(decision);
     const isReported = query.unreported === 'none' || (query.unreported === 'held' && decision.delayMs === 0);
     if (isReported && (decisionChannel.hasSubscribers || this.reports.onDecision))

@@ -48,4 +48,6 @@ export interface WaitRequest extends Request {
    * late by itself.
    */
   readonly hopes: boolean;
+  /** The time of the turn that the request has lost, by `performance.now()`: see `HoldPlace`. */
+  readonly lostAt?: number | undefined;
 }

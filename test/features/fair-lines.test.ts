@@ -33,7 +33,7 @@ function setup(create: CreateStore, options: CreateLimiterOptions, isShared = fa
       return decision as LimiterDecision;
     },
     hold: async (decision, signal) => {
-      const outcome = await queue.hold(holdRequestOf(decision), signal, true);
+      const outcome = await queue.hold(holdRequestOf(decision), signal, { isLast: true });
       if (outcome !== 'turn') throw new Error(outcome);
       return decision;
     },

@@ -33,6 +33,29 @@ interface Arrival {
 }
 
 describe('holding requests for their turn', () => {
+  it('a request that has lost its turn gets the next one, in the order of the lost turns, and the others move back', async () => {
+    const { timing, queue, log, start } = setup();
+    for (const name of ['a', 'b', 'c']) start(name);
+    const turns: [name: string, at: number][] = [];
+    const again = (name: string, lostAt: number) => {
+      const turn = { key: 'k', cost: 1, delayMs: 300 + turns.length, unitMs: 100 };
+      const place = { isLast: true, lostAt, onTurn: (at: number) => turns.push([name, at - began]) };
+      void queue.hold(turn, undefined, place).then((outcome) => log.push([name, outcome, timing.now()]));
+    };
+    const began = timing.now();
+    again('lost later', -50);
+    again('lost first', -150);
+    again('lost last', -10);
+    await timing.advance(1000);
+    const order = ['a', 'lost first', 'lost later', 'lost last', 'b', 'c'];
+    expect(log.map(([name]) => name)).to.deep.equal(order);
+    expect(turns).to.deep.equal([
+      ['lost first', 100],
+      ['lost later', 200],
+      ['lost last', 300],
+    ]);
+  });
+
   it('releases them one by one at the leak rate, in order', async () => {
     const { timing, log, start, queue } = setup();
     for (const name of ['a', 'b', 'c', 'd']) expect(start(name).allowed).to.be.true;

@@ -33,7 +33,7 @@ function holding(most: number, mostPerKey: number): Room {
     come(key, signal, isUnbounded) {
       const delayMs = (last.get(key) ?? 0) + 100;
       last.set(key, delayMs);
-      return queue.hold({ key, cost: 1, delayMs, unitMs: 100 }, signal, false, isUnbounded);
+      return queue.hold({ key, cost: 1, delayMs, unitMs: 100 }, signal, { isUnbounded });
     },
     close: () => queue.close(),
   };

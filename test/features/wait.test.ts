@@ -54,7 +54,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
       return (await decision) as LimiterDecision;
     },
     hold: async (decision, signal) => {
-      const outcome = await queue.hold(holdRequestOf(decision), signal, true);
+      const outcome = await queue.hold(holdRequestOf(decision), signal, { isLast: true });
       if (outcome === 'turn') return decision;
       await decision.cancel();
       throw new HeadgateError('HEADGATE_QUEUE_FULL', outcome);

@@ -80,7 +80,7 @@ async function arrivalsOf(seed: number, without: Without = {}): Promise<number[]
   const send = async (process: Process, call: { hasMissed: boolean }): Promise<number | undefined> => {
     const turn = takeTurn();
     const delayMs = turn - events.now;
-    await process.queue.hold({ key: 'k', cost: 1, delayMs, unitMs: TURN_MS }, undefined, true);
+    await process.queue.hold({ key: 'k', cost: 1, delayMs, unitMs: TURN_MS }, undefined, { isLast: true });
     const isCold = process.busyUntil === 0;
     if (!call.hasMissed && !without.another && events.now - turn > LATE_FRACTION * MARGIN * 1000) {
       call.hasMissed = true;

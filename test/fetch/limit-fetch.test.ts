@@ -449,6 +449,25 @@ describe('limitFetch', function () {
     expect(seen).to.deep.equal(['a', 'b', 'c']);
   });
 
+  it('a busy process loses turns, which no other call gets, and the calls keep their order', async () => {
+    const store = memoryStore();
+    const adjust = store.adjust!.bind(store);
+    let returned = 0;
+    store.adjust = (change) => {
+      returned++;
+      return adjust(change);
+    };
+    const call = limitFetch(fetch, { policies: '5/1s', store, warnings: false });
+    const order: number[] = [];
+    const work = (i: number) => () => {
+      order.push(i);
+      const end = performance.now() + 300;
+      while (i === 0 && performance.now() < end);
+    };
+    await Promise.all([0, 1, 2, 3, 4].map((i) => call.schedule(work(i))));
+    expect({ order, returned }).to.deep.equal({ order: [0, 1, 2, 3, 4], returned: 0 });
+  });
+
   it('priority: the highest goes first', async () => {
     const order: string[] = [];
     const call = limitFetch(

@@ -72,7 +72,7 @@ export class Fleet {
         return answer;
       },
       hold: async (decision, signal) => {
-        const outcome = await held.hold(holdRequestOf(decision), signal, true);
+        const outcome = await held.hold(holdRequestOf(decision), signal, { isLast: true });
         if (outcome !== 'turn') throw new Error(outcome);
         return this.dead.has(process) ? new Promise(() => {}) : decision;
       },

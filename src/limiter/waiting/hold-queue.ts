@@ -10,7 +10,7 @@ import type { Timing } from '../../common/timing.js';
 export interface HoldRequest {
   readonly key: string;
   readonly cost: number;
-  /** Time until the request's turn, ms. */
+  /** Time until the request's turn, ms. Below 0 if the turn is over. */
   readonly delayMs: number;
   /** The time in which a unit leaks, ms. */
   readonly unitMs: number;
@@ -27,9 +27,20 @@ export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision)
 /** The end of a hold: the request's turn, no place, a cancellation by the caller, or the end of the queue. */
 export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
-interface Held {
+/** The place of a request among the held ones. */
+export interface HoldPlace {
+  /** Whether the request came after every held request. By default, the order of the turns counts. */
+  readonly isLast?: boolean;
+  /** Whether the request always has a place. */
+  readonly isUnbounded?: boolean | undefined;
+  /** The time of the turn that the request has lost, by the queue's clock. The request then gets the next turn, in the order of lost ones. */
+  readonly lostAt?: number | undefined;
+  /** Receives the time of the turn at which the request leaves, which may be the turn of another. */
+  readonly onTurn?: (at: number) => void;
+}
+
+interface Held extends HoldPlace {
   readonly cost: number;
-  readonly isUnbounded: boolean;
   readonly end: (outcome: HoldOutcome) => void;
 }
 
@@ -51,22 +62,25 @@ class HeldLine extends WaitingQueue<Held> {
   readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
 
-  /**
-   * Adds the turns of a request.
-   *
-   * @param isLast whether the request's place is at the end, even if the request's turns are earlier
-   * @returns the request in front, or undefined for the first request
-   */
-  join(turns: Turns, isLast: boolean): Link<Held> | undefined {
+  /** Adds the turns of a request. @returns the request in front, or undefined for the first request */
+  join(turns: Turns, { isLast, lostAt }: HoldPlace): Link<Held> | undefined {
     // Answers of a store on the network may overtake each other. Each overtaken answer costs a step.
     let units = 0;
     let before = this.#turns.last;
     for (; before && before.value.at > turns.at; before = before.before) units += before.value.units;
     this.#turns.insert(turns, before);
+    if (lostAt !== undefined) return this.#lastLost(lostAt);
     let held = this.last;
     if (isLast) return held;
     for (; held && units > 0; held = held.before) units -= held.value.cost;
     return held;
+  }
+
+  /** The last of the requests in front that lost an earlier turn. */
+  #lastLost(at: number): Link<Held> | undefined {
+    let before: Link<Held> | undefined;
+    for (let held = this.first; held && (held.value.lostAt ?? at) < at; held = held.after) before = held;
+    return before;
   }
 
   /** Removes the turns of the last `cost` units. */
@@ -123,7 +137,7 @@ export class HoldQueue {
     this.#timing = timing;
     const giveWay = (line: HeldLine): void => {
       let link = line.last!;
-      while (link.value.isUnbounded) link = link.before!;
+      while (link.value.isUnbounded === true) link = link.before!;
       this.#leave(line, link, 'full');
     };
     this.#lines = new WaitingQueues(most, mostPerKey, (key) => new HeldLine(key), giveWay);
@@ -134,21 +148,11 @@ export class HoldQueue {
     return this.#lines.size;
   }
 
-  /**
-   * Holds a request until its turn, or until `signal` cancels the hold. Never rejects.
-   *
-   * @param isLast whether the request came after every held request. By default, the order of the turns counts
-   * @param isUnbounded whether the request always has a place
-   */
-  hold(
-    request: HoldRequest,
-    signal?: AbortSignal,
-    isLast = false,
-    isUnbounded = false,
-  ): Promise<HoldOutcome> {
+  /** Holds a request until its turn, or until `signal` cancels the hold. Never rejects. */
+  hold(request: HoldRequest, signal?: AbortSignal, place: HoldPlace = {}): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
     const line = this.#lines.open(request.key);
-    if (!this.#lines.take(line, isUnbounded)) {
+    if (!this.#lines.take(line, place.isUnbounded)) {
       if (!line.first) this.#lines.close(line);
       return Promise.resolve('full');
     }
@@ -161,9 +165,9 @@ export class HoldQueue {
       };
       const stopListening = onAbort(signal, cancel);
       const at = this.#timing.now() + delayMs;
-      const before = line.join({ units: cost, at, unitMs }, isLast);
-      const link = line.insert({ cost, isUnbounded, end }, before);
-      if (line.first === link || isLast) this.#arm(line);
+      const before = line.join({ units: cost, at, unitMs }, place);
+      const link = line.insert({ ...place, cost, end }, before);
+      if (line.first === link || place.isLast === true) this.#arm(line);
     });
   }
 
@@ -191,6 +195,7 @@ export class HoldQueue {
       }
       line.pass();
       this.#remove(line, link);
+      link.value.onTurn?.(at);
       link.value.end('turn');
     }
   }

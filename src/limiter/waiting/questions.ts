@@ -2,7 +2,7 @@ import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
-import type { Request } from '../request.js';
+import type { Request, WaitRequest } from '../request.js';
 import { inLine, isOfSharedSlots, sharesSlots } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
 import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
@@ -21,7 +21,7 @@ export interface Host {
   hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,
-    isUnbounded: boolean,
+    request: WaitRequest,
   ): Promise<LimiterDecision>;
 }
 
@@ -242,7 +242,7 @@ export class Questions {
     line.next = link.after;
     waiter.state = HELD;
     waiter.turn = new AbortController();
-    this.#host.hold(decision, waiter.turn.signal, waiter.request.isUnbounded).then(
+    this.#host.hold(decision, waiter.turn.signal, waiter.request).then(
       () => {
         this.#members.remove(line, link);
         waiter.resolve(decision);

@@ -7,10 +7,16 @@ export class ReservedTurns {
   readonly #clock = new TurnClock();
   readonly #turns = new WeakMap<Decision, number>();
 
-  /** Records the turn of a request. @param storeMs the store's time of the decision */
-  note(decision: Decision, storeMs: number): void {
-    const decidedAt = this.#clock.decidedAt(storeMs, realTiming.now());
+  /** Records the turn of a request. @param storeMs the store's time of the decision. Undefined if this process has decided just now */
+  note(decision: Decision, storeMs: number | undefined): void {
+    const now = realTiming.now();
+    const decidedAt = storeMs === undefined ? now : this.#clock.decidedAt(storeMs, now);
     this.#turns.set(decision, decidedAt + decision.delayMs);
+  }
+
+  /** Gives a request the turn of another. */
+  move(decision: Decision, at: number): void {
+    this.#turns.set(decision, at);
   }
 
   /** The time of a request's turn. For a turn that was not recorded, `delayMs` counts from now. */

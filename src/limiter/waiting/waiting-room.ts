@@ -122,8 +122,7 @@ export class WaitingRoom {
       if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
       stopListening = onAbort(signal, () => this.#giveUp(line, link, abortedError(signal)));
       if (gate.next !== link) return;
-      // The sleep was for the waiter that this one passes, which may cost more.
-      if (link.after) this.#questions.wake(gate);
+      if (link.after && mayComeSooner(waiter, link.after.value)) this.#questions.wake(gate);
       else void this.#questions.ask(gate);
     });
   }
@@ -255,6 +254,13 @@ export class WaitingRoom {
       this.#end(line, link, fullError(link.value.request.key));
     }
   }
+}
+
+/** Whether a waiter may be admitted before a waiter that it passes, for which the gate sleeps. */
+function mayComeSooner(waiter: Waiter, passed: Waiter): boolean {
+  const [{ cost, costs }, other] = [waiter.costs, passed.costs];
+  const isLess = costs ? costs.join() !== other.costs?.join() : cost < other.cost;
+  return isLess || waiter.request.set !== passed.request.set;
 }
 
 /** The key that a denial is about, as in `idsOf`. Undefined if the store itself is the reason. */

@@ -16,7 +16,7 @@ import { reportWait } from '../observe.js';
 import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js';
 import { requestOf, type Request, type WaitRequest } from '../request.js';
 import type { CheckedOptions } from '../checked-options.js';
-import { HoldQueue, holdRequestOf } from './hold-queue.js';
+import { HoldQueue, holdRequestOf, type HoldPlace } from './hold-queue.js';
 import { forWaiting } from './waiting-set.js';
 import { processNumber } from './process-line.js';
 import { enter, leave } from './rooms.js';
@@ -53,8 +53,8 @@ export class Waits {
         return decider.slots.holdMs;
       },
       decide: (request) => decider.decide(request),
-      hold: async (decision, signal, isUnbounded) => {
-        const result = await this.#hold(decision, signal, true, isUnbounded);
+      hold: async (decision, signal, { isUnbounded, lostAt }) => {
+        const result = await this.#hold(decision, signal, { isLast: true, isUnbounded, lostAt });
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
@@ -80,26 +80,23 @@ export class Waits {
   wait(key: Key, options: WaitOptions): Promise<Decision> {
     // The shape is checked below.
     warnOfSeconds('timeout', (options as WaitOptions | null)?.timeout, undefined, this.#setup.warn);
-    return this.#wait(key, options, false, true);
+    return this.#wait(key, options, { isUnbounded: false, isReported: true });
   }
 
   /**
    * Like `wait`, for work of this program, which has computed or checked the timeout. Without a `timeout`, and unless the user has set `maxWaiting` or `maxWaitingPerKey`, there is a
    * place for the request however many wait.
    *
-   * @param isReported false within the wait of `reported`
+   * @param own `isReported`: false within the wait of `reported`; `lostAt`: see `HoldPlace`
    */
-  enqueue(key: Key, options: WaitOptions, isReported = true): Promise<LimiterDecision> {
-    return this.#wait(
-      key,
-      options,
-      options.timeout === undefined && !this.#setup.isWaitingBounded,
-      isReported,
-    );
+  enqueue(key: Key, options: WaitOptions, own: Partial<OwnTerms> = {}): Promise<LimiterDecision> {
+    const isUnbounded = options.timeout === undefined && !this.#setup.isWaitingBounded;
+    return this.#wait(key, options, { isReported: true, isUnbounded, ...own });
   }
 
-  #wait(key: Key, options: WaitOptions, isUnbounded: boolean, isReported: boolean): Promise<LimiterDecision> {
+  #wait(key: Key, options: WaitOptions, own: OwnTerms): Promise<LimiterDecision> {
     try {
+      const { isReported, isUnbounded, lostAt } = own;
       checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority', 'weight']);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
@@ -109,7 +106,7 @@ export class Waits {
       const set = this.#setup.tiers.of(options.tier);
       const weight = options.weight === undefined ? undefined : checkWeight('weight', options.weight);
       // Only the calls of `limitFetch` are reported by themselves, and their charges are not returned.
-      const waits = { timeout, signal, priority, isUnbounded, hopes: isReported };
+      const waits = { timeout, signal, priority, isUnbounded, hopes: isReported, lostAt };
       const request: WaitRequest = { ...requestOf(key, cost, set), unreported: 'all', weight, ...waits };
       return isReported ? this.waitBy(request) : this.#lineUp(request);
     } catch (thrown) {
@@ -218,19 +215,21 @@ export class Waits {
     return this.#life.track(reportWait(this.#decider.reports, { signal, gaveUp, reported }, hold));
   }
 
-  /** @param isLast whether the request came after every held request, and waits behind the last even without a delay */
+  /** @param place with `isLast`, the request waits behind the last even without a delay */
   async #hold(
     decision: LimiterDecision,
     signal: AbortSignal | undefined,
-    isLast = false,
-    isUnbounded = false,
+    place: HoldPlace = {},
   ): Promise<LimiterDecision> {
     const { units } = decision;
-    if (units.every((each) => each === 0) || (decision.delayMs === 0 && !isLast)) return decision;
-    const delayMs = Math.max(0, this.#decider.turns.of(decision) - realTiming.now());
+    if (units.every((each) => each === 0) || (decision.delayMs === 0 && !place.isLast)) return decision;
+    const { turns } = this.#decider;
+    // Negative if this process has read the answer after the turn.
+    const delayMs = turns.of(decision) - realTiming.now();
     const request = { ...holdRequestOf(decision), delayMs };
     if (request.unitMs === Infinity) return decision;
-    const outcome = await this.#openHoldQueue().hold(request, signal, isLast, isUnbounded);
+    const onTurn = (at: number): void => turns.move(decision, at);
+    const outcome = await this.#openHoldQueue().hold(request, signal, { ...place, onTurn });
     if (outcome === 'turn') return decision;
     await decision.abandon();
     if (outcome === 'full') return decision.deniedFor('queue-full', decision.delayMs);
@@ -250,6 +249,13 @@ export class Waits {
     this.#sleeps?.close(this.#life.closedError());
     this.#room?.close(this.#life.closedError());
   }
+}
+
+/** The terms of a wait that users do not set. */
+interface OwnTerms {
+  readonly isUnbounded: boolean;
+  readonly isReported: boolean;
+  readonly lostAt?: number | undefined;
 }
 
 /** Whether a decision is about a request with the same keys, costs and policies. */
