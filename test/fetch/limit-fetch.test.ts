@@ -451,7 +451,7 @@ describe('limitFetch', function () {
 
   it('a busy process loses turns, which no other call gets, and the calls keep their order', async () => {
     const store = memoryStore();
-    const adjust = store.adjust!.bind(store);
+    const adjust = store.adjust.bind(store);
     let returned = 0;
     store.adjust = (change) => {
       returned++;
