@@ -107,6 +107,26 @@ function tableOf(head: readonly string[], rows: readonly (readonly string[])[]):
   return lines.join('\n');
 }
 
+/** The interfaces of options, with the methods that take them. */
+const OPTIONS = [
+  ['src/limiter/options.ts', 'ConsumeOptions', '`consume`, `peek`, `acquire`, `wait`'],
+  [
+    'src/limiter/options.ts',
+    'TierOption',
+    '`consume`, `peek`, `acquire`, `wait`, `refund`, `reset`, `usage`',
+  ],
+  ['src/limiter/options.ts', 'RequestOptions', '`consume`'],
+  ['src/limiter/options.ts', 'WaitOptions', '`wait`'],
+  ['src/limiter/options.ts', 'HoldOptions', '`hold`'],
+  ['src/limiter/overrides/override.ts', 'OverrideNote', '`override`, `overrideAll`'],
+  [
+    'src/contract/ban-options.ts',
+    'BanNoteOptions',
+    '`ban`, `unban`, `override`, `overrideAll`, `removeOverride`',
+  ],
+  ['src/contract/ban-options.ts', 'UnbanOptions', '`unban`'],
+] as const;
+
 function limiterPage(): string {
   const members = membersOf('src/limiter/limiter.ts', 'Limiter');
   const methods = members.filter(({ signature }) => signature.includes('('));
@@ -141,6 +161,17 @@ ${tableOf(
       .join(', '),
   ]),
 )}
+
+## Options of the methods
+
+${tableOf(
+  ['option', 'of', 'meaning'],
+  OPTIONS.flatMap(([path, type, of]) =>
+    membersOf(path, type).map(({ name, sentence }) => [`\`${name}\``, of, sentence]),
+  ),
+)}
+
+A duration is a number of milliseconds or a text, such as \`'5s'\`. The change of a limiter with several policies names them: \`override(key, { minute: '1000/1m', day: false })\`.
 
 ## Fields
 

@@ -205,8 +205,8 @@ export interface WaitOptions extends ConsumeOptions {
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal | undefined;
   /**
-   * A whole number from -1,000 to 1,000. Of the requests of this process that wait for the same key without a turn, the highest number is
-   * served first. A full line refuses requests of every priority. @default 0
+   * The order of the requests of this process that wait for the same key without a turn: the highest number, from -1,000 to 1,000, goes first. A
+   * full line refuses requests of every priority. @default 0
    */
   priority?: number | undefined;
 }
