@@ -56,9 +56,10 @@ interface Script {
 
 /** Every script with each algorithm alone; scripts for several policies also with all algorithms; with and without features and overrides. */
 function scripts(): Script[] {
-  const alone = kernels.map((kernel) => [kernel]);
   return scriptNames.flatMap((name) => {
-    const sets = name.endsWith('-single') ? alone : [kernels, ...alone];
+    const own = kernels.filter((kernel) => name !== 'lease' || luaFiles[kernel]!['lease'] !== undefined);
+    const alone = own.map((kernel) => [kernel]);
+    const sets = name.endsWith('-single') ? alone : [own, ...alone];
     const bans: ScriptPart[][] = name.startsWith('evaluate') ? [[], deciding] : [[]];
     const others: ScriptPart[][] = ['evaluate', 'adjust'].includes(name)
       ? [ofRequests, [...ofRequests, ...changing]]

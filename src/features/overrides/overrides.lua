@@ -235,8 +235,7 @@ if revision ~= '' then break end
 --- if algorithm.capacity
 -- The debts of a bucket depend on earlier entries, too.
 if entry ~= '' then break end
---- end
---- if not algorithm.capacity
+--- else
 limit = configured_limit
 if entry ~= '' then
 --- include overrides.first_limit

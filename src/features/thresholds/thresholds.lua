@@ -32,9 +32,7 @@ end
 
 --- section algorithm
 
---- if algorithm.capacity
 --- include algorithm.capacity
---- end
 
 --- section define
 

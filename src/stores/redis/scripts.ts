@@ -32,8 +32,11 @@ export type ScriptName = (typeof scriptNames)[number];
 
 const scripts = new Map<string, Script>();
 
+/** The part of scripts about the usage of a key, and the hook of features in these scripts. */
+const USAGE = 'usage';
+
 /** The parts of scripts that not all questions need: those of features, and those of `usage`. */
-const PARTS: readonly string[] = [...FEATURES.map(({ name }) => name), 'usage'];
+const PARTS: readonly string[] = [...FEATURES.map(({ name }) => name), USAGE];
 
 /** The name of a feature, or `'usage'`. */
 export type ScriptPart = string;
@@ -71,7 +74,7 @@ function isOutright(
   parts: readonly ScriptPart[],
 ): boolean {
   const all = kernels.length <= MAX_OUTRIGHT && kernels.every((kernel) => luaFiles[kernel]!['charge']);
-  return name === 'evaluate' && !parts.includes('usage') && kernels.length > 0 && all && hidden <= 2;
+  return name === 'evaluate' && !parts.includes(USAGE) && kernels.length > 0 && all && hidden <= 2;
 }
 
 /** The features of a script. */
@@ -86,18 +89,18 @@ interface Features {
 interface Scope extends Features, ParamScope {}
 
 /** A line of a Lua file that begins with three dashes, which `compose` replaces. */
-const DIRECTIVE = /^--- (include|if|for each feature|for|end|\w+)\b ?(.*)$/;
+const DIRECTIVE = /^--- (include|if|else|for each feature|for|end|\w+)\b ?(.*)$/;
 
 /**
  * A script with its parts. Each file in lua/ lists them in the order in which they run:
  *
  * - `--- include common.write` is the section of a file; without a section, the lines before the first one. `algorithm` is the file of the
- *   script's algorithm. `of table` or the like sets the place of the params: see `packed-params.ts`, which also has the directives about them
+ *   script's algorithm, and nothing if it has no such section. `of table` or the like sets the place of the params: see `packed-params.ts`, which also has the directives about them
  * - `--- for each feature charged` is the section of this name of each of the script's features, in a block of its own. The sections
  *   `decision`, `arguments`, `requests` and `single`, and those of `OPEN_SECTIONS`, have no block, because they declare the variables of the other
  *   sections. Before `decision`, `single`, `arguments`, `requests` and `change`, each argument of a layout of the feature becomes a variable
- * - `--- if keyed`, up to `--- end`: only if the script has any feature; `outright`: code for each policy; `usage`: the part for usage;
- *   `algorithm.charge`: only if the algorithm has this section; with `not`, only if it does not
+ * - `--- if keyed`, up to `--- else` or `--- end`: only if the script has any feature; `outright`: code for each policy; `algorithm.charge`: only
+ *   if the algorithm has this section; with `not`, only if it does not
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
  * Redis runs a script from the first line on at each call, and creates each function anew. The code that nearly every decision needs
@@ -124,19 +127,20 @@ function expand(text: string, scope: Scope): string {
       expanded += `${line}\n`;
     } else if (directive === 'include') {
       const [section, source = scope.source] = subject.split(' of ') as [string, ParamSource?];
-      expanded += expand(sectionOf(section, scope.algorithm)!, { ...scope, source });
+      expanded += expand(sectionOf(section, scope.algorithm) ?? '', { ...scope, source });
     } else if (directive === 'for each feature') {
-      for (const feature of FEATURES)
+      for (const feature of subject === USAGE && !scope.parts.includes(USAGE) ? [] : FEATURES)
         if (hasFeature(feature, scope)) expanded += hookOf(feature, subject, scope);
     } else if (directive === 'if' || directive === 'for') {
-      const end = endOf(lines, at);
-      const block = lines.slice(at + 1, end).join('\n');
+      const [middle, end] = endsOf(lines, at);
+      const block = lines.slice(at + 1, middle).join('\n');
+      const otherwise = lines.slice(middle + 1, end).join('\n');
       at = end;
       if (directive === 'for')
         expanded += scope[subject === 'each policy' ? 'policies' : 'kernels']
           .map((algorithm, policy) => expand(block, { ...scope, algorithm, policy }))
           .join('');
-      else if (has(subject, scope)) expanded += expand(block, scope);
+      else expanded += expand(has(subject, scope) ? block : otherwise, scope);
     } else {
       expanded += paramsLua(directive, subject, scope);
     }
@@ -175,8 +179,7 @@ function has(subject: string, scope: Scope): boolean {
   const { policies, parts, algorithm } = scope;
   if (subject.startsWith('not ')) return !has(subject.slice('not '.length), scope);
   if (subject === 'outright') return policies.length > 0;
-  if (subject === 'keyed') return parts.some((part) => part !== 'usage');
-  if (subject === 'usage') return parts.includes(subject);
+  if (subject === 'keyed') return parts.some((part) => part !== USAGE);
   return sectionOf(subject, algorithm) !== undefined;
 }
 
@@ -185,12 +188,14 @@ function sectionOf(subject: string, algorithm: AnyKernel | undefined): string | 
   return luaFiles[file === 'algorithm' ? algorithm! : file]![section];
 }
 
-/** The position of the `--- end` of the block that begins at a position. */
-function endOf(lines: readonly string[], at: number): number {
+/** The positions of the `--- else`, if there is one, and of the `--- end` of the block that begins at a position. */
+function endsOf(lines: readonly string[], at: number): [middle: number, end: number] {
   let depth = 0;
+  let middle: number | undefined;
   for (let end = at; ; end++) {
     const directive = DIRECTIVE.exec(lines[end]!)?.[1];
     if (directive === 'if' || directive === 'for') depth++;
-    if (directive === 'end' && --depth === 0) return end;
+    if (directive === 'else' && depth === 1) middle = end;
+    if (directive === 'end' && --depth === 0) return [middle ?? end, end];
   }
 }

@@ -26,8 +26,7 @@ local requests, stride = last, 1
 --- for each feature single_requests
 --- if keyed
 requests = requests / stride
---- end
---- if not keyed
+--- else
 local requests = last
 --- end
 
@@ -39,8 +38,7 @@ if is_same_cost and cost > 0 then
 --- include algorithm.charge_params of single
 --- if keyed
 --- include evaluate-single.keyed
---- end
---- if not keyed
+--- else
 --- include algorithm.charge of single
 --- end
   if request > requests then return reply end

@@ -19,8 +19,7 @@
 -- The count of policies.
 --- if outright
 --- count
---- end
---- if not outright
+--- else
 --- include evaluate.policies
 local count = #configured
 --- end
@@ -79,9 +78,7 @@ do
 --- include algorithm.look
 --- include algorithm.adjust
 --- for each feature algorithm
---- if algorithm.lease
 --- include algorithm.lease
---- end
 end
 --- end
 

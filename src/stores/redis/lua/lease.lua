@@ -10,14 +10,12 @@
 --- include policies
 --- include policies.kernels
 --- for each algorithm
---- if algorithm.lease
 do
 --- include algorithm
 --- include algorithm.look
 --- include algorithm.adjust
 --- include algorithm.lease
 end
---- end
 --- end
 
 local policies, at = headgate_policies(4), 5

@@ -169,9 +169,7 @@ report = function(failure)
 --- for each feature verdict
     filled = headgate_add_verdict(reply, filled, wait, verdict.remaining, verdict.reset)
   end
---- if usage
 --- for each feature usage
---- end
 end
 
 end
