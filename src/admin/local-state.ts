@@ -7,7 +7,7 @@ import type { Announcement } from '../contract/announcement.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { JournalEntry, LoggedChange } from '../stores/journal.js';
-import { wake } from '../limiter/waiting/rooms.js';
+import { wake } from '../limiter/waiting/wake-ups.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf, type PublishedLimiter } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';

@@ -3,7 +3,7 @@ import { within } from '../common/within.js';
 import type { StoredCrossing } from '../features/thresholds/crossings.js';
 import { bytesOf, type PostgresRow } from '../stores/postgres/pool.js';
 import type { PostgresDatabase } from '../stores/postgres/postgres.js';
-import { ackText, logText, readText, type EntryRow } from '../stores/postgres/records.js';
+import { ackText, logText, readText, type EntryRow } from '../stores/postgres/side-tables.js';
 import { clockText, rowsText, statesText } from '../stores/postgres/statements.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
 import type { CrossingSource } from './state.js';

@@ -3,9 +3,15 @@ import { boolean, choice, custom, dependent, integer, optional } from '../common
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import { invalidOption } from '../common/errors.js';
 
+export const PERIODS = ['hour', 'day', 'week', 'month', 'year'] as const;
+
+/** The names of policies that are valid in a structured field (RFC 9651, section 3.3.3). */
+export const NAME = /^[\x20-\x7e]{1,64}$/;
+export const NAME_RANGE = '1 to 64 printable ASCII characters';
+
 /** The rows of the fields of policies. The limits of sliding-log and concurrency are lower. */
 export const FIELD_TABLE = {
-  name: dependent('1 to 64 printable ASCII characters', 'default'),
+  name: dependent(NAME_RANGE, 'default'),
   algorithm: dependent('the name of an algorithm', 'sliding-window'),
   limit: custom(`1 to ${MAX_UNITS}`, checkLimit),
   window: custom('duration', (option, window) => exactMilliseconds(option, window)),
@@ -17,7 +23,7 @@ export const FIELD_TABLE = {
     (option, delay) => exactMilliseconds(option, delay, { least: 0 }),
     0,
   ),
-  period: dependent("`'hour'`, `'day'`, `'week'`, `'month'`, `'year'`"),
+  period: dependent(PERIODS.map((period) => `\`'${period}'\``).join(', ')),
   timeZone: dependent('an IANA time zone', 'UTC'),
   anchor: dependent('the start of the period'),
   by: dependent('the name of a dimension', 'key'),

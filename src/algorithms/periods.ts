@@ -1,11 +1,9 @@
-import { FIELD_TABLE } from './fields.js';
+import { FIELD_TABLE, PERIODS } from './fields.js';
 import { invalidOption } from '../common/errors.js';
 import { checkChoice } from '../common/validate.js';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-
-export const PERIODS = ['hour', 'day', 'week', 'month', 'year'] as const;
 
 /** A period of the calendar. */
 export type Period = (typeof PERIODS)[number];

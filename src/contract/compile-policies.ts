@@ -8,7 +8,7 @@ import {
   type Kernel,
   type Policy,
 } from '../algorithms/index.js';
-import { UNLIMITED_FIX } from '../algorithms/fields.js';
+import { NAME, NAME_RANGE, UNLIMITED_FIX } from '../algorithms/fields.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { tenantDimension, visiblePolicies } from './shares.js';
@@ -37,12 +37,10 @@ export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }
 export const algorithmsWith = (field: string): Algorithm[] =>
   ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
 
-const NAME = /^[\x20-\x7e]{1,64}$/;
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name is valid in a structured field (RFC 9651, section 3.3.3) */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name is valid */
 function checkName(option: string, name: unknown): string {
   if (typeof name !== 'string' || !NAME.test(name)) {
-    throw invalidOption(option, name, 'Use 1 to 64 printable ASCII characters.');
+    throw invalidOption(option, name, `Use ${NAME_RANGE}.`);
   }
   return name;
 }

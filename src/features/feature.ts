@@ -1,4 +1,4 @@
-import type { BanColumn } from './bans/ban.js';
+import type { BanColumn } from './bans/ban-column.js';
 import type { AnyKernel, MemoryColumn } from '../algorithms/index.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { DimensionSet } from '../contract/dimension-sets.js';

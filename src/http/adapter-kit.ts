@@ -7,7 +7,7 @@ import {
   type HeaderDialect,
   type HeaderTarget,
   type WriteHeaders,
-} from './headers.js';
+} from './quota-fields.js';
 import { REQUEST_TABLE } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
@@ -15,7 +15,7 @@ import type { PolicySet } from '../contract/store.js';
 
 export { createFlow, type Flow } from './flow.js';
 export type { Framework, Next, Outcome, Proxies, ResponsePort, Trail, Trails } from './framework.js';
-export type { HeaderDialect, HeaderTarget } from './headers.js';
+export type { HeaderDialect, HeaderTarget } from './quota-fields.js';
 export { nodeResponse } from './node-response.js';
 export { WebReply, webResponse } from './web-response.js';
 export type { ListOption } from './lists.js';

@@ -13,7 +13,7 @@ import { plainDimensions } from '../contract/shares.js';
 import { checkIds } from '../features/ids/request-ids.js';
 import { refusal } from '../contract/together.js';
 import { checkKeysOf, type KeysOption } from './dimension-keys.js';
-import { compileHeaders } from './headers.js';
+import { compileHeaders } from './quota-fields.js';
 import { compilePartitionKey } from './partition-key.js';
 import { OF_LIMITER, REQUEST_TABLE, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 

@@ -18,7 +18,7 @@ import {
   type Trail,
   type Trails,
 } from './framework.js';
-import { retryAfterSeconds } from './headers.js';
+import { retryAfterSeconds } from './quota-fields.js';
 import { compileOptions, type CompiledOptions } from './compile-options.js';
 import { checkedHandler } from './handler-check.js';
 import { LEFT, whileConnected } from './leaving.js';

@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import type { HeaderTarget } from './headers.js';
+import type { HeaderTarget } from './quota-fields.js';
 
 /** The outcome of a request: `'next'` if the request goes on, `'answered'` if the limiter answered. */
 export type Outcome = 'next' | 'answered';

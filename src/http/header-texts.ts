@@ -1,3 +1,4 @@
+import { NAME } from '../algorithms/fields.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { perSet, type PolicySet } from '../contract/store.js';
 
@@ -77,9 +78,7 @@ function isListed(list: string, name: string): boolean {
 
 /** A single policy without a name gets the limiter's name, so that clients can distinguish several limiters. */
 function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
-  return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
-    ? name
-    : policy.name;
+  return policies.length === 1 && policy.name === 'default' && NAME.test(name) ? name : policy.name;
 }
 
 /** Quotes a text as a string of RFC 9651, section 3.3.3. */

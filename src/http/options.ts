@@ -26,7 +26,7 @@ import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';
 import { DEFAULT_SUBNET } from './client-key.js';
 import { compileKeys, type KeysOption } from './dimension-keys.js';
-import { DEFAULT_DIALECTS, type HeaderDialect } from './headers.js';
+import { DEFAULT_DIALECTS, type HeaderDialect } from './quota-fields.js';
 import { compileList, type List, type ListOption } from './lists.js';
 
 /** A user's callback. Its request may have a narrower type than the framework's. */

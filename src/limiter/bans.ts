@@ -10,7 +10,7 @@ import type { PolicySet, Subject } from '../contract/store.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Lifetime } from './lifetime.js';
 import type { Scope } from './scope.js';
-import { wake } from './waiting/rooms.js';
+import { wake } from './waiting/wake-ups.js';
 
 /** The bans by hand. The methods of `Limiter` with the same names explain them. */
 export class BanOperations {

@@ -17,7 +17,7 @@ import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
-import { claimName } from './names.js';
+import { claimName } from './name-claims.js';
 import type { CheckedOptions } from './checked-options.js';
 import {
   CREATING_OPTIONS,

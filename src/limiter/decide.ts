@@ -38,7 +38,7 @@ import { isOn, type Enabled } from './enabled.js';
 import type { Tiers } from './tiers.js';
 import { Unasked } from './unasked.js';
 import { visibleQuery, visibleReply } from './waiting/process-line.js';
-import { wake } from './waiting/rooms.js';
+import { wake } from './waiting/wake-ups.js';
 import { ReservedTurns } from './waiting/turns.js';
 
 /** A query, and the way to repeat it. */

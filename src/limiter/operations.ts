@@ -13,7 +13,7 @@ import type { Scope } from './scope.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Tiers } from './tiers.js';
 import { askUsage, NO_USAGE, usageOf, type Usage } from './usage.js';
-import { wake } from './waiting/rooms.js';
+import { wake } from './waiting/wake-ups.js';
 
 /** The changes by operators: refunds and resets, and usage. The methods of `Limiter` with the same names explain the changes. */
 export class Operations {

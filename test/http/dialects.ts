@@ -1,6 +1,6 @@
 // The header fields as data: a policy, the number and cost of the requests, and all fields of the last answer.
 import type { Policy } from 'headgate';
-import type { HeaderDialect } from '../../src/http/headers.js';
+import type { HeaderDialect } from '../../src/http/quota-fields.js';
 
 interface Row {
   readonly title: string;

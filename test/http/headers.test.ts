@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
 import { denial, rateLimitHeaders, type HeaderDialect } from 'headgate/http';
-import { compileHeaders, retryAfterSeconds } from '../../src/http/headers.js';
+import { compileHeaders, retryAfterSeconds } from '../../src/http/quota-fields.js';
 import { problemOf } from '../../src/http/problem.js';
 import { ofLimiter, type LimiterDecision } from '../../src/limiter/decision.js';
 import { TestClock } from '../support/clock.js';

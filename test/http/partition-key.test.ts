@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { rateLimit } from 'headgate/express';
-import { compileHeaders } from '../../src/http/headers.js';
+import { compileHeaders } from '../../src/http/quota-fields.js';
 import { compilePartitionKey } from '../../src/http/partition-key.js';
 import { ofLimiter } from '../../src/limiter/decision.js';
 

@@ -8,7 +8,7 @@ import type { Query, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
-import { Denials } from '../../src/stores/redis/local/denials.js';
+import { Denials } from '../../src/stores/redis/local/remembered-denials.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { setOf as setOfDimensions } from '../../packages/testing/src/trace.js';
 import { algorithms, policyOf } from '../support/policies.js';

@@ -11,7 +11,7 @@ import { servers } from '../support/shared-servers.js';
  * whatever clients do. List a new collection here with its bound, and drive the collection past its bound in the child.
  */
 const BOUNDS: Readonly<Record<string, number>> = {
-  'features/bans/ban.ts': 1000, // maxKeys of the store
+  'features/bans/ban-column.ts': 1000, // maxKeys of the store
   'algorithms/concurrency.ts': 700, // the policy's limit
   'replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,
@@ -21,12 +21,12 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'http/closed-connections.ts': 700, // open requests on one connection
   'limiter/lifetime.ts': 1000, // open requests
   'limiter/slots.ts': 12_001, // held slots
-  'limiter/waiting/lines.ts': 400, // maxWaiting
+  'limiter/waiting/waiting-queues.ts': 400, // maxWaiting
   'limiter/waiting/waiting-room.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
   'limiter/guard/backlog.ts': 10_000,
   'stores/redis/calls/batch.ts': 64,
-  'stores/redis/local/denials.ts': 10_001, // one more, until the oldest is removed
+  'stores/redis/local/remembered-denials.ts': 10_001, // one more, until the oldest is removed
   'stores/redis/local/denied-keys.ts': 10_000,
   'stores/memory/memory-store.ts': 500, // names of limiters
   'stores/journal.ts': 500, // names of limiters
@@ -46,8 +46,8 @@ const MAX_OTHER_ENTRIES = 60;
 /** The collections of open requests, and of open limiters. They are empty at the end. */
 const PASSING = [
   'limiter/lifetime',
-  'limiter/waiting/lines',
-  'limiter/waiting/rooms',
+  'limiter/waiting/waiting-queues',
+  'limiter/waiting/wake-ups',
   'http/follow',
   'algorithms/concurrency',
   'limiter/slots',
@@ -55,7 +55,7 @@ const PASSING = [
   'stores/redis/calls/batch',
 ];
 const OF_LIMITERS = [
-  'limiter/names',
+  'limiter/name-claims',
   'limiter/guard/breaker',
   'limiter/guard/circuit',
   'stores/redis/local/watched-keys',

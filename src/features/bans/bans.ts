@@ -3,7 +3,7 @@ import type { PolicySet, Subject } from '../../contract/store.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import type { Feature, HeadsOf } from '../feature.js';
 import { text } from '../layout.js';
-import { refuse, strike } from './ban-state.js';
+import { refuse, strike } from './ban-steps.js';
 
 /** Precedes a ban in a reply of Redis. */
 const BAN_MARK = -3;

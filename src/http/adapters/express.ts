@@ -11,7 +11,7 @@ import type { Limiter } from '../../limiter/limiter.js';
 import type { Spread } from '../../limiter/options.js';
 import type { PolicyText } from '../../contract/policy.js';
 
-export type { HeaderDialect } from '../headers.js';
+export type { HeaderDialect } from '../quota-fields.js';
 
 /** The options of {@link rateLimit}. */
 export type RateLimitOptions<Req extends Request = Request, Tier extends string = string> = HttpOptions<

@@ -17,7 +17,7 @@ import { boolean, choice, readOptions, type OptionTable } from '../../common/opt
 import type { Flow } from '../flow.js';
 import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
-import { FIELDS } from '../headers.js';
+import { FIELDS } from '../quota-fields.js';
 import { nodeResponse } from '../node-response.js';
 import { hasQuota, HTTP_OPTIONS, type HttpOptions } from '../options.js';
 import type { HttpAssembly } from '../compile-options.js';
@@ -30,7 +30,7 @@ import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
 import type { PolicyText } from '../../contract/policy.js';
 
-export type { HeaderDialect } from '../headers.js';
+export type { HeaderDialect } from '../quota-fields.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 

@@ -1,5 +1,5 @@
 import type { ParameterizedContext } from 'koa';
-import { FIELDS } from '../headers.js';
+import { FIELDS } from '../quota-fields.js';
 
 /** The fields that an answer to an error must keep. */
 const KEPT = [...FIELDS, 'Retry-After'];

@@ -6,7 +6,7 @@ import type { OverridePlace } from '../../contract/store.js';
 import type { CheckedOptions } from '../checked-options.js';
 import type { Lifetime } from '../lifetime.js';
 import type { LiveLimits } from '../live-limits.js';
-import { wake } from '../waiting/rooms.js';
+import { wake } from '../waiting/wake-ups.js';
 import type { Override, OverrideChange, OverrideNote } from './override.js';
 import type { OverrideWriter } from './override-writer.js';
 

@@ -1,7 +1,7 @@
 import { onAbort } from '../../common/abort.js';
 import { idsOf, joined } from '../../contract/dimension-sets.js';
 import type { LimiterDecision } from '../decision.js';
-import { WaitingQueue, WaitingQueues } from './lines.js';
+import { WaitingQueue, WaitingQueues } from './waiting-queues.js';
 import { List, type Link } from '../../common/list.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Timing } from '../../common/timing.js';

@@ -1,7 +1,7 @@
 import { List, type Link } from '../../common/list.js';
 import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
-import { WaitingQueue } from './lines.js';
+import { WaitingQueue } from './waiting-queues.js';
 import { AskSchedule } from './ask-schedule.js';
 import { DONE, QUEUED, setOf, type Waiter } from './waiter.js';
 

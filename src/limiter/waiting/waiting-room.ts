@@ -26,7 +26,7 @@ import { weightIn } from '../../contract/shares.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import type { WaitRequest } from '../request.js';
-import { WaitingQueues } from './lines.js';
+import { WaitingQueues } from './waiting-queues.js';
 import { isOfSharedSlots } from './process-line.js';
 import { Questions, type Host } from './questions.js';
 import { abortedError, fullError, lateError } from './wait-errors.js';

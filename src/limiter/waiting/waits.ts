@@ -19,7 +19,7 @@ import type { CheckedOptions } from '../checked-options.js';
 import { HoldQueue, holdRequestOf, type HoldPlace } from './hold-queue.js';
 import { forWaiting } from './waiting-set.js';
 import { processNumber } from './process-line.js';
-import { enter, leave } from './rooms.js';
+import { enter, leave } from './wake-ups.js';
 import { Sleeps } from './sleeps.js';
 import { abortedError, deniedError, fullError, lateError } from './wait-errors.js';
 import { WaitingRoom } from './waiting-room.js';

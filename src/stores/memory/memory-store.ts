@@ -5,7 +5,7 @@ import { setsByDimension, type DimensionSet } from '../../contract/dimension-set
 import type { Announced, Announcement, CountedDecision } from '../../contract/announcement.js';
 import { adjust, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
-import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-state.js';
+import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import type { Place } from '../../features/feature.js';
 import { reportCrossings, takeCrossings } from '../../features/thresholds/crossing-reports.js';
 import { storedCrossing, type CrossingList } from '../../features/thresholds/crossings.js';

@@ -1,5 +1,5 @@
 import type { CompiledBan } from '../../contract/ban-options.js';
-import { BanColumn } from '../../features/bans/ban.js';
+import { BanColumn } from '../../features/bans/ban-column.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';

@@ -1,7 +1,7 @@
 // The rights of the user on the tables, which `setup` checks, so that a missing right does not show at the first decision.
 import { HeadgateError } from '../../common/errors.js';
 import type { PostgresRow } from './pool.js';
-import { tablesOf } from './records.js';
+import { tablesOf } from './side-tables.js';
 import { identifier, literal } from './statements.js';
 
 /** The SQL state of a missing right. */

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { PostgresConnection } from './connection.js';
-import { recordSchema } from './records.js';
+import { recordSchema } from './side-tables.js';
 import { checkRights, rightsText } from './rights.js';
 import { identifier, literal } from './statements.js';
 

@@ -7,7 +7,7 @@ import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js'
 import { runUpdate, type Update } from '../state/updates.js';
 import type { PostgresConnection } from './connection.js';
 import type { PostgresRow } from './pool.js';
-import { recordTexts } from './records.js';
+import { recordTexts } from './side-tables.js';
 import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
 import { unescaped } from './state-text.js';
 import {

@@ -26,7 +26,7 @@ import { DEADLINE, Plans } from './calls/plans.js';
 import { ScriptCalls } from './calls/script-calls.js';
 import { decode, pushCosts } from './calls/wire.js';
 import type { Commands, Done } from './clients/commands.js';
-import { Denials } from './local/denials.js';
+import { Denials } from './local/remembered-denials.js';
 import { BanBook } from './operators/ban-book.js';
 import { checkServers } from './operators/check.js';
 import type { Finding } from './operators/finding.js';

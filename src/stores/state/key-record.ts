@@ -1,5 +1,5 @@
 import type { CompiledBan } from '../../contract/ban-options.js';
-import { BanColumn } from '../../features/bans/ban.js';
+import { BanColumn } from '../../features/bans/ban-column.js';
 import { kernels, type MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';

@@ -2,7 +2,7 @@ import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { RecordChange } from '../../contract/overrides.js';
 import type { Crossing } from '../../contract/crossing.js';
-import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-state.js';
+import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
   changeAmong,

@@ -2,7 +2,7 @@ import type { MemoryColumn } from '../../algorithms/index.js';
 import type { Crossing } from '../../contract/crossing.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { BanColumn } from '../../features/bans/ban.js';
+import type { BanColumn } from '../../features/bans/ban-column.js';
 import type { Feature, Place } from '../../features/feature.js';
 import { featuresOf } from '../../features/features.js';
 import type { IdPlace } from '../../features/ids/id-record.js';

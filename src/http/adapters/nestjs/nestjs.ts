@@ -31,7 +31,7 @@ import {
   type RateLimitOptions,
 } from './limiters.js';
 
-export type { HeaderDialect } from '../../headers.js';
+export type { HeaderDialect } from '../../quota-fields.js';
 export { requestOf } from './context.js';
 export type { RateLimitModuleOptions, RateLimitOptions } from './limiters.js';
 
