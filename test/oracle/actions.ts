@@ -8,6 +8,7 @@ import type { Change } from './model/overrides.js';
 import type { Event } from './model/thresholds.js';
 import type { Cost, Decision as Expected, Keys, LimiterDef } from './model/types.js';
 import { callText } from './program.js';
+import { waitingAction } from './waits.js';
 
 /** A limiter of the site: the real one, and the model. */
 export interface Both {
@@ -90,6 +91,17 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
           return decision;
         },
       };
+    }
+    case 'wait':
+    case 'wrapped':
+    case 'schedule': {
+      const isWeighted = def.policies.some(({ share }) => share) && step.weight !== undefined;
+      const options = {
+        ...ofTier,
+        ...(cost === 1 ? {} : { cost }),
+        ...(isWeighted ? { weight: step.weight } : {}),
+      };
+      return waitingAction(both, { kind: step.kind, keys, options, variable }, now);
     }
     case 'settle':
     case 'refund':

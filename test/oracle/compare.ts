@@ -1,5 +1,6 @@
 // Compares an answer with the model's, and names the first field that differs.
-import { ANY } from './model/types.js';
+import type { Decision } from 'headgate';
+import { ANY, type Decision as Expected } from './model/types.js';
 
 /** @returns the difference, or undefined */
 export function compare(got: unknown, expected: unknown, where = ''): string | undefined {
@@ -23,3 +24,39 @@ export function compare(got: unknown, expected: unknown, where = ''): string | u
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;
+
+/** The fields of a decision that the model predicts. */
+export function plain(decision: Decision): Expected {
+  const {
+    allowed,
+    key,
+    cost,
+    policy,
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs,
+    delayMs,
+    reason,
+    degraded,
+    repeated,
+  } = decision;
+  const { charged, costs, policies } = decision;
+  return {
+    allowed,
+    key,
+    cost,
+    policy,
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs,
+    delayMs,
+    reason,
+    degraded,
+    repeated,
+    charged,
+    costs,
+    policies,
+  };
+}

@@ -37,6 +37,9 @@ export interface Step {
     | 'until'
     | 'consume'
     | 'peek'
+    | 'wait'
+    | 'wrapped'
+    | 'schedule'
     | 'settle'
     | 'refund'
     | 'release'
@@ -248,6 +251,10 @@ const step = (row: Row): fc.Arbitrary<Step> => {
       { weight: 1, arbitrary: fc.constant('restart' as const) },
       ...weighted(3, filtered(row, { peek: 'peek' })),
       ...weighted(2, filtered(row, { usage: 'usage' })),
+      ...weighted(
+        3,
+        filtered(row, { wait: 'wait', wrapped: 'wrapped functions', schedule: 'wrapped functions' }),
+      ),
       ...weighted(
         5,
         filtered(row, { settle: 'settle', refund: 'refund', giveBack: 'refund', cancel: 'cancel' }),

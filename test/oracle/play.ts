@@ -1,7 +1,7 @@
 // Plays a trace on the real package and on the model, and compares every answer.
 import { createLimiter, HeadgateError, type Decision, type Limiter, type Store } from 'headgate';
 import { TestClock } from 'headgate/testing';
-import { compare } from './compare.js';
+import { compare, plain } from './compare.js';
 import { actionOf, type Both } from './actions.js';
 import type { DrawnLimiter, Site, Step } from './draw.js';
 import { meet } from './met.js';
@@ -245,7 +245,7 @@ export async function play(
     }
     for (const feature of action.uses) both.used.add(feature);
     expected = action.model(got);
-    if (step.kind === 'consume') made++;
+    if (action.text.startsWith('const ')) made++;
     const decision = isDecision(step) ? (got as Decision) : undefined;
     if (decision && !decision.allowed && decision.retryAfterMs) retry = decision.retryAfterMs;
     if (decision) expected = withKnown(plain(decision), expected as Expected, model.def, false);
@@ -290,39 +290,3 @@ const isDecision = ({ kind }: Step) => kind === 'consume' || kind === 'peek';
 
 const hasThresholds = ({ policies, tiers }: DrawnLimiter) =>
   [policies, ...Object.values(tiers)].flat().some(({ thresholds }) => thresholds);
-
-/** The fields of a decision that the model predicts. */
-function plain(decision: Decision): Expected {
-  const {
-    allowed,
-    key,
-    cost,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    delayMs,
-    reason,
-    degraded,
-    repeated,
-  } = decision;
-  const { charged, costs, policies } = decision;
-  return {
-    allowed,
-    key,
-    cost,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    delayMs,
-    reason,
-    degraded,
-    repeated,
-    charged,
-    costs,
-    policies,
-  };
-}

@@ -27,6 +27,8 @@ export interface Question {
   readonly id?: string;
   /** Whether nothing may be charged. */
   readonly isPeek: boolean;
+  /** Whether the request waits after a denial, which then counts neither as an attempt nor towards a ban. */
+  readonly isWaiting?: boolean;
   /** The real decision, the witness for shares. */
   readonly real: Decision;
 }
@@ -52,7 +54,7 @@ const min = <T>(list: readonly T[], of: (item: T) => number) =>
 
 export function decide(limiter: LimiterModel, question: Question, now: number): Answer {
   const { def } = limiter;
-  const { keys, cost, id, isPeek } = question;
+  const { keys, cost, id, isPeek, isWaiting = false } = question;
   const place = JSON.stringify(Object.entries(keys).sort());
   const inForce = limiter.inForce(keys, question.tier, now);
   const isFree = (policies: readonly Policy[]) => policies.every(({ name }) => costOf(cost, name) === 0);
@@ -133,7 +135,8 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     };
 
   const isDenied = wait > 0;
-  const charged = parts.filter(({ look, policy }) => look.wait === 0 && (!isDenied || policy.attempts));
+  const isAttempt = ({ attempts }: Policy) => attempts && !isWaiting;
+  const charged = parts.filter(({ look, policy }) => look.wait === 0 && (!isDenied || isAttempt(policy)));
   const before = new Map(parts.map((part) => [part, part.look]));
   const charges = isPeek
     ? []
@@ -205,6 +208,7 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
   const counts =
     isDenied &&
     !isPeek &&
+    !isWaiting &&
     def.ban !== undefined &&
     real.some(
       (part) =>
