@@ -242,9 +242,9 @@ function changeOf(def: LimiterDef, step: Step, by: string, isOfKey: boolean): Ch
   const kind = step.change;
   if (kind === 'false')
     return isSole ? undefined : { given: { [policy.name]: false }, policies: { [policy.name]: false } };
-  const { limit } = step;
+  const { limit, window } = step;
   const isOther = kind === 'window' && policy.algorithm !== 'calendar' && !policy.share;
-  const fields = isOther ? { limit, window: step.limit % 2 ? 6000 : 24_000 } : { limit };
+  const fields = isOther ? { limit, window } : { limit };
   return { given: isSole ? fields : { [policy.name]: fields }, policies: { [policy.name]: fields } };
 }
 

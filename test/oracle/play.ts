@@ -1,8 +1,9 @@
 // Plays a trace on the real package and on the model, and compares every answer.
 import { createLimiter, HeadgateError, type Decision, type Limiter, type Store } from 'headgate';
 import { TestClock } from 'headgate/testing';
-import { compare, plain } from './compare.js';
+import { compare as exactly, plain, untimed } from './compare.js';
 import { actionOf, type Both } from './actions.js';
+import type { FeatureName } from '../../src/contract/together.js';
 import type { DrawnLimiter, Site, Step } from './draw.js';
 import { meet } from './met.js';
 import { LimiterModel } from './model/limiter.js';
@@ -23,6 +24,8 @@ export interface Subject {
   readonly secret?: string;
   /** Whether state is in the rows of a database. */
   readonly isDatabase?: boolean;
+  /** Whether the store can decide from slices. */
+  readonly hasSlices?: boolean;
   /** Whether the clock begins at the real time, by which another process then looks at the state. */
   readonly beginsNow?: boolean;
   /** @param place a number for state of its own. A store with the same one is a restarted process, unless state is in memory */
@@ -55,14 +58,20 @@ export async function play(
   site: Site,
   view?: (scene: Scene) => Promise<string | undefined>,
 ): Promise<void> {
-  const clock = subject.beginsNow ? new TestClock(Date.now()) : new TestClock();
+  // Slices are spent in real time, which no trace advances.
+  const isSliced = subject.hasSlices === true && site.row.has('slices');
+  const clock = subject.beginsNow || isSliced ? new TestClock(Date.now()) : new TestClock();
+  const compare: typeof exactly = (got, expected, where) =>
+    isSliced ? exactly(untimed(got), untimed(expected), where) : exactly(got, expected, where);
   const start = clock.now;
   const log: Logged[] = [];
   const lines: string[] = [];
   const limiters: Both[] = [];
   const place = places++;
-  const storeOptions: { hashKeys?: string } =
-    subject.secret && site.row.has('hashKeys') ? { hashKeys: subject.secret } : {};
+  const storeOptions: { hashKeys?: string; slices?: object } = {
+    ...(subject.secret && site.row.has('hashKeys') ? { hashKeys: subject.secret } : {}),
+    ...(isSliced ? { slices: { hold: '1s' } } : {}),
+  };
   let made = 0;
   let retry = 0;
   const resets: unknown[] = [];
@@ -81,12 +90,12 @@ export async function play(
         return;
       }
       const { ban, ...rest } = drawn;
-      const def: LimiterDef = { name, ...rest, ...(ban ? { ban } : {}) };
+      const def: LimiterDef = { name, ...rest, slices: isSliced, ...(ban ? { ban } : {}) };
       const model = new LimiterModel(def, log);
       limiters.push({ drawn, name, real, model, events, decisions: [], used: new Set() });
     }
     played.sites++;
-    const { steps } = site;
+    const steps = isSliced ? hot(site.steps) : site.steps;
     for (let at = 0; at < steps.length; at++) {
       const step = steps[at]!;
       played.steps++;
@@ -108,7 +117,7 @@ export async function play(
     }
     const difference = await view?.({ limiters, store, now: clock.now, secret: storeOptions.hashKeys });
     if (difference) throw new ViewDifference(differs(difference).message);
-    for (const both of limiters) meet(both, 'hashKeys' in storeOptions);
+    for (const both of limiters) meet(both, Object.keys(storeOptions) as FeatureName[]);
   } finally {
     await Promise.all(limiters.map(({ real }) => real.close()));
     await store.close?.();
@@ -223,7 +232,7 @@ export async function play(
     if (
       subject.name !== 'memory' &&
       step.kind === 'override' &&
-      step.change !== 'limit' &&
+      (isSliced || step.change !== 'limit') &&
       action?.text.includes('overrideAll')
     )
       return undefined;
@@ -254,7 +263,7 @@ export async function play(
       compare(both.events, model.events, 'onThreshold');
     both.events.length = model.events.length = 0;
     if (difference) throw differs(difference);
-    if (decision && !decision.allowed && action.peek && step.pick % 2 && !subject.beginsNow)
+    if (decision && !decision.allowed && action.peek && step.pick % 2 && !subject.beginsNow && !isSliced)
       return probe(both, decision, action.peek);
     return undefined;
   }
@@ -285,6 +294,14 @@ export async function play(
     );
   }
 }
+
+/** The steps that take no time, in which the requests without an id make their keys hot. */
+const hot = (steps: readonly Step[]): Step[] =>
+  steps.flatMap((step) => {
+    if (['advance', 'until', 'restart'].includes(step.kind)) return [];
+    const isHot = step.kind === 'consume' && step.id === undefined;
+    return Array.from({ length: isHot ? 1 + (step.pick % 30) : 1 }, () => step);
+  });
 
 const isDecision = ({ kind }: Step) => kind === 'consume' || kind === 'peek';
 

@@ -3,7 +3,7 @@ import { FEATURES, REFUSALS, type FeatureName, type Refusal } from '../../src/co
 
 /** Features that need real time, a cluster or several processes. Other tests cover them. */
 const NOT_DRAWN: readonly FeatureName[] = [
-  ...(['thresholds as a stream', 'slices', 'localDenials', 'acrossSlots', 'slotBy'] as const),
+  ...(['thresholds as a stream', 'localDenials', 'acrossSlots', 'slotBy'] as const),
 ];
 
 const DRAWN = FEATURES.filter((name) => !NOT_DRAWN.includes(name));

@@ -49,6 +49,8 @@ export async function agree(
   let [looked, differing] = [0, 0];
   const watched: Subject = {
     ...subject,
+    // Views show the units that a process holds as charged.
+    hasSlices: false,
     async create(...args) {
       const store = await subject.create(...args);
       // In memory, keys have names from the first administration on.
