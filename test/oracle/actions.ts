@@ -8,7 +8,7 @@ import type { Change } from './model/overrides.js';
 import type { Event } from './model/thresholds.js';
 import type { Cost, Decision as Expected, Keys, LimiterDef } from './model/types.js';
 import { callText } from './program.js';
-import { waitingAction } from './waits.js';
+import { waitingAction, type Waiting } from './waits.js';
 
 /** A limiter of the site: the real one, and the model. */
 export interface Both {
@@ -31,6 +31,8 @@ export interface Action {
   readonly uses: readonly FeatureName[];
   /** The look that a denial is probed with. */
   readonly peek?: () => Promise<Decision>;
+  /** The request, if it may wait in line. */
+  readonly waiting?: Waiting;
   real(): unknown;
   model(real: unknown): unknown;
 }
@@ -101,7 +103,9 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
         ...(cost === 1 ? {} : { cost }),
         ...(isWeighted ? { weight: step.weight } : {}),
       };
-      return waitingAction(both, { kind: step.kind, keys, options, variable }, now);
+      const waiting: Waiting = { kind: step.kind, keys, options, variable };
+      const action = waitingAction(both, waiting, now);
+      return action && step.kind === 'wait' ? { ...action, waiting } : action;
     }
     case 'settle':
     case 'refund':

@@ -216,7 +216,9 @@ const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> => {
       idsFor: one(...idsFor),
       refunds: fc.integer({ min: 0, max: 3 }),
       // Known: a fraction of the sites has overrides without a change.
-      overrides: OVERRIDES.some((name) => row.has(name)) ? mostly(fc.constant(true)) : fc.constant(undefined),
+      overrides: OVERRIDES.some((name) => row.has(name))
+        ? maybe(fc.constant(true), 2)
+        : fc.constant(undefined),
       hasIds: ifIn(row, 'request ids', mostly(fc.constant(true))),
     })
     .map((drawn) => {

@@ -12,7 +12,8 @@ import type { Event } from './model/thresholds.js';
 import { orders, Snapshot } from './snapshot.js';
 import type { Decision as Expected, LimiterDef } from './model/types.js';
 import { withKnown } from './known.js';
-import { optionsOf, programText } from './program.js';
+import { callText, optionsOf, programText } from './program.js';
+import { denialOf, isOfLines, playLine, RETURNS } from './lines.js';
 
 export interface Subject {
   readonly name: string;
@@ -113,7 +114,13 @@ export async function play(
         const batch: Step[] = [];
         while (at + 1 < Math.min(end, steps.length) && isDecision(steps[at + 1]!)) batch.push(steps[++at]!);
         await together(batch);
-      } else if ((await one(bothOf(step), step)) === 'end') break;
+      } else if (
+        step.kind === 'wait' &&
+        RETURNS.has(steps[at + 1]?.kind ?? '') &&
+        (await line(step, steps[at + 1]!))
+      )
+        at++;
+      else if ((await one(bothOf(step), step)) === 'end') break;
     }
     const difference = await view?.({ limiters, store, now: clock.now, secret: storeOptions.hashKeys });
     if (difference) throw new ViewDifference(differs(difference).message);
@@ -223,6 +230,24 @@ export async function play(
       }
       return undefined;
     }
+  }
+
+  /** Requests that wait until the next step. @returns false if they would not wait, or if the model does not know for how long */
+  async function line(step: Step, next: Step): Promise<boolean> {
+    const both = bothOf(step);
+    const waiting = actionOf(both, step, clock.now, `d${made}`)?.waiting;
+    if (!waiting || !isOfLines(both)) return false;
+    const denial = await denialOf(both, waiting);
+    if (!denial) return false;
+    lines.push(
+      `// Three requests wait until the next step, with the priorities 0, 1, 0: ${callText('wait', [waiting.keys, waiting.options])}`,
+    );
+    const difference = await playLine(both, waiting, { now: clock.now, denial }, () =>
+      one(bothOf(next), next),
+    );
+    made++;
+    if (difference) throw differs(difference);
+    return true;
   }
 
   async function one(both: Both, step: Step): Promise<'end' | undefined> {

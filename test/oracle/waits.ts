@@ -13,6 +13,9 @@ import { callText } from './program.js';
 /** The time ahead for which a bucket may give a waiting request its turn, ms. */
 const AHEAD_MS = 1000;
 
+/** Within this time a wait must have ended that ends at once, or with a return: a difference is no hang. */
+export const NOTICED_MS = 5000;
+
 export interface Waiting {
   readonly kind: 'wait' | 'wrapped' | 'schedule';
   readonly keys: Keys;
@@ -50,6 +53,7 @@ export function waitingAction(both: Both, waiting: Waiting, now: number): Action
   async function ask(seen: Expected): Promise<Expected | string> {
     const abort = new AbortController();
     const { signal } = abort;
+    const late = setTimeout(() => abort.abort('late'), NOTICED_MS);
     const work = async () => 'ran';
     const asked: Promise<Expected | string> = {
       wait: async () => plain((admitted = await real.wait(keys, { ...options, signal }))),
@@ -69,7 +73,7 @@ export function waitingAction(both: Both, waiting: Waiting, now: number): Action
       await real.peek(keys, options);
       abort.abort('aborted');
     }
-    return end;
+    return end.finally(() => clearTimeout(late));
   }
 
   return {
