@@ -97,6 +97,9 @@ export function coveringRows(): Row[] {
   return rows;
 }
 
+/** A row for a store without slices, whose sites would need great limits for nothing. */
+export const withoutSlices = (row: Row): Row => new Set([...row].filter((name) => name !== 'slices'));
+
 /** Numbers from 0 to 1 by a seed. */
 export function generator(seed: number): () => number {
   let state = seed | 0;
