@@ -276,10 +276,8 @@ const step = (row: Row): fc.Arbitrary<Step> => {
       { weight: 1, arbitrary: fc.constant('restart' as const) },
       ...weighted(3, filtered(row, { peek: 'peek' })),
       ...weighted(2, filtered(row, { usage: 'usage' })),
-      ...weighted(
-        3,
-        filtered(row, { wait: 'wait', wrapped: 'wrapped functions', schedule: 'wrapped functions' }),
-      ),
+      ...weighted(2, filtered(row, { wait: 'wait' })),
+      ...weighted(3, filtered(row, { wrapped: 'wrapped functions', schedule: 'wrapped functions' })),
       ...weighted(
         5,
         filtered(row, { settle: 'settle', refund: 'refund', giveBack: 'refund', cancel: 'cancel' }),
