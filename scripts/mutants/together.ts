@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import { listFiles, root } from '../lib/run.mjs';
 import mutants from './together.json' with { type: 'json' };
 
-/** Mistakes of Lua show on Redis. The others show in memory, and calls that only a server needs on Redis. */
-const storesOf = (file: string): string[] => (file.endsWith('.lua') ? ['redis'] : ['memory', 'redis']);
+/** Mistakes of Lua, or of a store on Redis, show on Redis. The others show in memory, and calls that only a server needs on Redis. */
+const storesOf = (file: string): string[] =>
+  file.endsWith('.lua') || file.startsWith('src/stores/redis/') ? ['redis'] : ['memory', 'redis'];
 const MS = Number(process.env['HEADGATE_ORACLE_MS'] ?? 20_000);
 
 const tree = mkdtempSync(join(tmpdir(), 'headgate-together-'));

@@ -1,4 +1,4 @@
-import type { Duration } from '../common/duration.js';
+import { exactMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
 import type { CompiledPolicy, Policy } from './policy.js';
@@ -78,6 +78,12 @@ export function limitsOf(policy: CompiledPolicy, to: CompiledPolicy): readonly n
   const { kernel, id, window, traits } = policy;
   if (to.kernel !== kernel) return undefined;
   if (!traits.drains) return to.id === id ? [to.limit] : undefined;
-  const isAlike = to.window === window && to.traits.aheadMs === traits.aheadMs;
+  const isAlike = to.window === window && maxDelayOf(to) === maxDelayOf(policy);
   return isAlike ? [to.limit, ...Object.values(to.params)] : undefined;
+}
+
+/** The longest delay as configured: a policy by which a request waits may give turns further ahead. */
+function maxDelayOf({ source }: CompiledPolicy): number {
+  const { maxDelay = 0 } = source as PolicyChange;
+  return exactMilliseconds('maxDelay', maxDelay, { least: 0 });
 }

@@ -39,6 +39,15 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.usage('k', { tier: 'hour' })).policies[0]).to.include({ limit: 10, used: 0 });
     });
 
+    it('a request that waited has the same count as one that did not', async () => {
+      const { limiter } = make({ policies });
+      await limiter.override('k', { bucket: { limit: 10 }, window: { window: '1d' } });
+      await limiter.wait('k', { cost: 4 });
+      expect(await used(limiter)).to.equal(4);
+      await limiter.consume('k', { cost: 3 });
+      expect(await used(limiter)).to.equal(7);
+    });
+
     it('a charge of before is returned', async () => {
       const { limiter } = make({ policies });
       const decision = await limiter.consume('k', { cost: 3 });

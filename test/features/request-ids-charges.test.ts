@@ -154,6 +154,24 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await one.usage('k')).policies[0]).to.include({ used: 50 });
     });
 
+    it('a repetition that has begun to change the charge may go on as long as a unit of it counts', async () => {
+      const { clock, one, other } = make({ limit: 100, algorithm: 'sliding-log', window: '1h' });
+      const first = await one.consume('k', { cost: 20, id: 'x' });
+      const again = await other.consume('k', { id: 'x' });
+      await again.settle(21);
+      clock.now += 59 * MINUTE;
+      await again.settle(30);
+      clock.now += 2 * MINUTE;
+      // Stores forget ended states when they write others.
+      for (const key of ['a', 'b', 'c'])
+        for (let i = 0; i < 2; i++) await (await one.consume(key, { id: 'y' })).settle(2);
+      expect((await one.usage('k')).policies[0]).to.include({ used: 9 });
+      await first.refund();
+      expect((await one.usage('k')).policies[0]).to.include({ used: 9 });
+      await again.refund();
+      expect((await one.usage('k')).policies[0]).to.include({ used: 0 });
+    });
+
     it('a repetition that comes after the first decision has settled changes nothing', async () => {
       const { clock, one, other } = make({ limit: 100, ...fixed });
       const first = await one.consume('k', { cost: 20, id: 'x' });
@@ -346,5 +364,23 @@ for (const kind of serverKinds) {
       expect((await limiter.usage('k')).policies[0], damage).to.include({ used: 0 });
       await limiter.close();
     }
+  });
+}
+
+for (const kind of serverKinds) {
+  it(`charges of requests with ids, on ${kind}: the name of the repetition that changes a charge lives as long as its units`, async () => {
+    const client = clients[kind];
+    const [prefix, clock] = [freshPrefix(), new TestClock()];
+    const store = redisStore(client, { prefix, clock: clock.read });
+    const limiter = limiterOn(store, { limit: 100, algorithm: 'sliding-log', window: '1h' });
+    await limiter.consume('k', { cost: 20, id: 'x' });
+    const again = await limiter.consume('k', { id: 'x' });
+    await again.settle(21);
+    const [name] = (await client.keys(`${prefix}:*Q2:*.*`)) as [string];
+    const before = await client.pttl(name);
+    clock.now += 59 * MINUTE;
+    await again.settle(30);
+    expect((await client.pttl(name)) - before).to.be.greaterThan(58 * MINUTE);
+    await limiter.close();
   });
 }

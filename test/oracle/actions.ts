@@ -8,6 +8,7 @@ import type { Change } from './model/overrides.js';
 import type { Event } from './model/thresholds.js';
 import type { Cost, Decision as Expected, Keys, LimiterDef } from './model/types.js';
 import { callText } from './program.js';
+import { waitingAction, type Waiting } from './waits.js';
 
 /** A limiter of the site: the real one, and the model. */
 export interface Both {
@@ -30,6 +31,8 @@ export interface Action {
   readonly uses: readonly FeatureName[];
   /** The look that a denial is probed with. */
   readonly peek?: () => Promise<Decision>;
+  /** The request, if it may wait in line. */
+  readonly waiting?: Waiting;
   real(): unknown;
   model(real: unknown): unknown;
 }
@@ -90,6 +93,19 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
           return decision;
         },
       };
+    }
+    case 'wait':
+    case 'wrapped':
+    case 'schedule': {
+      const isWeighted = def.policies.some(({ share }) => share) && step.weight !== undefined;
+      const options = {
+        ...ofTier,
+        ...(cost === 1 ? {} : { cost }),
+        ...(isWeighted ? { weight: step.weight } : {}),
+      };
+      const waiting: Waiting = { kind: step.kind, keys, options, variable };
+      const action = waitingAction(both, waiting, now);
+      return action && step.kind === 'wait' ? { ...action, waiting } : action;
     }
     case 'settle':
     case 'refund':
@@ -230,9 +246,9 @@ function changeOf(def: LimiterDef, step: Step, by: string, isOfKey: boolean): Ch
   const kind = step.change;
   if (kind === 'false')
     return isSole ? undefined : { given: { [policy.name]: false }, policies: { [policy.name]: false } };
-  const { limit } = step;
+  const { limit, window } = step;
   const isOther = kind === 'window' && policy.algorithm !== 'calendar' && !policy.share;
-  const fields = isOther ? { limit, window: step.limit % 2 ? 6000 : 24_000 } : { limit };
+  const fields = isOther ? { limit, window } : { limit };
   return { given: isSole ? fields : { [policy.name]: fields }, policies: { [policy.name]: fields } };
 }
 

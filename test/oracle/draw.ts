@@ -37,6 +37,9 @@ export interface Step {
     | 'until'
     | 'consume'
     | 'peek'
+    | 'wait'
+    | 'wrapped'
+    | 'schedule'
     | 'settle'
     | 'refund'
     | 'release'
@@ -63,13 +66,33 @@ export interface Step {
   readonly isAll: boolean;
   readonly change: 'limit' | 'window' | 'false' | 'tier';
   readonly limit: number;
+  readonly window: number;
 }
 
 const DIMENSIONS = ['key', 'account', 'org'] as const;
-const LIMITS = [1, 2, 3, 4, 5, 6, 10, 12];
-/** Limits of shared policies and beside them, so that tenants compete. */
-const SHARED_LIMITS = [3, 4, 5, 6, 10, 12];
-const WINDOWS = [1200, 6000, 12_000, 60_000];
+const PERIODS = ['hour', 'day', 'week', 'month'] as const;
+const DAY_MS = 86_400_000;
+/** The numbers of sites on a clock that the trace advances. */
+const SMALL = {
+  limits: [1, 2, 3, 4, 5, 6, 10, 12],
+  /** Limits of shared policies and beside them, so that tenants compete. */
+  sharedLimits: [3, 4, 5, 6, 10, 12],
+  windows: [1200, 6000, 12_000, 60_000],
+  changedWindows: [6000, 24_000],
+  bursts: [1, 2, 3, 6],
+  periods: PERIODS,
+  idsFor: [1500, 1500, 20_000, 600_000],
+  within: [1000, 10_000, 600_000],
+  bans: [500, 3000, 30_000],
+  ms: [0, 1, 100, 599, 600, 1199, 1200, 2000, 3000, 6000, 11_999, 12_000, 60_000, 3_600_000],
+};
+/** The numbers of sites with slices, which need great limits, and real time, in which nothing ends during a trace. */
+const GREAT: { [name in keyof typeof SMALL]: readonly (typeof SMALL)[name][number][] } = {
+  ...{ limits: [50, 60, 100, 200, 600], sharedLimits: [60, 100, 200], bursts: [60, 120] },
+  ...{ windows: [DAY_MS, 2 * DAY_MS], changedWindows: [DAY_MS / 2, 4 * DAY_MS], periods: ['week', 'month'] },
+  ...{ idsFor: [600_000], within: [600_000], bans: [600_000], ms: [600_000, 3_600_000] },
+};
+const numbersOf = (row: Row): typeof GREAT => (row.has('slices') ? GREAT : SMALL);
 const BUCKETS: readonly Algorithm[] = ['token-bucket', 'leaky-bucket', 'gcra'];
 const one = <T>(...values: T[]) => fc.constantFrom(...values);
 const maybe = <T>(value: fc.Arbitrary<T>, freq = 3) => fc.option(value, { nil: undefined, freq });
@@ -91,15 +114,15 @@ function policy(row: Row, { algorithm, isShared, isDelayed }: Shape): fc.Arbitra
   const isAttempts = algorithm !== 'concurrency' && !isShared && !isDelayed;
   const none = fc.constant(undefined);
   const hasShares = row.has('shares of units') || row.has('shares of slots');
+  const { limits, sharedLimits, windows, bursts, periods } = numbersOf(row);
   return fc
     .record({
-      limit: one(...(hasShares ? SHARED_LIMITS : LIMITS)),
-      window: algorithm === 'calendar' ? fc.constant(0) : one(...WINDOWS),
-      burst: isBucket ? maybe(one(1, 2, 3, 6), 2) : none,
+      limit: one(...(hasShares ? sharedLimits : limits)),
+      window: algorithm === 'calendar' ? fc.constant(0) : one(...windows),
+      burst: isBucket ? maybe(one(...bursts), 2) : none,
       segments: algorithm === 'sliding-window' ? maybe(one(1, 2, 3, 5), 2) : none,
       maxDelay: isDelayed ? one(600, 6000) : none,
-      period:
-        algorithm === 'calendar' ? one<NonNullable<Policy['period']>>('hour', 'day', 'week', 'month') : none,
+      period: algorithm === 'calendar' ? one(...periods) : none,
       by: row.has('dimensions') ? one('key', 'key', 'account', 'org') : fc.constant('key'),
       weight: isShared ? ifIn(row, 'weights', maybe(one(1, 2, 5), 2)) : none,
       attempts: isAttempts ? ifIn(row, 'attempts', maybe(fc.constant(true), 2)) : none,
@@ -162,14 +185,15 @@ const OVERRIDES: readonly FeatureName[] = [
 ];
 const modeOf = (row: Row) => [...row].find((name) => name.startsWith('onStoreError'))?.match(/'(.*)'/)?.[1];
 
-const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> =>
-  fc
+const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> => {
+  const { limits, windows, within, bans, idsFor } = numbersOf(row);
+  return fc
     .record({
       policies: policiesOf(row),
       tiers: fc.array(
         fc.record({
-          limits: fc.array(one(...LIMITS), { minLength: 6, maxLength: 6 }),
-          window: maybe(one(...WINDOWS), 2),
+          limits: fc.array(one(...limits), { minLength: 6, maxLength: 6 }),
+          window: maybe(one(...windows), 2),
           drop: maybe(fc.nat(5), 2),
         }),
         { minLength: row.has('tiers') ? 1 : 0, maxLength: row.has('tiers') ? 2 : 0 },
@@ -179,20 +203,22 @@ const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> =>
           ? mostly(
               fc.record({
                 after: ifIn(row, 'bans by denials', maybe(one(1, 2, 3), 6)),
-                within: one(1000, 10_000, 600_000),
-                for: one(500, 3000, 30_000),
+                within: one(...within),
+                for: one(...bans),
                 factor: one(1, 1.5, 2),
-                max: one(30_000, 86_400_000),
+                max: one(Math.max(...bans), DAY_MS),
                 fresh: row.has('fresh bans') ? maybe(fc.constant(true), 4) : fc.constant(undefined),
                 by: one(...DIMENSIONS),
               }),
             )
           : fc.constant(undefined),
       shadow: fc.integer({ min: 0, max: 15 }),
-      idsFor: one(1500, 1500, 20_000, 600_000),
+      idsFor: one(...idsFor),
       refunds: fc.integer({ min: 0, max: 3 }),
       // Known: a fraction of the sites has overrides without a change.
-      overrides: OVERRIDES.some((name) => row.has(name)) ? mostly(fc.constant(true)) : fc.constant(undefined),
+      overrides: OVERRIDES.some((name) => row.has(name))
+        ? maybe(fc.constant(true), 2)
+        : fc.constant(undefined),
       hasIds: ifIn(row, 'request ids', mostly(fc.constant(true))),
     })
     .map((drawn) => {
@@ -229,6 +255,7 @@ const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> =>
         onStoreError: modeOf(row) ?? 'throw',
       };
     });
+};
 
 const filtered = (row: Row, kinds: Partial<Record<Step['kind'], FeatureName>>): Step['kind'][] =>
   (Object.keys(kinds) as Step['kind'][]).filter((kind) => row.has(kinds[kind]!));
@@ -240,6 +267,7 @@ const key = (...names: string[]) =>
 
 const step = (row: Row): fc.Arbitrary<Step> => {
   const hasOverrides = OVERRIDES.some((name) => row.has(name));
+  const { ms, limits, changedWindows } = numbersOf(row);
   return fc.record({
     kind: fc.oneof(
       { weight: 14, arbitrary: fc.constant('consume' as const) },
@@ -248,6 +276,8 @@ const step = (row: Row): fc.Arbitrary<Step> => {
       { weight: 1, arbitrary: fc.constant('restart' as const) },
       ...weighted(3, filtered(row, { peek: 'peek' })),
       ...weighted(2, filtered(row, { usage: 'usage' })),
+      ...weighted(2, filtered(row, { wait: 'wait' })),
+      ...weighted(3, filtered(row, { wrapped: 'wrapped functions', schedule: 'wrapped functions' })),
       ...weighted(
         5,
         filtered(row, { settle: 'settle', refund: 'refund', giveBack: 'refund', cancel: 'cancel' }),
@@ -272,7 +302,7 @@ const step = (row: Row): fc.Arbitrary<Step> => {
       },
     ),
     pick: fc.nat(1000),
-    ms: one(0, 1, 100, 599, 600, 1199, 1200, 2000, 3000, 6000, 11_999, 12_000, 60_000, 3_600_000),
+    ms: one(...ms),
     cost: fc.oneof(
       { weight: 8, arbitrary: one(1, 1, 1, 2, 3) },
       { weight: 2, arbitrary: one(0, 4, 5, 12, 13) },
@@ -288,7 +318,8 @@ const step = (row: Row): fc.Arbitrary<Step> => {
       ...(row.has('overrides of a window') ? (['window', 'window', 'false'] as const) : []),
       ...(row.has('overrides by tier') ? (['tier', 'tier'] as const) : []),
     ),
-    limit: one(...LIMITS),
+    limit: one(...limits),
+    window: one(...changedWindows),
   });
 };
 

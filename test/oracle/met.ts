@@ -26,9 +26,9 @@ function featuresOf({ policies, ban, onStoreError }: DrawnLimiter): FeatureName[
   ];
 }
 
-/** Notes what the trace of a limiter used. */
-export function meet({ drawn, used }: Both, isHashed: boolean): void {
-  const all = [...featuresOf(drawn), ...used, ...(isHashed ? (['hashKeys'] as const) : [])];
+/** Notes what the trace of a limiter used. @param ofStore the features that the options of the store have */
+export function meet({ drawn, used }: Both, ofStore: readonly FeatureName[]): void {
+  const all = [...featuresOf(drawn), ...used, ...ofStore];
   for (const triple of triplesOf(all)) if (TRIPLES.has(triple)) met.add(triple);
 }
 

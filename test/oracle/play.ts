@@ -1,8 +1,9 @@
 // Plays a trace on the real package and on the model, and compares every answer.
 import { createLimiter, HeadgateError, type Decision, type Limiter, type Store } from 'headgate';
 import { TestClock } from 'headgate/testing';
-import { compare } from './compare.js';
+import { compare as exactly, plain, untimed } from './compare.js';
 import { actionOf, type Both } from './actions.js';
+import type { FeatureName } from '../../src/contract/together.js';
 import type { DrawnLimiter, Site, Step } from './draw.js';
 import { meet } from './met.js';
 import { LimiterModel } from './model/limiter.js';
@@ -11,7 +12,8 @@ import type { Event } from './model/thresholds.js';
 import { orders, Snapshot } from './snapshot.js';
 import type { Decision as Expected, LimiterDef } from './model/types.js';
 import { withKnown } from './known.js';
-import { optionsOf, programText } from './program.js';
+import { callText, optionsOf, programText } from './program.js';
+import { denialOf, isOfLines, playLine, RETURNS } from './lines.js';
 
 export interface Subject {
   readonly name: string;
@@ -23,6 +25,8 @@ export interface Subject {
   readonly secret?: string;
   /** Whether state is in the rows of a database. */
   readonly isDatabase?: boolean;
+  /** Whether the store can decide from slices. */
+  readonly hasSlices?: boolean;
   /** Whether the clock begins at the real time, by which another process then looks at the state. */
   readonly beginsNow?: boolean;
   /** @param place a number for state of its own. A store with the same one is a restarted process, unless state is in memory */
@@ -55,14 +59,20 @@ export async function play(
   site: Site,
   view?: (scene: Scene) => Promise<string | undefined>,
 ): Promise<void> {
-  const clock = subject.beginsNow ? new TestClock(Date.now()) : new TestClock();
+  // Slices are spent in real time, which no trace advances.
+  const isSliced = subject.hasSlices === true && site.row.has('slices');
+  const clock = subject.beginsNow || isSliced ? new TestClock(Date.now()) : new TestClock();
+  const compare: typeof exactly = (got, expected, where) =>
+    isSliced ? exactly(untimed(got), untimed(expected), where) : exactly(got, expected, where);
   const start = clock.now;
   const log: Logged[] = [];
   const lines: string[] = [];
   const limiters: Both[] = [];
   const place = places++;
-  const storeOptions: { hashKeys?: string } =
-    subject.secret && site.row.has('hashKeys') ? { hashKeys: subject.secret } : {};
+  const storeOptions: { hashKeys?: string; slices?: object } = {
+    ...(subject.secret && site.row.has('hashKeys') ? { hashKeys: subject.secret } : {}),
+    ...(isSliced ? { slices: { hold: '1s' } } : {}),
+  };
   let made = 0;
   let retry = 0;
   const resets: unknown[] = [];
@@ -81,12 +91,12 @@ export async function play(
         return;
       }
       const { ban, ...rest } = drawn;
-      const def: LimiterDef = { name, ...rest, ...(ban ? { ban } : {}) };
+      const def: LimiterDef = { name, ...rest, slices: isSliced, ...(ban ? { ban } : {}) };
       const model = new LimiterModel(def, log);
       limiters.push({ drawn, name, real, model, events, decisions: [], used: new Set() });
     }
     played.sites++;
-    const { steps } = site;
+    const steps = isSliced ? hot(site.steps) : site.steps;
     for (let at = 0; at < steps.length; at++) {
       const step = steps[at]!;
       played.steps++;
@@ -104,11 +114,17 @@ export async function play(
         const batch: Step[] = [];
         while (at + 1 < Math.min(end, steps.length) && isDecision(steps[at + 1]!)) batch.push(steps[++at]!);
         await together(batch);
-      } else if ((await one(bothOf(step), step)) === 'end') break;
+      } else if (
+        step.kind === 'wait' &&
+        RETURNS.has(steps[at + 1]?.kind ?? '') &&
+        (await line(step, steps[at + 1]!))
+      )
+        at++;
+      else if ((await one(bothOf(step), step)) === 'end') break;
     }
     const difference = await view?.({ limiters, store, now: clock.now, secret: storeOptions.hashKeys });
     if (difference) throw new ViewDifference(differs(difference).message);
-    for (const both of limiters) meet(both, 'hashKeys' in storeOptions);
+    for (const both of limiters) meet(both, Object.keys(storeOptions) as FeatureName[]);
   } finally {
     await Promise.all(limiters.map(({ real }) => real.close()));
     await store.close?.();
@@ -216,6 +232,24 @@ export async function play(
     }
   }
 
+  /** Requests that wait until the next step. @returns false if they would not wait, or if the model does not know for how long */
+  async function line(step: Step, next: Step): Promise<boolean> {
+    const both = bothOf(step);
+    const waiting = actionOf(both, step, clock.now, `d${made}`)?.waiting;
+    if (!waiting || !isOfLines(both)) return false;
+    const denial = await denialOf(both, waiting);
+    if (!denial) return false;
+    lines.push(
+      `// Three requests wait until the next step, with the priorities 0, 1, 0: ${callText('wait', [waiting.keys, waiting.options])}`,
+    );
+    const difference = await playLine(both, waiting, { now: clock.now, denial }, () =>
+      one(bothOf(next), next),
+    );
+    made++;
+    if (difference) throw differs(difference);
+    return true;
+  }
+
   async function one(both: Both, step: Step): Promise<'end' | undefined> {
     const { model } = both;
     const action = actionOf(both, step, clock.now, `d${made}`);
@@ -223,7 +257,7 @@ export async function play(
     if (
       subject.name !== 'memory' &&
       step.kind === 'override' &&
-      step.change !== 'limit' &&
+      (isSliced || step.change !== 'limit') &&
       action?.text.includes('overrideAll')
     )
       return undefined;
@@ -245,7 +279,7 @@ export async function play(
     }
     for (const feature of action.uses) both.used.add(feature);
     expected = action.model(got);
-    if (step.kind === 'consume') made++;
+    if (action.text.startsWith('const ')) made++;
     const decision = isDecision(step) ? (got as Decision) : undefined;
     if (decision && !decision.allowed && decision.retryAfterMs) retry = decision.retryAfterMs;
     if (decision) expected = withKnown(plain(decision), expected as Expected, model.def, false);
@@ -254,7 +288,7 @@ export async function play(
       compare(both.events, model.events, 'onThreshold');
     both.events.length = model.events.length = 0;
     if (difference) throw differs(difference);
-    if (decision && !decision.allowed && action.peek && step.pick % 2 && !subject.beginsNow)
+    if (decision && !decision.allowed && action.peek && step.pick % 2 && !subject.beginsNow && !isSliced)
       return probe(both, decision, action.peek);
     return undefined;
   }
@@ -286,43 +320,15 @@ export async function play(
   }
 }
 
+/** The steps that take no time, in which the requests without an id make their keys hot. */
+const hot = (steps: readonly Step[]): Step[] =>
+  steps.flatMap((step) => {
+    if (['advance', 'until', 'restart'].includes(step.kind)) return [];
+    const isHot = step.kind === 'consume' && step.id === undefined;
+    return Array.from({ length: isHot ? 1 + (step.pick % 30) : 1 }, () => step);
+  });
+
 const isDecision = ({ kind }: Step) => kind === 'consume' || kind === 'peek';
 
 const hasThresholds = ({ policies, tiers }: DrawnLimiter) =>
   [policies, ...Object.values(tiers)].flat().some(({ thresholds }) => thresholds);
-
-/** The fields of a decision that the model predicts. */
-function plain(decision: Decision): Expected {
-  const {
-    allowed,
-    key,
-    cost,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    delayMs,
-    reason,
-    degraded,
-    repeated,
-  } = decision;
-  const { charged, costs, policies } = decision;
-  return {
-    allowed,
-    key,
-    cost,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    delayMs,
-    reason,
-    degraded,
-    repeated,
-    charged,
-    costs,
-    policies,
-  };
-}

@@ -74,7 +74,7 @@ export function programText(
     ...(storeLines.some((line) => line.includes('storeOptions'))
       ? [`const storeOptions = ${text(storeOptions)};`]
       : []),
-    ...storeLines,
+    ...storeLines.map((line) => ('slices' in storeOptions ? line.replace('clock: clock.read, ', '') : line)),
     'const onThreshold = (event) => console.log(event);',
     'const show = (decision) => (console.log(decision), decision);',
     ...limiters.map((drawn, i) => {

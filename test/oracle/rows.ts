@@ -3,8 +3,7 @@ import { FEATURES, REFUSALS, type FeatureName, type Refusal } from '../../src/co
 
 /** Features that need real time, a cluster or several processes. Other tests cover them. */
 const NOT_DRAWN: readonly FeatureName[] = [
-  ...(['thresholds as a stream', 'wait', 'wrapped functions', 'slices', 'localDenials'] as const),
-  ...(['acrossSlots', 'slotBy'] as const),
+  ...(['thresholds as a stream', 'localDenials', 'acrossSlots', 'slotBy'] as const),
 ];
 
 const DRAWN = FEATURES.filter((name) => !NOT_DRAWN.includes(name));
@@ -97,6 +96,9 @@ export function coveringRows(): Row[] {
   }
   return rows;
 }
+
+/** A row for a store without slices, whose sites would need great limits for nothing. */
+export const withoutSlices = (row: Row): Row => new Set([...row].filter((name) => name !== 'slices'));
 
 /** Numbers from 0 to 1 by a seed. */
 export function generator(seed: number): () => number {

@@ -110,9 +110,16 @@ async function onServer(name: string, publish: '10ms' | false): Promise<OpenSubj
       ];
   return {
     subject: {
-      ...{ name, lines, isOrdered: !isRest, secret: SECRET },
+      ...{ name, lines, isOrdered: !isRest, secret: SECRET, hasSlices: !isRest },
       create(clock, options, place) {
-        const all = { clock: clock.read, prefix: `o${place}`, publish, ...options };
+        // Slices are refused beside a clock. In real time, denials would be remembered, too.
+        const inTime = { localDenials: false, counts: false } as const;
+        const all = {
+          ...('slices' in options ? inTime : { clock: clock.read }),
+          prefix: `o${place}`,
+          publish,
+          ...options,
+        };
         return rest
           ? redisStore(upstashRedis({ url: rest.url, token: rest.token }), all)
           : storeOf(client, all);

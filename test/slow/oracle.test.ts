@@ -6,6 +6,6 @@ describe('oracle on all stores', () => {
   // npm test plays memory and Redis. Two sites of each covering row.
   checkStores(
     SUBJECTS.filter((store) => store !== 'memory' && store !== 'redis'),
-    288,
+    364,
   );
 });

@@ -49,13 +49,11 @@ export function claims(places: readonly Place[], change: ChargeChange, now: numb
   const found = known(id, set, now);
   const record = found?.step === step ? found : undefined;
   const last = id.ownerOf(step);
-  if (last !== undefined) {
-    if (last !== owner) return false;
-  } else if (!isFirst) {
-    // After `idsFor`, only the first decision may begin to change the charge.
-    if (!record || record.isChanged) return false;
-    id.own(step, owner, endOf(places, set, now));
-  }
+  // After `idsFor`, only the first decision may begin to change the charge.
+  const mayBegin = isFirst || (record !== undefined && !record.isChanged);
+  if (last === undefined ? !mayBegin : last !== owner) return false;
+  // Each change of a repetition may charge units that count for longer than the name was kept.
+  if (!isFirst) id.own(step, owner, endOf(places, set, now));
   if (!record) return true;
   // An id that was repeated stays, and is spent: otherwise the return of its charge would begin further free repetitions.
   if (isLast && record.used === 0) id.write(undefined, 0);

@@ -131,9 +131,12 @@ local function claim()
   local owner, failure = redis.pcall('GET', owner_key), nil
   if type(owner) == 'string' then
     if owner ~= id_owner then return false end
-  elseif id_is_first == 0 then
+  elseif id_is_first == 0 and (not has or changed ~= '') then
     -- After the id's life, only the first decision may begin to change the charge.
-    if not has or changed ~= '' then return false end
+    return false
+  end
+  if id_is_first == 0 then
+    -- Each change of a repetition may charge units that count for longer than the name was kept.
     local life = id_life
     for i = 1, count do life = math.max(life, ARGV[at + 4 * i - 1] + 0, redis.call('PTTL', KEYS[i])) end
     failure = id_write(owner_key, id_owner, now + life)

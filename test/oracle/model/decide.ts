@@ -4,9 +4,10 @@ import { costOf } from './costs.js';
 import type { Entry } from './counts.js';
 import { Handle } from './handle.js';
 import type { LimiterModel } from './limiter.js';
-import type { InForce } from './overrides.js';
+import { isBucket, type InForce } from './overrides.js';
 import { walk } from './retry.js';
 import { SharedCount } from './shares.js';
+import { lookAhead } from './slices.js';
 import {
   ANY,
   NEVER,
@@ -27,6 +28,8 @@ export interface Question {
   readonly id?: string;
   /** Whether nothing may be charged. */
   readonly isPeek: boolean;
+  /** Whether the request waits after a denial, which then counts neither as an attempt nor towards a ban. */
+  readonly isWaiting?: boolean;
   /** The real decision, the witness for shares. */
   readonly real: Decision;
 }
@@ -52,7 +55,7 @@ const min = <T>(list: readonly T[], of: (item: T) => number) =>
 
 export function decide(limiter: LimiterModel, question: Question, now: number): Answer {
   const { def } = limiter;
-  const { keys, cost, id, isPeek } = question;
+  const { keys, cost, id, isPeek, isWaiting = false } = question;
   const place = JSON.stringify(Object.entries(keys).sort());
   const inForce = limiter.inForce(keys, question.tier, now);
   const isFree = (policies: readonly Policy[]) => policies.every(({ name }) => costOf(cost, name) === 0);
@@ -133,7 +136,8 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     };
 
   const isDenied = wait > 0;
-  const charged = parts.filter(({ look, policy }) => look.wait === 0 && (!isDenied || policy.attempts));
+  const isAttempt = ({ attempts }: Policy) => attempts && !isWaiting;
+  const charged = parts.filter(({ look, policy }) => look.wait === 0 && (!isDenied || isAttempt(policy)));
   const before = new Map(parts.map((part) => [part, part.look]));
   const charges = isPeek
     ? []
@@ -155,10 +159,9 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
               ...walk(limiter, keys, question.tier, cost, now, part.policy.name),
             };
       const share = before.get(part)!;
-      part.look =
-        part.entry.count instanceof SharedCount && share.share !== part.policy.limit
-          ? { ...share, reset: after.reset }
-          : { ...after, ...('share' in share ? { share: share.share } : {}) };
+      part.look = share.isOpen
+        ? { ...share, reset: after.reset }
+        : { ...after, ...('share' in share ? { share: share.share } : {}) };
       report(limiter, part, now);
     }
   }
@@ -205,6 +208,7 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
   const counts =
     isDenied &&
     !isPeek &&
+    !isWaiting &&
     def.ban !== undefined &&
     real.some(
       (part) =>
@@ -239,7 +243,8 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     charged: isPeek || isDenied ? 0 : charged.includes(decider) ? decider.cost : 0,
     policies: verdicts,
   };
-  if (hasEnds) {
+  // In the real time of slices, too, the docs leave open which of several denials lasts longest.
+  if (hasEnds || def.slices) {
     // The verdicts of denials that last beyond an end have the time until all policies admit.
     const open = { policy: ANY, limit: ANY, remaining: ANY, cost: ANY, resetAfterMs: ANY };
     const list = verdicts.map((verdict) => (verdict.allowed ? verdict : { ...verdict, retryAfterMs: ANY }));
@@ -269,7 +274,7 @@ function lookOf(
   const { keys, real } = question;
   if (!(count instanceof SharedCount)) {
     const verdict = real.policies.find(({ name }) => name === policy.name);
-    if (count instanceof Bucket && verdict) {
+    if (count instanceof Bucket && verdict && !limiter.def.slices) {
       const isCharged = !question.isPeek && verdict.allowed && (real.reason === undefined || policy.attempts);
       count.follow(
         now,
@@ -280,10 +285,17 @@ function lookOf(
     }
     const look = count.look(now, cost, policy);
     const { wait, reset } = walk(limiter, keys, question.tier, question.cost, now, policy.name);
-    return { ...look, wait: look.wait === 0 ? 0 : wait, reset };
+    const exact = { ...look, wait: look.wait === 0 ? 0 : wait, reset };
+    const lookBy = (other: Policy) => count.look(now, cost, other);
+    return lookAhead(
+      limiter.def,
+      { look: exact, policy, cost },
+      isBucket(policy) ? () => exact : lookBy,
+      verdict,
+    );
   }
   const verdict = real.policies.find(({ name }) => name === policy.name);
-  const isTimeOpen = limiter.overrides.endsAfter(keys, now).length > 0;
+  const isTimeOpen = limiter.def.slices === true || limiter.overrides.endsAfter(keys, now).length > 0;
   return count.lookAs(keys[policy.share!] ?? '', now, cost, policy, { verdict, isTimeOpen });
 }
 

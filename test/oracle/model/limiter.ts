@@ -10,6 +10,7 @@ import { Ids } from './ids.js';
 import { applied, hasNewCount, Overrides, type Change, type InForce } from './overrides.js';
 import { walk } from './retry.js';
 import { SharedCount } from './shares.js';
+import { heldOf } from './slices.js';
 import type { Event } from './thresholds.js';
 import type { Charge, Cost, Keys, LimiterDef, Policy } from './types.js';
 import type { Logged } from './log.js';
@@ -166,7 +167,7 @@ export class LimiterModel {
       const { policy, key } = part;
       const { count } = this.counts.of(this.def.name, part);
       const witness = real.policies.find(({ name }) => name === policy.name);
-      if (count instanceof Bucket && witness)
+      if (count instanceof Bucket && witness && !this.def.slices)
         count.follow(now, witness.resetsAt - now, policy, slackOf(this.def));
       const { remaining } = count.look(now, 0, policy);
       const { reset } = walk(this, keys, tier, 0, now, policy.name);
@@ -181,6 +182,9 @@ export class LimiterModel {
         unit,
         resetsAt,
       };
+      const held = heldOf(this.def, policy);
+      const isHeld = witness && witness.remaining <= remaining && witness.remaining >= remaining - held;
+      if (held > 0 && isHeld) return { ...usage, used: witness.used, remaining: witness.remaining };
       if (!(count instanceof SharedCount) || !witness) return usage;
       const { share = -1 } = witness;
       const isRight =

@@ -61,6 +61,7 @@ export class SharedCount implements Count {
       remaining: real.remaining,
       reset: whole.reset,
       delay: 0,
+      isOpen: real.share !== policy.limit,
       share: real.share!,
     };
   }

@@ -49,6 +49,8 @@ export interface LimiterDef {
   readonly ban?: Ban;
   readonly shadow: boolean;
   readonly overrides: boolean;
+  /** Whether the process may hold units ahead, so that answers are open within bounds. */
+  readonly slices?: boolean;
   readonly idsFor: number;
   readonly repeats: number;
 }
@@ -62,6 +64,8 @@ export interface Look {
   readonly remaining: number;
   readonly reset: number;
   readonly delay: number;
+  /** Whether the units that remain are those of the real answer, because the docs give only bounds. */
+  readonly isOpen?: boolean;
 }
 
 /** Units of one request in one count. The count knows which of them are still there. */
