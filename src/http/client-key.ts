@@ -69,7 +69,7 @@ function noClientIp(ip: unknown): HeadgateError {
     'HEADGATE_NO_CLIENT_IP',
     `The client's IP address is ${show(ip)}. Without an address there is no key to limit by, and if all such requests shared a key, any client could ` +
       'lock out the others. Behind a proxy, set the framework\'s "trust proxy" to that proxy only; if the server listens on ' +
-      'a Unix socket, or the proxy sends no addresses, pass a `keyGenerator`; in a handler of a `Request`, a `clientIp` whose field is always ' +
-      'sent. The address is undefined, too, once the client has disconnected.',
+      'a Unix socket, or the proxy sends no addresses, pass a `keyGenerator`; in a handler of a `Request`, a `clientIp` whose field is ' +
+      'always sent. It is undefined, too, once the client has left.',
   );
 }
