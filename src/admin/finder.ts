@@ -3,13 +3,14 @@ import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { PolicySet } from '../contract/store.js';
 import { kernelOf, policyNameOf, verdictFind, type KeyVerdictFind, type JudgedKey } from './finds.js';
-import { knownLimiters, readersOf, tenancyIn, type KnownLimiter, type TierLimits } from './known-limiters.js';
+import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import { overrideOfAll, readOverrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
 import { callable } from './tenants.js';
 import type { FoundKey, Search, State } from './state.js';
+import { tenantVerdicts, usesOf } from './tenant-use.js';
 
 /** The subject of a search. */
 export interface Wanted {
@@ -121,7 +122,7 @@ export class RecordFinder {
       const { scope, by, name, slot } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
-      const sharing = isBan ? [] : (known ?? []).filter((each) => tenancyIn(each, key));
+      const sharing = isBan ? [] : sharersOf(known ?? [], key);
       for (const each of sharing) {
         const group = `${by} ${slot!.by} ${each.tier ?? ''} ${scope}`;
         if (!tenants.get(group)?.keys.push(key)) tenants.set(group, { known: each, keys: [key] });
@@ -258,6 +259,7 @@ export class RecordFinder {
   ): Promise<Verdict[]> {
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
+    const uses = await usesOf(this.#state, limits.policies, keys);
     return withLimiter(
       limiterOn(this.#state, name, own, { isLive: limits.overrides ?? false }),
       async (limiter) => {
@@ -265,8 +267,10 @@ export class RecordFinder {
         const finds = owners.map(async (owner): Promise<Verdict[]> => {
           const [limitKey, tenant] = [owner.slot!.key, owner.key].map((each) => callable(this.#state, each));
           if (limitKey === undefined || tenant === undefined) return [];
-          const decision = ofLimiter(await limiter.peek({ [owner.slot!.by]: limitKey, [owner.by]: tenant }));
-          const find = verdictFind(decision, false);
+          const use = uses.get(owner.text);
+          const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
+          const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
+          const find = { ...verdictFind(decision, false), policies: tenantVerdicts(decision, use) };
           return [
             {
               owner: owner.text,

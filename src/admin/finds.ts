@@ -75,6 +75,8 @@ export interface PolicyVerdict {
   readonly limit: number;
   /** The part of a shared limit that the tenant may have now. Absent unless the verdict is about a tenant. */
   readonly share?: number;
+  /** The units of the share that the tenant used. Absent unless the verdict is about a tenant with state. */
+  readonly used?: number;
   /** The window, ms, or `null`. */
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */

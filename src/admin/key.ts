@@ -10,7 +10,7 @@ import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from '.
 import type { Published } from './published.js';
 import { setsOf } from './sets.js';
 import type { State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Within } from './tenants.js';
+import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './tenants.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
@@ -30,7 +30,7 @@ interface Place {
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
   /** Of a tenant: the dimension and the key whose limit it shares. */
-  readonly within?: Within;
+  readonly within?: Tenancy;
 }
 
 /** A view, and whether the policies of its tier have charges of the key. */
@@ -155,10 +155,10 @@ async function tenanciesIn(
   );
   if (wanted.length === 0) return [];
   const keys = await limitKeysOf(state, name, tenant, wanted);
-  return keys.flatMap(({ by, key, share }) =>
+  return keys.flatMap((within) =>
     sets.flatMap(([of, policies]): Place[] =>
-      sharedLimits(policies).some((each) => each.by === by && each.share === share)
-        ? [{ name, dimension: share, tier: of, limits: { ...limits, policies }, within: { by, key } }]
+      sharedLimits(policies).some((each) => each.by === within.by && each.share === within.share)
+        ? [{ name, dimension: within.share, tier: of, limits: { ...limits, policies }, within }]
         : [],
     ),
   );
