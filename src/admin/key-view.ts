@@ -26,8 +26,8 @@ export interface KeyView {
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
   /**
-   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers. A limiter certainly
-   * denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
+   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers, or more than this tier
+   * allows. A limiter certainly denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
   /** The cost of the verdicts. */

@@ -41,18 +41,18 @@ export function knownLimiters(
 }
 
 /**
- * The limiters that read a state. With overrides, all tiers may: an override of another kind, such as another window or tier, has its own
- * policies.
+ * The limiters that may judge the key of a state: all tiers by its dimension, if one of them reads the state. With overrides, all may: an override
+ * of another kind, such as another window or tier, has its own policies.
  */
 export function readersOf(
   known: readonly KnownLimiter[],
   { owner: { by }, id }: FoundKey,
 ): readonly KnownLimiter[] {
-  return known.filter(
-    ({ policies, limits }) =>
-      policies.some((policy) => policy.by === by && policy.id === id) ||
-      (limits.overrides && policies.some((policy) => policy.by === by)),
+  const counting = known.filter(({ policies }) => policies.some((policy) => policy.by === by));
+  const isRead = counting.some(
+    ({ policies, limits }) => limits.overrides || policies.some((each) => each.by === by && each.id === id),
   );
+  return isRead ? counting : [];
 }
 
 /** The limiters with a shared limit of which a state's key is a tenant: those that use the state, or, after an override of another kind, all. */
