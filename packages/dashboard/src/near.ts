@@ -97,7 +97,7 @@ export class Near {
       if (this.#seen.size > 100) this.#seen.clear();
       this.#seen.set(name, new Map(found.map(({ id, row }) => [id, { used: row.used, at: now }])));
       const rows = found.map(({ id, row }) => ({ ...row, ...trendOf(row, before?.get(id), now) }));
-      const isOpen = ({ certain = true }: NearKey): number => Number(!certain);
+      const isOpen = ({ certain }: NearKey): number => Number(certain === false);
       rows.sort((a, b) => isOpen(a) - isOpen(b) || b.used / b.limit - a.used / a.limit);
       return { rows: rows.slice(0, SHOWN), isCut: isCut || rows.length > SHOWN, isUnknown: false };
     } catch (error) {
