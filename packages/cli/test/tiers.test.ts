@@ -129,6 +129,42 @@ for (const kind of serverKinds) {
   });
 }
 
+describe('override of a limiter with tiers, and of one with tenants', () => {
+  const prefix = freshPrefix();
+  const where = ['--redis', servers.redis.url, '--prefix', prefix];
+  const made: Limiter[] = [];
+  const make = (options: object) => {
+    const limiter = limiterOn(redisStore(clients.redis, { prefix, ...TELLING }), {
+      overrides: true,
+      ...options,
+    } as never);
+    made.push(limiter);
+    return told(where, (options as { name: string }).name);
+  };
+  after(() => Promise.all(made.map((limiter) => limiter.close())));
+
+  it('warns that a change of all keys applies to every tier', async () => {
+    await make({ name: 'api', tiers });
+    const all = ['override', '--all', '--name', 'api', ...where];
+    const { stderr, code } = await headgate([...all, 'm=60/1m']);
+    expect(code).to.equal(0);
+    expect(stderr).to.contain('applies to every tier of "api" with such a policy: free, pro.');
+    expect((await headgate([...all, '--remove'])).stderr).to.equal('');
+  });
+
+  it('says what the weight of a tenant depends on', async () => {
+    await make({ name: 'llm', policies: 'q=800/1m by provider share tenant' });
+    const { stderr, code } = await headgate([
+      ...['override', 'acme', '20/1m', '--dimension', 'tenant', '--name', 'llm'],
+      ...where,
+    ]);
+    expect(code).to.equal(2);
+    expect(stderr)
+      .to.contain("keys of 'tenant' share the limit of a key of 'provider'")
+      .and.contain('limiter.override({ provider, tenant }, { weight: 5 })');
+  });
+});
+
 describe('--tier of replay', () => {
   it('replays the policies of one tier', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'headgate-'));
